@@ -1,0 +1,2 @@
+//! Builds what the binary carries.
+fn main() {}

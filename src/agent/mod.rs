@@ -1,0 +1,1 @@
+//! A turn of an agent: its prompt, its transcript, the loop of model calls and tool calls.

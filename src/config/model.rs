@@ -1,0 +1,170 @@
+//! The typed view of the configuration. It holds what flock uses; the document keeps everything else.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, ModelRef};
+
+/// The gateway's port where nothing else is said.
+pub const DEFAULT_PORT: u16 = 3779;
+
+/// What an agent is in the team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Stands for the owner: makes channels, assigns members.
+    Orchestrator,
+    /// Looks after the machine; not sandboxed.
+    Sysadmin,
+    /// Does the work.
+    Worker,
+}
+
+impl Role {
+    /// The word in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Orchestrator => "orchestrator",
+            Self::Sysadmin => "sysadmin",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// Whether an agent's tools run in a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxMode {
+    /// Everything.
+    All,
+    /// Nothing.
+    Off,
+}
+
+/// The wire format of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Api {
+    /// OpenAI-compatible chat completions.
+    #[serde(rename = "openai-completions")]
+    OpenAiCompletions,
+    /// OpenAI's Responses.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// Responses as Codex speaks it.
+    #[serde(rename = "openai-codex-responses")]
+    OpenAiCodexResponses,
+    /// Anthropic's Messages.
+    #[serde(rename = "anthropic-messages")]
+    AnthropicMessages,
+    /// Google's generateContent.
+    #[serde(rename = "google-generative-ai")]
+    GoogleGenerativeAi,
+    /// Google's, as Gemini CLI speaks it.
+    #[serde(rename = "google-gemini-cli")]
+    GoogleGeminiCli,
+    /// Amazon Bedrock's Converse, streamed.
+    #[serde(rename = "bedrock-converse-stream")]
+    BedrockConverseStream,
+}
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    /// Its id.
+    pub id: AgentId,
+    /// What it is in the team.
+    pub role: Role,
+    /// Its archetype, if it has one.
+    pub archetype: Option<String>,
+    /// What runs its turns: `native` and, later, others.
+    pub runtime: String,
+    /// Its model: its own, or the default one; `None` where neither is set.
+    pub model: Option<ModelRef>,
+    /// Its workspace on the host.
+    pub workspace: PathBuf,
+    /// Whether its tools run in a sandbox.
+    pub sandbox: SandboxMode,
+    /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none.
+    pub allow: Vec<String>,
+    /// Patterns it may not call, own and global together.
+    pub deny: Vec<String>,
+    /// The sandbox's limits and additions.
+    pub docker: DockerSettings,
+}
+
+/// What a person may set of an agent's container. Everything else is fixed or refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DockerSettings {
+    /// Environment of its commands.
+    pub env: BTreeMap<String, String>,
+    /// Memory limit in bytes.
+    pub memory: Option<u64>,
+    /// CPU limit in thousandths of a core.
+    pub cpu_millis: Option<u64>,
+    /// Bind mounts as `source:target[:ro|rw]`, as written; the sandbox decides what it refuses.
+    pub binds: Vec<String>,
+    /// As written, e.g. `none`; the sandbox decides what it refuses.
+    pub network: Option<String>,
+    /// An image of one's own.
+    pub image: Option<String>,
+    /// Keys of the docker block that flock never honours, as in `privileged`; a reason to refuse.
+    pub refused: Vec<String>,
+}
+
+/// A provider of one's own: `models.providers.<name>`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderSettings {
+    /// Where it answers. Includes `/v1` for the OpenAI ones, the root for Anthropic and Google.
+    pub base_url: Option<String>,
+    /// Its key, or a reference to it: `secret:<name>`, `env:<NAME>` or `${NAME}`.
+    pub api_key: Option<String>,
+    /// Its wire format.
+    pub api: Option<Api>,
+    /// Its models.
+    pub models: Vec<ModelSettings>,
+}
+
+/// A model of a provider of one's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSettings {
+    /// The provider's name for it.
+    pub id: String,
+    /// Tokens it can take in all.
+    pub context_window: Option<u64>,
+    /// Tokens it may answer with.
+    pub max_tokens: Option<u64>,
+    /// Whether it takes images.
+    pub images: bool,
+}
+
+/// The whole configuration, as flock reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// All agents, in the order of `gatewayAgents`.
+    pub agents: Vec<Agent>,
+    /// The native gateway's port on 127.0.0.1.
+    pub port: u16,
+    /// The owner's token.
+    pub token: String,
+    /// Providers of one's own.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// The flake that packages come from; `None` is the built-in one.
+    pub nix_flake: Option<String>,
+    /// The store's image; `None` is the built-in one.
+    pub nix_image: Option<String>,
+    /// The sandbox's image; `None` is the built-in one.
+    pub sandbox_image: Option<String>,
+    /// The most agents there may be by an agent's own making.
+    pub max_agents: usize,
+}
+
+impl Config {
+    /// The agent with this id.
+    #[must_use]
+    pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
+        self.agents.iter().find(|agent| agent.id == *id)
+    }
+}

@@ -1,0 +1,64 @@
+//! The environment variables that flock reads, each defined once.
+//!
+//! Nothing else of the program reads the environment: a variable that is not here has no effect.
+
+use std::ffi::OsString;
+
+/// A variable flock reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Var {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line, for the reference in docs/.
+    pub doc: &'static str,
+}
+
+macro_rules! vars {
+    ($($ident:ident = $name:literal, $doc:literal;)*) => {
+        $(#[doc = $doc] pub const $ident: Var = Var { name: $name, doc: $doc };)*
+        /// Every variable, for the reference.
+        pub const ALL: &[Var] = &[$($ident),*];
+    };
+}
+
+vars! {
+    HOME_DIR = "FLOCK_HOME", "The home to use instead of ~/.flock; --home wins over it";
+    LOG = "FLOCK_LOG", "What the gateway and the supervisor log, as in info or flock=debug";
+    DEBUG = "FLOCK_DEBUG", "1 logs raw provider events as well";
+    NO_PROGRESS = "FLOCK_NO_PROGRESS", "1 turns progress bars into plain lines";
+    NO_COLOR = "NO_COLOR", "Any value turns colour off";
+    TERM = "TERM", "dumb turns colour and progress bars off";
+    PATH = "PATH", "Where programs are looked for";
+    USER = "USER", "The login a person's chat session is named after";
+    DOCKER_HOST = "DOCKER_HOST", "The Docker engine to use, as in unix:///run/user/1000/docker.sock";
+    RUNTIME_DIR = "XDG_RUNTIME_DIR", "Where the control socket goes when the home's path is too long for one";
+    ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY", "Key of the provider anthropic";
+    OPENAI_API_KEY = "OPENAI_API_KEY", "Key of the provider openai";
+    OPENROUTER_API_KEY = "OPENROUTER_API_KEY", "Key of the provider openrouter";
+    MISTRAL_API_KEY = "MISTRAL_API_KEY", "Key of the provider mistral";
+    GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider google";
+    GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
+    DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
+    OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
+}
+
+impl Var {
+    /// The value, if it is set, not empty and UTF-8.
+    #[must_use]
+    pub fn get(self) -> Option<String> {
+        self.get_os().and_then(|value| value.into_string().ok())
+    }
+
+    /// The value, if it is set and not empty.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    pub fn get_os(self) -> Option<OsString> {
+        std::env::var_os(self.name).filter(|value| !value.is_empty())
+    }
+
+    /// Whether the value switches something on.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self.get().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+}

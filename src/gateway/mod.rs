@@ -1,0 +1,1 @@
+//! The native gateway: HTTP in front, turns behind.

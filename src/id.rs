@@ -1,0 +1,410 @@
+//! Identifiers and their grammars. A value of one of these types has been checked: code below never checks
+//! an id again, and a path or label built from one cannot escape.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Explain, Kind};
+
+/// Why a text is not an id.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum IdError {
+    /// Not in the grammar of agent ids.
+    #[error(
+        "{0:?} is not an agent id: use 1 to 63 of a-z, 0-9, '-' and '_', starting with a letter or a digit"
+    )]
+    Agent(String),
+    /// A word that flock keeps for itself.
+    #[error("{0:?} is a reserved word and can't be an agent id")]
+    Reserved(String),
+    /// Not in the grammar of channel ids.
+    #[error(
+        "{0:?} is not a channel id: use 1 to 64 letters, digits and '-', starting with a letter or a digit"
+    )]
+    Channel(String),
+    /// Not in the grammar of session keys.
+    #[error("{0:?} is not a session key: use agent:<agent>:flock:<channel|dm|request|main>:<peer>")]
+    Session(String),
+    /// Not a UUID.
+    #[error("{0:?} is not a turn id")]
+    Turn(String),
+    /// Not `provider/model`.
+    #[error("{0:?} is not a model: write provider/model, as in anthropic/claude-opus-4-5")]
+    Model(String),
+}
+
+impl Explain for IdError {
+    fn kind(&self) -> Kind {
+        Kind::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Agent(_) | Self::Reserved(_) => Some("flock add coder".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Words that are never an agent's id: other parts of the system answer to them.
+pub const RESERVED_AGENT_IDS: [&str; 7] = ["main", "unknown", "all", "human", "system", "flock", "openclaw"];
+
+macro_rules! text_id {
+    ($name:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+text_id!(AgentId, "An agent's id: `[a-z0-9][a-z0-9_-]{0,62}`, not reserved.");
+text_id!(ChannelId, "A channel's id: `[A-Za-z0-9][A-Za-z0-9-]{0,63}`, unique without regard to case.");
+
+impl FromStr for AgentId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let rest = |c: char| first(c) || c == '-' || c == '_';
+        if text.len() > 63 || !text.starts_with(first) || !text.chars().all(rest) {
+            return Err(IdError::Agent(shorten(text)));
+        }
+        if RESERVED_AGENT_IDS.contains(&text) {
+            return Err(IdError::Reserved(text.to_owned()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for ChannelId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let first = |c: char| c.is_ascii_alphanumeric();
+        if text.len() > 64 || !text.starts_with(first) || !text.chars().all(|c| first(c) || c == '-') {
+            return Err(IdError::Channel(shorten(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What a session is for; the fourth part of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionKind {
+    /// A channel the agent is a member of.
+    Channel,
+    /// One other agent or person.
+    Dm,
+    /// One request, made of its own messages.
+    Request,
+    /// A person at the command line.
+    Main,
+}
+
+impl SessionKind {
+    /// The word in the key.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Channel => "channel",
+            Self::Dm => "dm",
+            Self::Request => "request",
+            Self::Main => "main",
+        }
+    }
+}
+
+/// The name of one isolated conversation of one agent: `agent:<agent>:flock:<kind>:<peer>`, at most 200
+/// bytes of `[A-Za-z0-9:._@-]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionKey {
+    text: String,
+    agent: AgentId,
+    kind: SessionKind,
+}
+
+impl SessionKey {
+    /// The key of an agent's session with a peer. Characters a key can't hold become `-`, and a name that
+    /// is too long is cut: a login or a display name may hold anything.
+    #[must_use]
+    pub fn new(agent: &AgentId, kind: SessionKind, peer: &str) -> Self {
+        let mut text = format!("agent:{agent}:flock:{}:", kind.as_str());
+        let room = MAX_SESSION_KEY - text.len();
+        let peer: String = peer.chars().map(|c| if is_peer_char(c) { c } else { '-' }).take(room).collect();
+        text.push_str(if peer.is_empty() { "-" } else { &peer });
+        Self { text, agent: agent.clone(), kind }
+    }
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whose session it is.
+    #[must_use]
+    pub const fn agent(&self) -> &AgentId {
+        &self.agent
+    }
+
+    /// What the session is for.
+    #[must_use]
+    pub const fn kind(&self) -> SessionKind {
+        self.kind
+    }
+
+    /// Who or what the agent talks with there.
+    #[must_use]
+    pub fn peer(&self) -> &str {
+        self.text.splitn(5, ':').nth(4).unwrap_or_default()
+    }
+}
+
+const MAX_SESSION_KEY: usize = 200;
+
+const fn is_peer_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, ':' | '.' | '_' | '@' | '-')
+}
+
+impl FromStr for SessionKey {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let error = || IdError::Session(shorten(text));
+        if text.len() > MAX_SESSION_KEY || !text.chars().all(is_peer_char) {
+            return Err(error());
+        }
+        let mut parts = text.splitn(5, ':');
+        let (Some("agent"), Some(agent), Some("flock"), Some(kind), Some(peer)) =
+            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(error());
+        };
+        let kind = match kind {
+            "channel" => SessionKind::Channel,
+            "dm" => SessionKind::Dm,
+            "request" => SessionKind::Request,
+            "main" => SessionKind::Main,
+            _ => return Err(error()),
+        };
+        if peer.is_empty() {
+            return Err(error());
+        }
+        Ok(Self { text: text.to_owned(), agent: agent.parse()?, kind })
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<SessionKey> for String {
+    fn from(key: SessionKey) -> Self {
+        key.text
+    }
+}
+
+impl TryFrom<String> for SessionKey {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+/// One run of a session; a UUIDv7, so ids sort by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TurnId(uuid::Uuid);
+
+impl TurnId {
+    /// A new id.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "two calls give two ids; a default would hide that")]
+    pub fn new() -> Self {
+        Self(uuid::Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for TurnId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        uuid::Uuid::parse_str(text).map(Self).map_err(|_| IdError::Turn(shorten(text)))
+    }
+}
+
+/// A model as it is written: `provider/model`. The model's own name may hold further slashes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ModelRef {
+    text: String,
+    slash: usize,
+}
+
+impl ModelRef {
+    /// The provider's id.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.text[..self.slash]
+    }
+
+    /// The provider's name for the model.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.text[self.slash + 1..]
+    }
+
+    /// `provider/model`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a written conversation answers instead of a model.
+    #[must_use]
+    pub fn is_script(&self) -> bool {
+        self.provider() == "script"
+    }
+}
+
+impl FromStr for ModelRef {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let valid = |c: char| !c.is_whitespace() && !c.is_control();
+        match text.find('/') {
+            Some(slash)
+                if slash > 0 && slash + 1 < text.len() && text.len() <= 300 && text.chars().all(valid) =>
+            {
+                Ok(Self { text: text.to_owned(), slash })
+            }
+            _ => Err(IdError::Model(shorten(text))),
+        }
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<ModelRef> for String {
+    fn from(model: ModelRef) -> Self {
+        model.text
+    }
+}
+
+impl TryFrom<String> for ModelRef {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
+    }
+}
+
+/// An error message must stay readable whatever was typed.
+fn shorten(text: &str) -> String {
+    const LIMIT: usize = 80;
+    if text.chars().count() <= LIMIT {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(LIMIT).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agent_ids_follow_the_grammar() {
+        for good in ["a", "coder", "dev-code", "a_b", "0x", &"a".repeat(63)] {
+            assert!(good.parse::<AgentId>().is_ok(), "{good}");
+        }
+        let long = "a".repeat(300);
+        for bad in [
+            "", "-a", "_a", "A", "a b", "a/b", "..", "a..b", "human:x", "é", "a\n", "a\0", "main", "flock",
+            &long,
+        ] {
+            assert!(bad.parse::<AgentId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn session_keys_parse_back() {
+        let agent: AgentId = "dev-code".parse().unwrap();
+        let key = SessionKey::new(&agent, SessionKind::Main, "O'Brien München");
+        assert_eq!(key.as_str().parse::<SessionKey>().unwrap(), key);
+        assert_eq!(key.peer(), "O-Brien-M-nchen");
+        let long = SessionKey::new(&agent, SessionKind::Dm, &"x".repeat(500));
+        assert_eq!(long.as_str().len(), MAX_SESSION_KEY);
+        for bad in [
+            "",
+            "main",
+            "agent:main:flock:dm:x",
+            "agent:a:flock:dm:",
+            "agent:a:web:dm:x",
+            "agent:a:flock:dm:a b",
+        ] {
+            assert!(bad.parse::<SessionKey>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn models_need_both_parts() {
+        let model: ModelRef = "openrouter/meta-llama/llama-3".parse().unwrap();
+        assert_eq!((model.provider(), model.model()), ("openrouter", "meta-llama/llama-3"));
+        for bad in ["", "gpt", "/x", "x/", "a b/c", "a/b\n"] {
+            assert!(bad.parse::<ModelRef>().is_err(), "{bad:?}");
+        }
+    }
+}

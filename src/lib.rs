@@ -1,0 +1,31 @@
+//! flock: a supervised team of AI agents on one's own machine.
+//!
+//! The map, from the bottom up. A module uses only lower layers; `tests/suite/law` holds it.
+//!
+//! | layer | modules |
+//! |---|---|
+//! | 6 | `cli`, `ui` |
+//! | 5 | `gateway` |
+//! | 4 | `swarm` |
+//! | 3 | `agent`, `runtime` |
+//! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise` |
+//! | 1 | `store`, `config`, `home` |
+//! | 0 | `error`, `env`, `id`, `clock`, `process` |
+
+pub mod agent;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod env;
+pub mod error;
+pub mod gateway;
+pub mod home;
+pub mod id;
+pub mod nix;
+pub mod process;
+pub mod provider;
+pub mod sandbox;
+pub mod store;
+pub mod supervise;
+pub mod tool;
+pub mod ui;

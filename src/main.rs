@@ -1,0 +1,2 @@
+//! The flock command.
+fn main() {}

@@ -1,0 +1,99 @@
+//! Who a process is: its pid alone does not say, because pids are used again.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A process and the moment it began, in clock ticks since boot (`/proc/<pid>/stat`, field 22) or, where
+/// there is no `/proc`, in seconds since the epoch. Two processes with the same pid differ in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessId {
+    /// The pid.
+    pub pid: i32,
+    /// When it began.
+    pub started: u64,
+}
+
+impl ProcessId {
+    /// The process with this pid, if there is one that still runs. A zombie has ended.
+    #[must_use]
+    pub fn of(pid: i32) -> Option<Self> {
+        started(pid).map(|started| Self { pid, started })
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn current() -> Self {
+        let pid = i32::try_from(std::process::id()).unwrap_or(0);
+        Self::of(pid).unwrap_or(Self { pid, started: 0 })
+    }
+
+    /// Whether exactly this process still runs.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.pid, self.started)
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split_whitespace();
+        let mut word = || words.next().unwrap_or_default();
+        Ok(Self { pid: word().parse()?, started: word().parse()? })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn started(pid: i32) -> Option<u64> {
+    if pid <= 0 {
+        return None;
+    }
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses and may itself hold spaces and parentheses.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    match fields.first()? {
+        &"Z" | &"X" => None,
+        _ => fields.get(19)?.parse().ok(),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn started(pid: i32) -> Option<u64> {
+    use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
+    let pid = Pid::from_u32(u32::try_from(pid).ok().filter(|pid| *pid > 0)?);
+    let mut system = System::new().ok()?;
+    let kind = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
+    let process = system.process(pid)?;
+    let ended = matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead);
+    (!ended).then(|| process.start_time())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_its_text_parses_back() {
+        let this = ProcessId::current();
+        assert!(this.is_alive());
+        assert_eq!(this.to_string().parse::<ProcessId>().unwrap(), this);
+        let other = ProcessId { started: this.started + 1, ..this };
+        assert!(!other.is_alive(), "a pid that was used again is another process");
+    }
+
+    #[test]
+    fn nonsense_is_no_process() {
+        assert!(ProcessId::of(0).is_none());
+        assert!(ProcessId::of(-1).is_none());
+        assert!("".parse::<ProcessId>().is_err());
+        assert!("12".parse::<ProcessId>().is_err());
+    }
+}

@@ -1,0 +1,172 @@
+//! The provider-neutral form of what a model is sent and answers. Transcripts store these blocks, providers
+//! encode them to their wire and decode them from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Who a message is from, as a model sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
+    /// A person, another agent, or flock itself.
+    User,
+    /// The model.
+    Assistant,
+    /// Results of tools the model called.
+    Tool,
+}
+
+/// One message: a role and its blocks, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who it is from.
+    pub role: Role,
+    /// What it holds.
+    pub content: Vec<Block>,
+}
+
+impl Message {
+    /// A message of one text.
+    #[must_use]
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, content: vec![Block::Text { text: text.into() }] }
+    }
+
+    /// All its text blocks, joined.
+    #[must_use]
+    pub fn joined_text(&self) -> String {
+        joined_text(&self.content)
+    }
+
+    /// The tool calls in it, in order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = ToolCall<'_>> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolCall { id, name, arguments } => Some(ToolCall { id, name, arguments }),
+            _ => None,
+        })
+    }
+}
+
+/// A tool call, borrowed from a message.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolCall<'a> {
+    /// The provider's id for this call.
+    pub id: &'a str,
+    /// The tool's name.
+    pub name: &'a str,
+    /// Its arguments as the model wrote them. Broken JSON is kept as a JSON string.
+    pub arguments: &'a Value,
+}
+
+/// The text blocks of some content, joined.
+#[must_use]
+pub fn joined_text(content: &[Block]) -> String {
+    content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum Block {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// What the model thought, with the provider's signature where it has one.
+    #[serde(rename_all = "camelCase")]
+    Thinking {
+        /// The readable part; empty where the provider redacted it.
+        thinking: String,
+        /// To be given back unchanged, to the same provider only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+        /// The provider's opaque data of a redacted block.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redacted: Option<String>,
+    },
+    /// The model wants a tool run.
+    ToolCall {
+        /// The provider's id for this call.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// Arguments; a JSON string where the model's JSON was broken.
+        arguments: Value,
+    },
+    /// What a tool answered.
+    #[serde(rename_all = "camelCase")]
+    ToolResult {
+        /// The id of the call it answers.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// Text and images.
+        content: Vec<Block>,
+        /// Whether the call failed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+    /// A picture.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        /// As in `image/png`.
+        media_type: String,
+        /// Base64.
+        data: String,
+    },
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolSpec {
+    /// The name, at most 64 of `[a-zA-Z0-9_-]`.
+    pub name: String,
+    /// What it does and when to use it, short.
+    pub description: String,
+    /// A JSON schema of an object.
+    pub parameters: Value,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StopReason {
+    /// It had said all.
+    End,
+    /// It wants tools run.
+    ToolUse,
+    /// It reached the limit of its answer.
+    Length,
+    /// The provider withheld the answer.
+    Refusal,
+}
+
+/// Tokens of one model call, as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Fresh input.
+    pub input: u64,
+    /// Output, thinking included.
+    pub output: u64,
+    /// Input read from the provider's cache.
+    pub cache_read: u64,
+    /// Input written to the provider's cache.
+    pub cache_write: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+    }
+}

@@ -1,0 +1,1 @@
+//! The database: all SQL and its migrations.

@@ -1,0 +1,1 @@
+//! Supervision: the background process that keeps gateways running.

@@ -1,0 +1,24 @@
+//! What suites share: a home of their own, the built binary, waiting by condition.
+#![allow(dead_code, reason = "not every suite uses every part")]
+
+use std::time::{Duration, Instant};
+
+/// Waits until `condition` gives a value, at most `limit`; a wait that fails says what it waited for and
+/// the last state.
+pub fn wait_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Result<T, String>) -> T {
+    let end = Instant::now() + limit;
+    loop {
+        match condition() {
+            Ok(value) => return value,
+            Err(state) if Instant::now() >= end => {
+                panic!("{what}: not within {limit:?}; last state: {state}")
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The built flock binary.
+pub fn flock_binary() -> &'static str {
+    env!("CARGO_BIN_EXE_flock")
+}
