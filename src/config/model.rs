@@ -44,6 +44,19 @@ pub enum SandboxMode {
     Off,
 }
 
+/// How far an agent may act by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Autonomy {
+    /// It can only read.
+    Readonly,
+    /// It acts in its sandbox; what reaches beyond is asked for.
+    #[default]
+    Supervised,
+    /// It acts without being asked where the policy allows it.
+    Full,
+}
+
 /// The wire format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Api {
@@ -87,6 +100,8 @@ pub struct Agent {
     pub workspace: PathBuf,
     /// Whether its tools run in a sandbox.
     pub sandbox: SandboxMode,
+    /// How far it may act by itself.
+    pub autonomy: Autonomy,
     /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none.
     pub allow: Vec<String>,
     /// Patterns it may not call, own and global together.

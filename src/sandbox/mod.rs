@@ -1,6 +1,8 @@
 //! Where an agent's commands run. [`Sandbox`] is the seam: Docker is behind it today, other engines later,
 //! and no caller knows which.
 
+pub mod policy;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

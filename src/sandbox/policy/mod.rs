@@ -1,0 +1,100 @@
+//! The tool policy: which tools an agent is offered, and what happens when it calls one. Pure: a function
+//! of the agent's configuration, the tool's name and the arguments, asked when a request is built and again
+//! at each call.
+//!
+//! The order is fixed and each step can only narrow: the role, then what is denied, then what is allowed,
+//! then the autonomy, then where the tool would run. A pattern that can't be read never widens anything.
+
+mod pattern;
+mod role;
+
+use serde_json::Value;
+
+pub use pattern::{Pattern, PatternError};
+
+use crate::config::model::Autonomy;
+use crate::config::{Agent, SandboxMode};
+use crate::provider::ToolSpec;
+
+/// What becomes of a tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It runs.
+    Allow,
+    /// A person has to approve it first; the reason is for the person and the model.
+    Ask(String),
+    /// It does not run; the reason is for the model.
+    Deny(String),
+}
+
+impl Decision {
+    /// Whether it is [`Decision::Allow`].
+    #[must_use]
+    pub const fn is_allow(&self) -> bool {
+        matches!(self, Self::Allow)
+    }
+}
+
+/// Decides about one call. The arguments are as the model wrote them and may be of any shape.
+#[must_use]
+pub fn decide(agent: &Agent, tool: &str, _arguments: &Value) -> Decision {
+    match refusal(agent, tool) {
+        Some(reason) => Decision::Deny(reason),
+        None => Decision::Allow,
+    }
+}
+
+/// The tools to tell the agent's model of: those that no call of could only be denied.
+#[must_use]
+pub fn offered<'a>(agent: &Agent, specs: impl IntoIterator<Item = &'a ToolSpec>) -> Vec<ToolSpec> {
+    specs.into_iter().filter(|spec| refusal(agent, &spec.name).is_none()).cloned().collect()
+}
+
+/// The patterns of an allow or deny list that can't be read, each with what is wrong with it.
+#[must_use]
+pub fn check_patterns<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Vec<PatternError> {
+    patterns.into_iter().filter_map(|text| Pattern::parse(text).err()).collect()
+}
+
+/// Tools that change the workspace or run something.
+const CHANGING: [&str; 5] = ["write", "edit", "apply_patch", "exec", "process"];
+
+/// Tools that run programs.
+const RUNNING: [&str; 2] = ["exec", "process"];
+
+fn refusal(agent: &Agent, tool: &str) -> Option<String> {
+    if let Some(reason) = role::refusal(agent.role, tool) {
+        return Some(reason);
+    }
+    for text in &agent.deny {
+        match Pattern::parse(text) {
+            Ok(pattern) if pattern.matches(tool) => {
+                return Some(format!("{tool} is denied to you by the tool policy (deny {text:?})"));
+            }
+            Ok(_) => {}
+            // What was meant to be denied is not known, so everything is.
+            Err(error) => {
+                return Some(format!(
+                    "no tool can run: the deny list of the tool policy can't be read ({error}); the owner \
+                     mends it with `flock config validate`"
+                ));
+            }
+        }
+    }
+    if !agent.allow.iter().filter_map(|text| Pattern::parse(text).ok()).any(|pattern| pattern.matches(tool)) {
+        return Some(format!("{tool} is not among the tools you are allowed to use"));
+    }
+    if agent.autonomy == Autonomy::Readonly && CHANGING.contains(&tool) {
+        return Some(format!("{tool} is not possible: your autonomy is readonly, so you can only read"));
+    }
+    if agent.sandbox == SandboxMode::Off && RUNNING.contains(&tool) {
+        return Some(format!(
+            "{tool} would run on the host itself, because you have no sandbox: a person has to approve \
+             each such command, and there is no way yet to ask for it. Say what should be run and why"
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

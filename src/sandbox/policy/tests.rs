@@ -1,0 +1,229 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::config::Role;
+use crate::config::model::DockerSettings;
+
+fn agent(allow: &[&str], deny: &[&str]) -> Agent {
+    Agent {
+        id: "coder".parse().unwrap(),
+        role: Role::Worker,
+        archetype: None,
+        runtime: "native".to_owned(),
+        model: None,
+        workspace: "/nowhere".into(),
+        sandbox: SandboxMode::All,
+        autonomy: Autonomy::Supervised,
+        allow: allow.iter().map(ToString::to_string).collect(),
+        deny: deny.iter().map(ToString::to_string).collect(),
+        docker: DockerSettings::default(),
+    }
+}
+
+fn allowed(agent: &Agent, tool: &str) -> bool {
+    decide(agent, tool, &json!({})).is_allow()
+}
+
+#[test]
+fn lists_decide() {
+    // allow, deny, tool, runs
+    let table: &[(&[&str], &[&str], &str, bool)] = &[
+        (&[], &[], "read", false),
+        (&["read"], &[], "read", true),
+        (&["read"], &[], "reader", false),
+        (&["read"], &[], "READ", false),
+        (&["read"], &["read"], "read", false),
+        (&["*"], &[], "anything", true),
+        (&["*"], &["exec"], "exec", false),
+        (&["*"], &["exec"], "process", true),
+        (&["*"], &["bash"], "exec", false),
+        (&["bash"], &[], "exec", true),
+        (&["*"], &["apply-patch"], "apply_patch", false),
+        (&["group:fs"], &[], "read", true),
+        (&["group:fs"], &[], "apply_patch", true),
+        (&["group:fs"], &[], "exec", false),
+        (&["group:fs"], &[], "image", false),
+        (&["group:runtime"], &[], "process", true),
+        (&["group:sessions"], &[], "session_status", true),
+        (&["group:sessions"], &[], "sessions_spawn", true),
+        (&["group:sessions"], &["sessions_*"], "sessions_spawn", false),
+        (&["group:sessions"], &["sessions_*"], "session_status", true),
+        (&["group:plugins"], &[], "flock_status", true),
+        (&["group:plugins"], &[], "exec", false),
+        (&["flock_*"], &[], "flock_channel_post", true),
+        (&["flock_*"], &[], "flock", false),
+        (&["group:all"], &["group:fs"], "edit", false),
+        (&["group:all"], &["group:fs"], "exec", true),
+        (&["group:memory", "group:web"], &[], "read", false),
+        (&["r*d"], &[], "read", true),
+        (&["r*d"], &[], "rd", true),
+        (&["r*d"], &[], "reads", false),
+        (&["*s*s*"], &[], "sessions_list", true),
+        // Unreadable in the allow list: worth nothing. In the deny list: nothing runs.
+        (&["Read", "group:typo", "re ad", ""], &[], "read", false),
+        (&["Read", "read"], &[], "read", true),
+        (&["*"], &["Exec"], "read", false),
+        (&["*"], &["group:typo"], "read", false),
+        (&["*"], &[""], "read", false),
+    ];
+    for (allow, deny, tool, runs) in table {
+        assert_eq!(allowed(&agent(allow, deny), tool), *runs, "allow {allow:?} deny {deny:?} {tool}");
+    }
+}
+
+#[test]
+fn the_reason_names_the_rule() {
+    let reason = |agent: &Agent, tool: &str| match decide(agent, tool, &json!({})) {
+        Decision::Deny(reason) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(reason(&agent(&["*"], &["ex*"]), "exec").contains("\"ex*\""));
+    assert!(reason(&agent(&["*"], &["Ex"]), "read").contains("flock config validate"));
+    assert!(reason(&agent(&["read"], &[]), "exec").contains("not among"));
+}
+
+#[test]
+fn roles_decide() {
+    use Role::{Orchestrator, Sysadmin, Worker};
+    for (tool, roles) in [
+        ("flock_channel_post", &[Orchestrator, Sysadmin, Worker][..]),
+        ("flock_channel_create", &[Orchestrator][..]),
+        ("flock_create_agent", &[Orchestrator][..]),
+        ("triage_decision", &[Sysadmin][..]),
+        ("flock_audit", &[Sysadmin][..]),
+        ("flock_sysadmin_request", &[Orchestrator, Worker][..]),
+    ] {
+        for role in [Orchestrator, Sysadmin, Worker] {
+            let agent = Agent { role, ..agent(&["*"], &[]) };
+            assert_eq!(allowed(&agent, tool), roles.contains(&role), "{tool} {role:?}");
+        }
+    }
+}
+
+#[test]
+fn autonomy_decides() {
+    for (autonomy, tool, runs) in [
+        (Autonomy::Readonly, "read", true),
+        (Autonomy::Readonly, "image", true),
+        (Autonomy::Readonly, "sessions_list", true),
+        (Autonomy::Readonly, "write", false),
+        (Autonomy::Readonly, "edit", false),
+        (Autonomy::Readonly, "apply_patch", false),
+        (Autonomy::Readonly, "exec", false),
+        (Autonomy::Readonly, "process", false),
+        (Autonomy::Supervised, "exec", true),
+        (Autonomy::Supervised, "write", true),
+        (Autonomy::Full, "exec", true),
+    ] {
+        let agent = Agent { autonomy, ..agent(&["*"], &[]) };
+        assert_eq!(allowed(&agent, tool), runs, "{autonomy:?} {tool}");
+    }
+}
+
+#[test]
+fn without_a_sandbox_nothing_runs_on_the_host() {
+    let agent = Agent { sandbox: SandboxMode::Off, role: Role::Sysadmin, ..agent(&["*"], &[]) };
+    for tool in ["exec", "process"] {
+        let Decision::Deny(reason) = decide(&agent, tool, &json!({"command": "true"})) else {
+            panic!("{tool} ran on the host");
+        };
+        assert!(reason.contains("approve"), "{reason}");
+    }
+    assert!(allowed(&agent, "read"));
+    assert!(allowed(&agent, "write"));
+}
+
+#[test]
+fn what_is_offered_is_what_may_run() {
+    let specs: Vec<ToolSpec> = ["exec", "read", "flock_audit", "image"]
+        .iter()
+        .map(|name| ToolSpec {
+            name: name.to_string(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        })
+        .collect();
+    let names =
+        |agent: &Agent| -> Vec<String> { offered(agent, &specs).into_iter().map(|spec| spec.name).collect() };
+    assert_eq!(names(&agent(&["*"], &["image"])), ["exec", "read"]);
+    assert_eq!(names(&agent(&[], &[])), Vec::<String>::new());
+    assert_eq!(names(&agent(&["*"], &["Typo"])), Vec::<String>::new());
+}
+
+#[test]
+fn unreadable_patterns_are_reported() {
+    let long = "a".repeat(65);
+    let texts = ["read", "Read", "group:fs", "group:FS", "group:", "", "a b", "*", &long, "flöck", "exec()"];
+    let wrong: Vec<String> = check_patterns(texts).iter().map(ToString::to_string).collect();
+    assert_eq!(wrong.len(), 8, "{wrong:#?}");
+    assert!(wrong[0].contains("\"Read\""));
+    assert!(wrong[1].contains("group:sessions"));
+}
+
+const NAMES: [&str; 8] =
+    ["read", "write", "exec", "process", "sessions_send", "flock_status", "image", "apply_patch"];
+
+fn any_pattern() -> impl Strategy<Value = String> {
+    prop_oneof![
+        proptest::sample::select(&NAMES[..]).prop_map(str::to_owned),
+        "[a-z_*]{0,12}",
+        proptest::sample::select(
+            &["group:fs", "group:runtime", "group:all", "group:plugins", "group:sessions", "group:no"][..]
+        )
+        .prop_map(str::to_owned),
+        ".{0,8}",
+    ]
+}
+
+fn any_patterns() -> impl Strategy<Value = Vec<String>> {
+    proptest::collection::vec(any_pattern(), 0..6)
+}
+
+proptest! {
+    #[test]
+    fn deny_wins(allow in any_patterns(), deny in any_patterns(), tool in proptest::sample::select(&NAMES[..])) {
+        let mut agent = agent(&[], &[]);
+        agent.allow = allow;
+        agent.allow.push("*".to_owned());
+        agent.deny = deny.clone();
+        let denied = deny.iter().any(|text| Pattern::parse(text).map_or(true, |p| p.matches(tool)));
+        prop_assert_eq!(allowed(&agent, tool), !denied);
+    }
+
+    #[test]
+    fn one_more_deny_never_widens(
+        allow in any_patterns(),
+        deny in any_patterns(),
+        more in any_pattern(),
+        tool in proptest::sample::select(&NAMES[..]),
+    ) {
+        let mut agent = agent(&[], &[]);
+        agent.allow = allow;
+        agent.deny = deny;
+        let before = allowed(&agent, tool);
+        agent.deny.push(more);
+        prop_assert!(before || !allowed(&agent, tool));
+    }
+
+    #[test]
+    fn any_text_as_a_pattern_and_a_name_is_decided(text in ".{0,40}", tool in ".{0,40}") {
+        if let Ok(pattern) = Pattern::parse(&text) {
+            let _ = pattern.matches(&tool);
+        }
+    }
+
+    #[test]
+    fn a_star_matches_like_the_simple_definition(pattern in "[ab*]{1,8}", text in "[ab]{0,8}") {
+        fn simple(p: &[u8], t: &[u8]) -> bool {
+            match (p.first(), t.first()) {
+                (None, None) => true,
+                (Some(b'*'), _) => simple(&p[1..], t) || (!t.is_empty() && simple(p, &t[1..])),
+                (Some(a), Some(b)) if a == b => simple(&p[1..], &t[1..]),
+                _ => false,
+            }
+        }
+        let read = Pattern::parse(&pattern).unwrap();
+        prop_assert_eq!(read.matches(&text), simple(pattern.as_bytes(), text.as_bytes()));
+    }
+}
