@@ -1,1 +1,6 @@
-//! Supervision: the background process that keeps gateways running.
+//! Supervision: the background process that keeps gateways running, and what the command line needs to
+//! talk to both.
+//!
+//! [`loopback`] is the small HTTP client for everything that answers on 127.0.0.1.
+
+pub mod loopback;

@@ -1,0 +1,129 @@
+//! Server-sent events, read from an answer as they come.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Answer, LoopbackError};
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Its name; empty where none was given.
+    pub name: String,
+    /// Its id; empty where none was given.
+    pub id: String,
+    /// Its data, lines joined by `\n`.
+    pub data: String,
+}
+
+/// A body read as events.
+pub struct Events {
+    answer: Answer,
+    parser: Parser,
+    ready: VecDeque<Event>,
+}
+
+impl Events {
+    pub(super) const fn new(answer: Answer) -> Self {
+        Self { answer, parser: Parser::new(), ready: VecDeque::new() }
+    }
+
+    /// The next event; `None` at the end of the stream. Comments (keep-alives) count as life but are not
+    /// given out.
+    ///
+    /// # Errors
+    /// If the connection breaks, nothing at all comes within `idle`, or an event has no end.
+    pub async fn next(&mut self, idle: Duration) -> Result<Option<Event>, LoopbackError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(chunk) = self.answer.chunk(idle).await? else { return Ok(None) };
+            self.parser.feed(&chunk, &mut self.ready);
+            if self.parser.held() > MAX_EVENT {
+                return Err(LoopbackError::TooLong { address: self.answer.address, cap: MAX_EVENT });
+            }
+        }
+    }
+}
+
+/// The longest event that is put together.
+const MAX_EVENT: usize = 16 << 20;
+
+/// Puts events together from pieces that may end anywhere, also inside a character or a line end.
+struct Parser {
+    line: Vec<u8>,
+    after_return: bool,
+    event: Event,
+    filled: bool,
+}
+
+impl Parser {
+    const fn new() -> Self {
+        let event = Event { name: String::new(), id: String::new(), data: String::new() };
+        Self { line: Vec::new(), after_return: false, event, filled: false }
+    }
+
+    fn held(&self) -> usize {
+        self.line.len() + self.event.data.len()
+    }
+
+    fn feed(&mut self, piece: &[u8], out: &mut VecDeque<Event>) {
+        for &byte in piece {
+            let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
+            match byte {
+                b'\n' if after_return => {}
+                b'\n' | b'\r' => self.end_line(out),
+                _ => self.line.push(byte),
+            }
+        }
+    }
+
+    fn end_line(&mut self, out: &mut VecDeque<Event>) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        if line.is_empty() {
+            let mut event = std::mem::take(&mut self.event);
+            if std::mem::take(&mut self.filled) {
+                if event.data.ends_with('\n') {
+                    event.data.pop();
+                }
+                out.push_back(event);
+            }
+            return;
+        }
+        let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => {
+                self.event.data.push_str(value);
+                self.event.data.push('\n');
+                self.filled = true;
+            }
+            "event" => value.clone_into(&mut self.event.name),
+            "id" => value.clone_into(&mut self.event.id),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &str = "\u{feff}: hi\n\nevent: turn\r\nid: 7\r\ndata: {\"a\":\"é\"}\r\n\r\n\
+        data: one\ndata:two\n\n:keep\n\ndata\n\ndata: [DONE]\n\ndata: cut";
+
+    #[test]
+    fn events_are_the_same_wherever_the_pieces_end() {
+        let bytes = STREAM.as_bytes();
+        for size in 1..=bytes.len() {
+            let mut parser = Parser::new();
+            let mut out = VecDeque::new();
+            bytes.chunks(size).for_each(|piece| parser.feed(piece, &mut out));
+            let data: Vec<&str> = out.iter().map(|event| event.data.as_str()).collect();
+            assert_eq!(data, ["{\"a\":\"é\"}", "one\ntwo", "", "[DONE]"], "pieces of {size}");
+            assert_eq!((out[0].name.as_str(), out[0].id.as_str()), ("turn", "7"));
+        }
+    }
+}
