@@ -39,6 +39,7 @@ vars! {
     GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider google";
     GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
     DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
+    SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for what it runs: its name and its home";
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
 }
 
