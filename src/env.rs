@@ -28,6 +28,8 @@ vars! {
     NO_PROGRESS = "FLOCK_NO_PROGRESS", "1 turns progress bars into plain lines";
     NO_COLOR = "NO_COLOR", "Any value turns colour off";
     TERM = "TERM", "dumb turns colour and progress bars off";
+    BACKTRACE = "RUST_BACKTRACE", "1 adds a backtrace to the message of an internal error";
+    HANDED_OVER = "FLOCK_HANDED_OVER", "Set by flock itself: the copies of it that a call of util-linux flock has passed through";
     PATH = "PATH", "Where programs are looked for";
     USER = "USER", "The login a person's chat session is named after";
     DOCKER_HOST = "DOCKER_HOST", "The Docker engine to use, as in unix:///run/user/1000/docker.sock";

@@ -1,1 +1,168 @@
 //! The command line: one file per verb, each with its help, its arguments and what it does.
+//!
+//! A new verb is a file with `Args` (its doc comment is the help) and `run(args, &Context) -> Result<Exit,
+//! Failure>`, a variant of [`Verb`] and an arm of [`Verb::run`]. Verbs say what they have to say through
+//! [`Printer`] and never end the process.
+
+pub mod completions;
+mod context;
+mod handover;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::error::Kind;
+pub use crate::ui::Failure;
+use crate::ui::{Color, Options, Printer};
+pub use context::{Context, Exit};
+
+/// Run a supervised team of AI agents on this machine, each confined in a sandbox
+#[derive(Debug, Parser)]
+#[command(
+    name = "flock",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Start with: flock init, flock add coder, flock start, flock chat coder"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What every verb takes.
+#[derive(Debug, clap::Args)]
+struct Global {
+    /// Use this home instead of $FLOCK_HOME or ~/.flock
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    home: Option<PathBuf>,
+    /// Print JSON for programs
+    #[arg(long, global = true, help_heading = "Global options")]
+    json: bool,
+    /// Say less: only data, warnings and errors
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    quiet: bool,
+    /// Say more; twice for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    verbose: u8,
+    /// Use colour
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        help_heading = "Global options"
+    )]
+    color: Color,
+    /// Never ask: take the default, or fail where there is none
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Completions(completions::Args),
+}
+
+impl Verb {
+    fn run(self, context: &Context) -> Result<Exit, Failure> {
+        match self {
+            Self::Completions(args) => completions::run(&args, context),
+        }
+    }
+}
+
+/// The whole of the program after its panic hook; the result is the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if handover::is_for_util_linux(&args, is_verb) {
+        let failure = handover::exec(&args);
+        Printer::new(Options::default()).fail(&failure);
+        return ExitCode::from(failure.kind.exit_code());
+    }
+    match Cli::try_parse_from(&args) {
+        Ok(cli) => run(cli),
+        Err(error) => refuse(&error, &args),
+    }
+}
+
+/// The command line as clap knows it, for completions and the reference in docs/.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn run(cli: Cli) -> ExitCode {
+    let global = cli.global;
+    let printer = Printer::new(Options {
+        json: global.json,
+        quiet: global.quiet,
+        verbose: global.verbose,
+        color: global.color,
+    });
+    let context = Context::new(printer, global.home, global.yes);
+    let exit = cli.verb.run(&context).unwrap_or_else(|failure| {
+        context.printer.fail(&failure);
+        Exit::Failed(failure.kind)
+    });
+    let unwritten = context.printer.take_trouble();
+    match (exit, unwritten) {
+        (Exit::Done, Some(error)) => {
+            context.printer.fail(&Failure::caused("failed to write to stdout", &error));
+            ExitCode::from(Kind::Failed.exit_code())
+        }
+        (exit, _) => ExitCode::from(exit.code()),
+    }
+}
+
+/// Help and version on stdout; a wrong command line on stderr, or as JSON where that was among its words.
+fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    if !error.use_stderr() {
+        // A reader that has gone away has read enough.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if args.iter().any(|arg| arg == "--json") {
+        let printer = Printer::new(Options { json: true, ..Options::default() });
+        let text = error.to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        printer.fail(&Failure::new(Kind::Usage, message).hint("flock --help"));
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(Kind::Usage.exit_code())
+}
+
+/// Asked before the command line is parsed, so it must not build clap's tree.
+fn is_verb(word: &str) -> bool {
+    Verb::has_subcommand(word) || ALIASES.contains(&word)
+}
+
+const ALIASES: [&str; 3] = ["help", "ls", "rm"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_name_of_a_verb_is_known_before_parsing() {
+        for verb in command().get_subcommands() {
+            for name in std::iter::once(verb.get_name()).chain(verb.get_all_aliases()) {
+                assert!(is_verb(name), "{name}");
+            }
+        }
+    }
+}

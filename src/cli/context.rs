@@ -1,0 +1,83 @@
+//! What a verb gets besides its own arguments, and how it ends.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use crate::error::Kind;
+use crate::ui::Printer;
+
+/// How a verb ended that has said all there is to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It did what it was asked.
+    Done,
+    /// It did not, or what it reports is of this kind, as in `status` of a home where nothing runs.
+    Failed(Kind),
+    /// With the code of a program it ran.
+    Code(u8),
+}
+
+impl Exit {
+    /// The process' exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed(kind) => kind.exit_code(),
+            Self::Code(code) => code,
+        }
+    }
+}
+
+/// What every verb works with.
+#[derive(Debug)]
+pub struct Context {
+    /// Where it says what it has to say.
+    pub printer: Printer,
+    home: Option<PathBuf>,
+    yes: bool,
+}
+
+impl Context {
+    /// A context of the global options.
+    #[must_use]
+    pub const fn new(printer: Printer, home: Option<PathBuf>, yes: bool) -> Self {
+        Self { printer, home, yes }
+    }
+
+    /// The home that was asked for with `--home`.
+    #[must_use]
+    pub fn home_option(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Whether a person can be asked: there is one on both ends, and neither `--yes` nor `--json` was given.
+    #[must_use]
+    pub fn may_ask(&self) -> bool {
+        use std::io::IsTerminal as _;
+        !self.yes
+            && !self.printer.json_wanted()
+            && std::io::stdin().is_terminal()
+            && std::io::stderr().is_terminal()
+    }
+
+    /// Whether `--yes` was given.
+    #[must_use]
+    pub const fn yes(&self) -> bool {
+        self.yes
+    }
+
+    /// Runs a future to its end on a runtime of one thread, made here so that other verbs don't pay for it.
+    ///
+    /// # Errors
+    ///
+    /// The future's own, or that no runtime could be made.
+    pub fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::caused("failed to start the runtime", &error))?;
+        runtime.block_on(future)
+    }
+}

@@ -1,0 +1,187 @@
+//! util-linux has a program of the same name. Called as that one, this process becomes it: scripts that use
+//! `flock -n /run/lock/x command` go on working with ours first on PATH.
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Failure;
+use crate::env;
+use crate::error::Kind;
+
+/// Whether the command line is one of util-linux's `flock`: its first argument is one of that program's
+/// options, a file descriptor, something with a slash or an existing path, and no verb of ours. A folder
+/// named like a verb does not hide the verb.
+pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> bool {
+    let Some(first) = args.get(1) else { return false };
+    let Some(text) = first.to_str() else { return Path::new(first).exists() };
+    if text.starts_with("--") {
+        // Both programs have --verbose; the first word after the options tells which one is meant.
+        return is_their_long_option(text)
+            || (text == "--verbose" && !args[2..].iter().filter_map(|arg| arg.to_str()).any(&is_verb));
+    }
+    if let Some(cluster) = text.strip_prefix('-').filter(|cluster| !cluster.is_empty()) {
+        return is_their_short_options(cluster);
+    }
+    if text.is_empty() || is_verb(text) {
+        return false;
+    }
+    text.bytes().all(|byte| byte.is_ascii_digit()) || text.contains('/') || Path::new(text).exists()
+}
+
+/// Becomes the next `flock` on PATH that is not this program. Returns only if that failed.
+pub fn exec(args: &[OsString]) -> Failure {
+    match try_exec(args) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    }
+}
+
+/// The next `flock` on PATH that is neither this program nor one that handed over to this one.
+pub fn other_flock() -> Option<PathBuf> {
+    let path = env::PATH.get_os()?;
+    let passed = passed_through();
+    which::which_in_all("flock", Some(path), "/")
+        .ok()?
+        .find(|found| found.canonicalize().is_ok_and(|real| !passed.contains(&real)))
+}
+
+fn try_exec(args: &[OsString]) -> Result<Infallible, Failure> {
+    let Some(other) = other_flock() else {
+        let word = args.get(1).map(|word| word.to_string_lossy()).unwrap_or_default();
+        return Err(Failure::new(
+            Kind::Usage,
+            format!(
+                "{word:?} is no verb of this flock, and the lock program of util-linux, which has the same \
+                 name, is not on PATH"
+            ),
+        )
+        .hint("flock --help"));
+    };
+    let mut passed = OsString::new();
+    for path in passed_through() {
+        if !passed.is_empty() {
+            passed.push(":");
+        }
+        passed.push(path);
+    }
+    let error = Command::new(&other).args(&args[1..]).env(env::HANDED_OVER.name, passed).exec();
+    Err(Failure::caused(format!("failed to run {}", other.display()), &error))
+}
+
+/// This program and those that became it. Without them two copies of ours would call each other for ever.
+fn passed_through() -> Vec<PathBuf> {
+    let mut passed: Vec<PathBuf> = env::HANDED_OVER.get_os().map(|paths| split(&paths)).unwrap_or_default();
+    if let Ok(own) = std::env::current_exe().and_then(|exe| exe.canonicalize())
+        && !passed.contains(&own)
+    {
+        passed.push(own);
+    }
+    passed
+}
+
+fn split(paths: &OsStr) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    paths.as_bytes().split(|byte| *byte == b':').map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
+}
+
+/// Long options of util-linux's flock, which may be shortened as long as they can't be ours.
+fn is_their_long_option(text: &str) -> bool {
+    let name = text[2..].split('=').next().unwrap_or_default();
+    !name.is_empty()
+        && !OURS.iter().any(|ours| ours.starts_with(name))
+        && THEIRS.iter().any(|theirs| theirs.starts_with(name))
+}
+
+/// Short options of util-linux's flock, together as in `-xn`, with a value as in `-w5`.
+fn is_their_short_options(cluster: &str) -> bool {
+    for (at, c) in cluster.char_indices() {
+        match c {
+            's' | 'x' | 'e' | 'u' | 'n' | 'o' | 'F' => {}
+            'w' | 'E' | 'c' => return true,
+            // -h and -V are both programs', and alone they are ours.
+            'h' | 'V' if at > 0 => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+const THEIRS: [&str; 14] = [
+    "shared",
+    "exclusive",
+    "unlock",
+    "nb",
+    "nonblock",
+    "nonblocking",
+    "wait",
+    "timeout",
+    "close",
+    "conflict-exit-code",
+    "no-fork",
+    "command",
+    "fcntl",
+    "start",
+];
+
+const OURS: [&str; 8] = ["home", "json", "quiet", "verbose", "color", "yes", "help", "version"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn theirs(line: &str) -> bool {
+        let args: Vec<OsString> = std::iter::once("flock").chain(line.split(' ')).map(Into::into).collect();
+        is_for_util_linux(&args, |word| matches!(word, "list" | "init" | "start"))
+    }
+
+    #[test]
+    fn lines_of_util_linux_are_theirs() {
+        for line in [
+            "-n /tmp/x true",
+            "-xn /tmp/x true",
+            "-w5 /tmp/x true",
+            "--wait 5 /tmp/x true",
+            "--wait=5 /tmp/x",
+            "--nonb /tmp/x",
+            "-c true",
+            "9",
+            "200",
+            "/tmp",
+            "/tmp/not-there-yet true",
+            "./lock true",
+            "--verbose /tmp/x true",
+            "-u 9",
+            "-n /tmp/x list",
+        ] {
+            assert!(theirs(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_ours_are_ours() {
+        for line in [
+            "",
+            "list",
+            "init --yes",
+            "--help",
+            "--version",
+            "-h",
+            "-V",
+            "-q list",
+            "-v list",
+            "--verbose list",
+            "--home /tmp list",
+            "--json list",
+            "-y init",
+            "lsit",
+            "-",
+            "--",
+            "--color never list",
+        ] {
+            assert!(!theirs(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Tables for people: a header, rows, two spaces between columns, no borders.
+
+use comfy_table::{Attribute, Cell, ContentArrangement};
+
+use super::{Tone, clean};
+
+/// Rows under a header. Cells are cleaned when they are drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<(Tone, String)>>,
+}
+
+impl Table {
+    /// An empty table.
+    #[must_use]
+    pub fn new(header: &[&'static str]) -> Self {
+        Self { header: header.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row of plain cells.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(|cell| (Tone::Plain, cell.into())).collect());
+    }
+
+    /// Adds a row whose cells have a tone.
+    pub fn toned_row(&mut self, cells: Vec<(Tone, String)>) {
+        self.rows.push(cells);
+    }
+
+    /// Draws it. On a terminal it is made to fit its width; elsewhere each row is one line.
+    #[must_use]
+    pub fn render(&self, color: bool, terminal: bool) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        if terminal {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        } else {
+            table.force_no_tty();
+        }
+        if color {
+            table.enforce_styling();
+        }
+        table.set_header(self.header.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
+        for row in &self.rows {
+            table.add_row(row.iter().map(|(tone, text)| cell(*tone, &clean::inline(text))));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        table.trim_fmt()
+    }
+}
+
+fn cell(tone: Tone, text: &str) -> Cell {
+    let cell = Cell::new(text);
+    match tone {
+        Tone::Plain => cell,
+        Tone::Good => cell.fg(comfy_table::Color::DarkGreen),
+        Tone::Warn => cell.fg(comfy_table::Color::DarkYellow),
+        Tone::Bad => cell.fg(comfy_table::Color::DarkRed),
+        Tone::Accent => cell.fg(comfy_table::Color::DarkCyan),
+        Tone::Dim => cell.add_attribute(Attribute::Dim),
+        Tone::Strong => cell.add_attribute(Attribute::Bold),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_line_and_nothing_in_it_steers() {
+        let mut table = Table::new(&["AGENT", "ROLE"]);
+        table.row(["coder", "worker"]);
+        table.row(["a\x1b[2J", "line\nbreak"]);
+        assert_eq!(
+            table.render(false, false),
+            "AGENT       ROLE\ncoder       worker\na\\u{1b}[2J  line\\nbreak"
+        );
+    }
+}
