@@ -1,6 +1,7 @@
 //! The environment variables that flock reads, each defined once.
 //!
-//! Nothing else of the program reads the environment: a variable that is not here has no effect.
+//! Nothing else of the program reads the environment: a variable that is not here has no effect, unless the
+//! configuration names it as the source of a key.
 
 use std::ffi::OsString;
 
@@ -42,7 +43,19 @@ vars! {
     GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
     DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
     SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for what it runs: its name and its home";
+    XAI_API_KEY = "XAI_API_KEY", "Key of the provider xai";
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
+}
+
+/// The value of a variable that the configuration names, as `env:NAME`, if it is set, not empty and UTF-8.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+pub fn named(name: &str) -> Option<String> {
+    // `var_os` panics on these.
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return None;
+    }
+    std::env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
 impl Var {

@@ -2,13 +2,19 @@
 //! returns the whole answer.
 //!
 //! Retry, time limits and the choice of a provider for a model live here too; what goes into a request is
-//! the agent's business.
+//! the agent's business. [`Catalog::resolve`] is the way in.
 
+pub mod catalog;
+pub mod error;
+pub mod key;
 pub mod message;
+pub mod script;
 
 use std::future::Future;
 use std::pin::Pin;
 
+pub use catalog::{Catalog, Resolved};
+pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
 
 /// A boxed future that borrows for `'a`.
@@ -65,77 +71,4 @@ pub trait Provider: Send + Sync {
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>>;
-}
-
-/// Why a model did not answer.
-#[derive(Debug, thiserror::Error)]
-pub enum ProviderError {
-    /// The model's provider is not configured, or has no key.
-    #[error("the provider {provider} of the model {model} is not configured: {reason}")]
-    NotConfigured {
-        /// Its id.
-        provider: String,
-        /// The model asked for.
-        model: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// It refused the key (401, 403).
-    #[error("{provider} refused the key ({status}): {message}")]
-    Unauthorised {
-        /// Its id.
-        provider: String,
-        /// The HTTP status.
-        status: u16,
-        /// What it said.
-        message: String,
-    },
-    /// It says that the request is wrong (other 4xx).
-    #[error("{provider} rejected the request ({status}): {message}")]
-    Rejected {
-        /// Its id.
-        provider: String,
-        /// The HTTP status.
-        status: u16,
-        /// What it said.
-        message: String,
-    },
-    /// It is overloaded or limits the rate (429, 529).
-    #[error("{provider} is limiting requests ({status}): {message}")]
-    Limited {
-        /// Its id.
-        provider: String,
-        /// The HTTP status.
-        status: u16,
-        /// What it said.
-        message: String,
-        /// When it wants to be asked again.
-        retry_after: Option<std::time::Duration>,
-    },
-    /// It failed (5xx), could not be reached, or broke off.
-    #[error("{provider} failed: {message}")]
-    Failed {
-        /// Its id.
-        provider: String,
-        /// What happened.
-        message: String,
-        /// When it wants to be asked again.
-        retry_after: Option<std::time::Duration>,
-    },
-    /// It sent nothing for too long.
-    #[error("{provider} sent nothing for {} seconds", after.as_secs())]
-    TimedOut {
-        /// Its id.
-        provider: String,
-        /// How long.
-        after: std::time::Duration,
-    },
-    /// What it sent is not its own format.
-    #[error("{provider} sent an answer that can't be read: {message}")]
-    Garbled {
-        /// Its id.
-        provider: String,
-        /// What is wrong with it.
-        message: String,
-    },
 }

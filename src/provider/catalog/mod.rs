@@ -1,0 +1,169 @@
+//! From a model's name to the provider that answers for it: the configuration, the providers flock knows,
+//! and the key.
+
+mod endpoint;
+
+use std::sync::Arc;
+
+pub use endpoint::{Endpoint, KNOWN, known};
+
+use super::key::{self, ApiKey};
+use super::script::{self, Script};
+use super::{Provider, ProviderError};
+use crate::config::model::{ModelSettings, ProviderSettings};
+use crate::config::{Api, Config};
+use crate::home::Home;
+use crate::id::ModelRef;
+
+/// A model, ready to be asked.
+#[derive(Clone)]
+pub struct Resolved {
+    /// Asks it.
+    pub provider: Arc<dyn Provider>,
+    /// Tokens it takes in all.
+    pub context_window: u64,
+    /// Tokens to let it answer with.
+    pub max_tokens: u32,
+    /// Whether it takes images.
+    pub images: bool,
+    /// What to show: the model's name, or that a script plays it.
+    pub label: String,
+}
+
+/// Where the models of one home come from.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    home: Home,
+}
+
+/// Where a model is to be asked, all of it checked.
+#[derive(Clone, Debug)]
+struct Target {
+    api: Api,
+    base_url: reqwest::Url,
+    key: Option<ApiKey>,
+}
+
+impl Catalog {
+    /// The catalog of this home. Nothing is opened and no connection is made before a model is asked.
+    #[must_use]
+    pub fn new(home: Home) -> Self {
+        Self { home }
+    }
+
+    /// The model, ready to be asked.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::NotConfigured`].
+    pub fn resolve(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
+        if model.is_script() {
+            let script = self.script(model)?;
+            return Ok(Resolved {
+                provider: Arc::new(script),
+                context_window: 200_000,
+                max_tokens: 8_192,
+                images: true,
+                label: format!("{model} ({})", script::LABEL),
+            });
+        }
+        let settings = config.providers.get(model.provider());
+        let known = known(model.provider());
+        let target = self.target(model, settings, known)?;
+        let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
+        Ok(Resolved {
+            provider: self.provider(model, target)?,
+            context_window: own
+                .and_then(|own| own.context_window)
+                .unwrap_or(known.map_or(32_768, |known| known.context_window)),
+            max_tokens: max_tokens(own, known),
+            images: own.map_or(known.is_some_and(|known| known.images), |own| own.images),
+            label: model.to_string(),
+        })
+    }
+
+    /// Whether [`Catalog::resolve`] would give a provider, without building one.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::NotConfigured`], for a warning.
+    pub fn describe(&self, model: &ModelRef, config: &Config) -> Result<(), ProviderError> {
+        if model.is_script() {
+            return self.script(model).map(drop);
+        }
+        self.target(model, config.providers.get(model.provider()), known(model.provider())).map(drop)
+    }
+
+    fn script(&self, model: &ModelRef) -> Result<Script, ProviderError> {
+        Script::open(&self.home, model.model()).map_err(|reason| ProviderError::NotConfigured {
+            provider: model.provider().to_owned(),
+            model: model.to_string(),
+            reason,
+            hint: format!("put the script into {}, or use script/demo", self.home.scripts().display()),
+        })
+    }
+
+    fn target(
+        &self,
+        model: &ModelRef,
+        settings: Option<&ProviderSettings>,
+        known: Option<&'static Endpoint>,
+    ) -> Result<Target, ProviderError> {
+        let provider = model.provider();
+        let missing = |reason: String, key: &str, value: &str| ProviderError::NotConfigured {
+            provider: provider.to_owned(),
+            model: model.to_string(),
+            reason,
+            hint: format!("flock config set models.providers.{provider}.{key} {value}"),
+        };
+        let own_url = settings.and_then(|settings| settings.base_url.as_deref());
+        let Some(base_url) = own_url.or(known.map(|known| known.base_url)) else {
+            return Err(missing("it has no base URL".to_owned(), "baseUrl", "URL"));
+        };
+        let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(|| {
+            missing("its base URL is not an http or https address".to_owned(), "baseUrl", "URL")
+        })?;
+        let api = settings
+            .and_then(|settings| settings.api)
+            .or(known.map(|known| known.api))
+            .unwrap_or(Api::OpenAiCompletions);
+        if !matches!(api, Api::OpenAiCompletions | Api::AnthropicMessages) {
+            return Err(missing(
+                "flock does not speak its wire format yet".to_owned(),
+                "api",
+                "openai-completions",
+            ));
+        }
+        let key = key::find(&self.home, provider, settings, known)
+            .map_err(|reason| missing(reason, "apiKey", "-"))?;
+        // At its public address a provider that has a key wants one; behind another address it may not.
+        if key.is_none() && own_url.is_none() && known.is_some_and(|known| known.key.is_some()) {
+            return Err(missing("it has no key".to_owned(), "apiKey", "-"));
+        }
+        if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
+            return Err(missing("its key holds characters that no key has".to_owned(), "apiKey", "-"));
+        }
+        Ok(Target { api, base_url, key })
+    }
+
+    fn provider(&self, model: &ModelRef, target: Target) -> Result<Arc<dyn Provider>, ProviderError> {
+        let _ = target;
+        Err(ProviderError::NotConfigured {
+            provider: model.provider().to_owned(),
+            model: model.to_string(),
+            reason: "flock does not speak its wire format yet".to_owned(),
+            hint: "flock doctor".to_owned(),
+        })
+    }
+}
+
+fn is_http(url: &reqwest::Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host()
+}
+
+fn max_tokens(own: Option<&ModelSettings>, known: Option<&Endpoint>) -> u32 {
+    own.and_then(|own| own.max_tokens)
+        .and_then(|tokens| u32::try_from(tokens).ok())
+        .filter(|tokens| *tokens > 0)
+        .unwrap_or(known.map_or(4_096, |known| known.max_tokens))
+}

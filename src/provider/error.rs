@@ -1,0 +1,167 @@
+//! Why a model did not answer, and how an HTTP status becomes one of these reasons.
+
+use std::time::Duration;
+
+use crate::error::Explain;
+
+/// Why a model did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// The model's provider is not configured, or has no key.
+    #[error("the provider {provider} of the model {model} is not configured: {reason}")]
+    NotConfigured {
+        /// Its id.
+        provider: String,
+        /// The model asked for.
+        model: String,
+        /// What is missing.
+        reason: String,
+        /// What mends it.
+        hint: String,
+    },
+    /// It refused the key (401, 403).
+    #[error("{provider} refused the key ({status}): {message}")]
+    Unauthorised {
+        /// Its id.
+        provider: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// It says that the request is wrong (other 4xx), or that no money is left.
+    #[error("{provider} rejected the request ({status}): {message}")]
+    Rejected {
+        /// Its id.
+        provider: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// It is overloaded or limits the rate (429, 529).
+    #[error("{provider} is limiting requests ({status}): {message}")]
+    Limited {
+        /// Its id.
+        provider: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// It failed (5xx), could not be reached, or broke off.
+    #[error("{provider} failed: {message}")]
+    Failed {
+        /// Its id.
+        provider: String,
+        /// What happened.
+        message: String,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// It sent nothing for too long.
+    #[error("{provider} sent nothing for {} seconds", after.as_secs_f32().ceil())]
+    TimedOut {
+        /// Its id.
+        provider: String,
+        /// How long.
+        after: Duration,
+    },
+    /// What it sent is not its own format, or more than anyone could want.
+    #[error("{provider} sent an answer that can't be read: {message}")]
+    Garbled {
+        /// Its id.
+        provider: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl ProviderError {
+    /// The error for an HTTP status that is not a success, or for an error event that carries one.
+    #[must_use]
+    pub fn from_status(
+        provider: &str,
+        status: u16,
+        message: impl Into<String>,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let (provider, message) = (provider.to_owned(), message.into());
+        match status {
+            401 | 403 => Self::Unauthorised { provider, status, message },
+            429 | 529 => Self::Limited { provider, status, message, retry_after },
+            408 | 409 | 425 | 500.. => {
+                Self::Failed { provider, message: format!("status {status}: {message}"), retry_after }
+            }
+            _ => Self::Rejected { provider, status, message },
+        }
+    }
+
+    /// Whose failure it is.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        match self {
+            Self::NotConfigured { provider, .. }
+            | Self::Unauthorised { provider, .. }
+            | Self::Rejected { provider, .. }
+            | Self::Limited { provider, .. }
+            | Self::Failed { provider, .. }
+            | Self::TimedOut { provider, .. }
+            | Self::Garbled { provider, .. } => provider,
+        }
+    }
+}
+
+impl Explain for ProviderError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotConfigured { hint, .. } => Some(hint.clone()),
+            Self::Unauthorised { provider, .. } => {
+                Some(format!("flock config set models.providers.{provider}.apiKey -"))
+            }
+            Self::Garbled { provider, .. } => {
+                Some(format!("flock config get models.providers.{provider}.baseUrl"))
+            }
+            Self::Limited { retry_after: Some(after), .. }
+            | Self::Failed { retry_after: Some(after), .. } => {
+                Some(format!("ask again in {} seconds", after.as_secs_f32().ceil()))
+            }
+            Self::Rejected { .. } | Self::Limited { .. } | Self::Failed { .. } | Self::TimedOut { .. } => {
+                Some("flock doctor".to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_one_meaning() {
+        let of = |status| ProviderError::from_status("x", status, "m", None);
+        for status in [401, 403] {
+            assert!(matches!(of(status), ProviderError::Unauthorised { .. }), "{status}");
+        }
+        for status in [429, 529] {
+            assert!(matches!(of(status), ProviderError::Limited { .. }), "{status}");
+        }
+        for status in [408, 500, 502, 503, 504, 599] {
+            assert!(matches!(of(status), ProviderError::Failed { .. }), "{status}");
+        }
+        for status in [301, 400, 402, 404, 413, 422] {
+            assert!(matches!(of(status), ProviderError::Rejected { .. }), "{status}");
+        }
+    }
+
+    #[test]
+    fn every_error_names_what_mends_it() {
+        for status in [400, 401, 429, 500] {
+            assert!(ProviderError::from_status("x", status, "m", None).hint().is_some(), "{status}");
+        }
+        let waiting = ProviderError::from_status("x", 429, "m", Some(Duration::from_millis(1500)));
+        assert_eq!(waiting.hint().unwrap(), "ask again in 2 seconds");
+    }
+}

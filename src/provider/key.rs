@@ -1,0 +1,141 @@
+//! API keys, and where they come from. A key is never shown, and never leaves in an error.
+
+use std::fmt;
+
+use crate::config::model::ProviderSettings;
+use crate::env;
+use crate::home::Home;
+
+use super::catalog::Endpoint;
+
+/// A provider's key. `Debug` shows that there is one, nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// The key in this text, without the white space around it; `None` where nothing is left.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    /// The key itself, for a request's header only.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// A text of the provider's without the key: some echo what they refuse.
+    #[must_use]
+    pub fn scrub(&self, text: &str) -> String {
+        text.replace(&self.0, "[key]")
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(…)")
+    }
+}
+
+/// Finds a provider's key: what the configuration says, then the home's secrets, then the environment.
+/// `Ok(None)` means that there is none anywhere.
+///
+/// # Errors
+///
+/// A sentence for the person, where the configuration names a source that has nothing.
+pub fn find(
+    home: &Home,
+    provider: &str,
+    settings: Option<&ProviderSettings>,
+    known: Option<&Endpoint>,
+) -> Result<Option<ApiKey>, String> {
+    if let Some(written) = settings.and_then(|settings| settings.api_key.as_deref()) {
+        return named(home, written).map(Some);
+    }
+    if let Some(key) = secret(home, provider)? {
+        return Ok(Some(key));
+    }
+    Ok(known.and_then(|known| known.key).and_then(env::Var::get).as_deref().and_then(ApiKey::new))
+}
+
+fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
+    if let Some(name) = written.strip_prefix("secret:") {
+        return secret(home, name)?.ok_or_else(|| format!("there is no secret named {name}"));
+    }
+    let variable = written
+        .strip_prefix("env:")
+        .or_else(|| written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')));
+    match variable {
+        Some(name) => env::named(name)
+            .as_deref()
+            .and_then(ApiKey::new)
+            .ok_or_else(|| format!("the environment variable {name} of its key is not set")),
+        None => ApiKey::new(written).ok_or_else(|| "its key is empty".to_owned()),
+    }
+}
+
+fn secret(home: &Home, name: &str) -> Result<Option<ApiKey>, String> {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(safe) {
+        return Ok(None);
+    }
+    match fs_err::read_to_string(home.secrets().join(name)) {
+        Ok(text) => Ok(ApiKey::new(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("its key can't be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(api_key: Option<&str>) -> ProviderSettings {
+        ProviderSettings {
+            base_url: None,
+            api_key: api_key.map(str::to_owned),
+            api: None,
+            models: Vec::new(),
+        }
+    }
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        fs_err::create_dir(home.secrets()).unwrap();
+        (folder, home)
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let key = ApiKey::new(" sk-planted\n").unwrap();
+        assert_eq!(key.expose(), "sk-planted");
+        assert!(!format!("{key:?}").contains("planted"));
+        assert_eq!(key.scrub("wrong key sk-planted!"), "wrong key [key]!");
+        assert_eq!(ApiKey::new(" \n"), None);
+    }
+
+    #[test]
+    fn the_configuration_wins_over_the_home() {
+        let (_folder, home) = home();
+        fs_err::write(home.secrets().join("mine"), "from-home\n").unwrap();
+        fs_err::write(home.secrets().join("other"), "by-name").unwrap();
+        let find = |written| find(&home, "mine", Some(&settings(written)), None);
+        assert_eq!(find(None).unwrap(), ApiKey::new("from-home"));
+        assert_eq!(find(Some("secret:other")).unwrap(), ApiKey::new("by-name"));
+        assert_eq!(find(Some("literal")).unwrap(), ApiKey::new("literal"));
+        for missing in ["secret:none", "env:FLOCK_TEST_NO_SUCH", "${FLOCK_TEST_NO_SUCH}", "secret:../x", " "]
+        {
+            assert!(find(Some(missing)).is_err(), "{missing}");
+        }
+    }
+
+    #[test]
+    fn no_key_anywhere_is_no_error() {
+        let (_folder, home) = home();
+        assert_eq!(find(&home, "mine", None, None).unwrap(), None);
+        assert_eq!(find(&home, "..", None, None).unwrap(), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! The provider `script`: plays a written conversation instead of asking a model, for tests and for trying
+//! flock without an account. What it answers depends on the request alone.
+//!
+//! `script/demo` is part of the program; any other name is a file in the home's `scripts` folder. The format
+//! is in docs/scripts.md.
+
+mod document;
+mod play;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+pub use document::Document;
+
+use super::{BoxFuture, Delta, Provider, ProviderError, Request, Response, Sink};
+use crate::home::Home;
+
+/// What is said of a script wherever a model is shown.
+pub const LABEL: &str = "scripted, not a model";
+
+const DEMO: &str = include_str!("demo.json");
+const LARGEST_FILE: u64 = 1024 * 1024;
+/// A script can't hold a turn longer than a provider that is silent could.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// A conversation that plays itself.
+#[derive(Clone, Debug)]
+pub struct Script {
+    document: Arc<Document>,
+}
+
+impl Script {
+    /// The script with this name.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for the person: there is no such file, or it is not a script.
+    pub fn open(home: &Home, name: &str) -> Result<Self, String> {
+        if name == "demo" {
+            static DEMO_DOCUMENT: OnceLock<Result<Arc<Document>, String>> = OnceLock::new();
+            let demo = DEMO_DOCUMENT.get_or_init(|| Document::parse(DEMO.as_bytes()).map(Arc::new));
+            return demo.clone().map(|document| Self { document });
+        }
+        let text = read(home, name)?;
+        let document = Document::parse(&text).map_err(|error| format!("the script {name}: {error}"))?;
+        Ok(Self { document: Arc::new(document) })
+    }
+}
+
+fn read(home: &Home, name: &str) -> Result<Vec<u8>, String> {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.starts_with('.') || !name.chars().all(safe) {
+        return Err(format!("{name:?} is not the name of a script: use letters, digits, '-', '_' and '.'"));
+    }
+    let path = home.scripts().join(name);
+    let facts = fs_err::symlink_metadata(&path).map_err(|error| error.to_string())?;
+    if !facts.is_file() || facts.len() > LARGEST_FILE {
+        return Err(format!("{} is not a file of at most 1 MiB", path.display()));
+    }
+    fs_err::read(&path).map_err(|error| error.to_string())
+}
+
+impl Provider for Script {
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Response, ProviderError>> {
+        Box::pin(async move {
+            let answer = play::answer(&self.document, request);
+            pause(answer.delay).await;
+            if !answer.think.is_empty() {
+                sink(Delta::Thinking(answer.think.clone()));
+            }
+            for piece in pieces(&answer.say) {
+                pause(answer.pace).await;
+                sink(Delta::Text(piece.to_owned()));
+            }
+            match answer.error {
+                Some(error) => Err(error),
+                None => Ok(answer.into_response()),
+            }
+        })
+    }
+}
+
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time.min(LONGEST_PAUSE)).await;
+    }
+}
+
+/// A text in pieces of a few words, as a model would send it.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    const SHORTEST: usize = 12;
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest
+            .char_indices()
+            .find(|(at, c)| *at >= SHORTEST && c.is_whitespace())
+            .map_or(rest.len(), |(at, c)| at + c.len_utf8());
+        let (piece, left) = rest.split_at(end);
+        rest = left;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

@@ -1,0 +1,160 @@
+//! Which step of a script answers a request. Pure: the same request has the same answer.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::{Block, Message, ProviderError, Request, Response, Role, StopReason, Usage, message};
+use super::document::{Document, Failure, Step};
+
+const CALL_ID: &str = "call_script_";
+/// As much of a tool's result as a script quotes.
+const LONGEST_QUOTE: usize = 8 * 1024;
+
+/// A step with its templates filled in.
+pub(super) struct Answer {
+    pub delay: Duration,
+    pub pace: Duration,
+    pub think: String,
+    pub say: String,
+    pub calls: Vec<Block>,
+    pub error: Option<ProviderError>,
+    stop: Option<StopReason>,
+    usage: Usage,
+}
+
+impl Answer {
+    pub(super) fn into_response(self) -> Response {
+        let by_itself = if self.calls.is_empty() { StopReason::End } else { StopReason::ToolUse };
+        let mut content = Vec::with_capacity(2 + self.calls.len());
+        if !self.think.is_empty() {
+            content.push(Block::Thinking { thinking: self.think, signature: None, redacted: None });
+        }
+        if !self.say.is_empty() {
+            content.push(Block::Text { text: self.say });
+        }
+        content.extend(self.calls);
+        Response { content, stop: self.stop.unwrap_or(by_itself), usage: self.usage }
+    }
+}
+
+/// What the script says to this request.
+pub(super) fn answer(document: &Document, request: &Request) -> Answer {
+    let start = request.messages.iter().rposition(|message| message.role == Role::User);
+    let (asked, since) = match start {
+        Some(at) => (request.messages[at].joined_text(), &request.messages[at + 1..]),
+        None => (String::new(), request.messages.as_slice()),
+    };
+    let done = since.iter().filter(|message| message.role == Role::Assistant).count();
+    let lower = asked.to_lowercase();
+    let reply = document
+        .replies
+        .iter()
+        .find(|reply| reply.when.as_ref().is_none_or(|when| lower.contains(&when.to_lowercase())));
+    let step = match reply {
+        Some(reply) => reply.steps.get(done).cloned().unwrap_or_else(|| end_of_script("its last step")),
+        None => end_of_script("no reply for this message"),
+    };
+    fill_in(step, &asked, since, &request.messages)
+}
+
+/// A script that has no more to say must still end the turn.
+fn end_of_script(why: &str) -> Step {
+    Step { say: format!("(The script ends here: {why}.)"), ..Step::default() }
+}
+
+fn fill_in(step: Step, asked: &str, since: &[Message], all: &[Message]) -> Answer {
+    let template = Template { asked, result: last_result(since) };
+    let first = next_call(all);
+    let calls = step.calls.into_iter().zip(first..).map(|(call, number)| Block::ToolCall {
+        id: format!("{CALL_ID}{number}"),
+        name: call.name,
+        arguments: if call.arguments.is_null() {
+            Value::Object(serde_json::Map::new())
+        } else {
+            template.value(call.arguments)
+        },
+    });
+    Answer {
+        delay: Duration::from_millis(step.delay_ms),
+        pace: Duration::from_millis(step.pace_ms),
+        calls: calls.collect(),
+        think: template.text(step.think),
+        say: template.text(step.say),
+        error: step.error.map(failure),
+        stop: step.stop,
+        usage: step.usage,
+    }
+}
+
+fn failure(failure: Failure) -> ProviderError {
+    let retry_after = failure.retry_after_ms.map(Duration::from_millis);
+    match failure.status {
+        Some(status) => ProviderError::from_status("script", status, failure.message, retry_after),
+        None => ProviderError::Failed {
+            provider: "script".to_owned(),
+            message: if failure.message.is_empty() {
+                "the answer broke off".to_owned()
+            } else {
+                failure.message
+            },
+            retry_after,
+        },
+    }
+}
+
+struct Template<'a> {
+    asked: &'a str,
+    result: Option<String>,
+}
+
+impl Template<'_> {
+    fn text(&self, text: String) -> String {
+        if !text.contains("{{") {
+            return text;
+        }
+        // The result last: what a tool printed is not a template.
+        let result = self.result.as_deref().unwrap_or("(no tool has been run)");
+        text.replace("{{last_message}}", self.asked).replace("{{last_result}}", result)
+    }
+
+    fn value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(entries) => {
+                Value::Object(entries.into_iter().map(|(key, value)| (key, self.value(value))).collect())
+            }
+            other => other,
+        }
+    }
+}
+
+/// What the last tool answered since the person's message.
+fn last_result(since: &[Message]) -> Option<String> {
+    let content =
+        since.iter().rev().flat_map(|message| message.content.iter().rev()).find_map(
+            |block| match block {
+                Block::ToolResult { content, .. } => Some(content),
+                _ => None,
+            },
+        )?;
+    let text = message::joined_text(content);
+    Some(cut(&text, LONGEST_QUOTE).into_owned())
+}
+
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(limit);
+    Cow::Owned(format!("{}\n… ({} bytes more)", &text[..end], text.len() - end))
+}
+
+/// A number for the next call that no call of this conversation has, also where its beginning was left out.
+fn next_call(messages: &[Message]) -> u64 {
+    let numbers = messages.iter().flat_map(Message::tool_calls);
+    let numbers = numbers.filter_map(|call| call.id.strip_prefix(CALL_ID)?.parse::<u64>().ok());
+    numbers.max().unwrap_or(0).saturating_add(1)
+}
