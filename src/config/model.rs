@@ -34,6 +34,30 @@ impl Role {
     }
 }
 
+/// What an agent may do without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Autonomy {
+    /// Look, not touch.
+    Readonly,
+    /// Work in its sandbox; ask before anything outside.
+    Supervised,
+    /// As supervised, without being told to ask.
+    Full,
+}
+
+impl Autonomy {
+    /// The word in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Readonly => "readonly",
+            Self::Supervised => "supervised",
+            Self::Full => "full",
+        }
+    }
+}
+
 /// Whether an agent's tools run in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -94,6 +118,8 @@ pub struct Agent {
     pub archetype: Option<String>,
     /// What runs its turns: `native` and, later, others.
     pub runtime: String,
+    /// What it may do without asking.
+    pub autonomy: Autonomy,
     /// Its model: its own, or the default one; `None` where neither is set.
     pub model: Option<ModelRef>,
     /// Its workspace on the host.

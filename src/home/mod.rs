@@ -1,6 +1,217 @@
 //! The home: the folder that holds one flock. This module owns its layout, its locks, atomic replacement of
 //! its files, its format version, and the only safe way to open what an agent can write.
 
+pub mod atomic;
+pub mod beneath;
 pub mod layout;
+pub mod lock;
+pub mod version;
+
+use std::path::{Path, PathBuf};
+
+use crate::env;
+use crate::error::{Explain, Kind};
 
 pub use layout::Home;
+
+/// Why a home can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// There is no home folder of a user to look in.
+    #[error("this user has no home folder, and neither --home nor FLOCK_HOME is given")]
+    Nowhere,
+    /// The path is not one a home can have.
+    #[error("{} can't be a home: {reason}", path.display())]
+    Unusable {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Nothing has been set up there.
+    #[error("flock is not set up in {}", root.display())]
+    NotInitialised {
+        /// The home.
+        root: PathBuf,
+    },
+    /// A newer flock made it.
+    #[error("{} has format {found}; this flock writes format {known}", root.display())]
+    Newer {
+        /// The home.
+        root: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest this flock knows.
+        known: u32,
+    },
+    /// The format number can't be read.
+    #[error("{} does not hold a format number", path.display())]
+    BadVersion {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Somebody else holds a lock.
+    #[error("another process holds {}", path.display())]
+    Held {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// A file or folder of the home failed.
+    #[error("failed to {verb} {}", path.display())]
+    Io {
+        /// As in `write`.
+        verb: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Explain for HomeError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Nowhere | Self::Unusable { .. } => Kind::Usage,
+            Self::NotInitialised { .. } => Kind::NotInitialised,
+            Self::Newer { .. } => Kind::NewerHome,
+            Self::Held { .. } => Kind::Conflict,
+            Self::BadVersion { .. } | Self::Io { .. } => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Nowhere | Self::Unusable { .. } => Some("flock --home DIR init".to_owned()),
+            Self::NotInitialised { .. } => Some("flock init".to_owned()),
+            Self::Newer { .. } => Some("install the newer flock, or use another --home".to_owned()),
+            Self::BadVersion { path } => Some(format!("echo {FORMAT} > {}", path.display())),
+            Self::Held { .. } => Some("flock status".to_owned()),
+            Self::Io { source, path, .. } => match source.kind() {
+                std::io::ErrorKind::StorageFull => Some(format!("df -h {}", path.display())),
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                    Some(format!("ls -ld {}", path.display()))
+                }
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The home format this flock writes.
+pub const FORMAT: u32 = 1;
+
+impl Home {
+    /// Finds the home: the one given, else `FLOCK_HOME`, else `~/.flock`. It need not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// If there is no place for one, or the path is a file.
+    pub fn locate(given: Option<&Path>) -> Result<Self, HomeError> {
+        let default = dirs::home_dir().map(|home| canonical(&home.join(".flock")));
+        let chosen = match given {
+            Some(path) => canonical(&absolute(path)?),
+            None => match env::HOME_DIR.get_os() {
+                Some(path) => canonical(&absolute(Path::new(&path))?),
+                None => default.clone().ok_or(HomeError::Nowhere)?,
+            },
+        };
+        if chosen.parent().is_none() {
+            return Err(HomeError::Unusable { path: chosen, reason: "it is the root folder" });
+        }
+        if chosen.exists() && !chosen.is_dir() {
+            return Err(HomeError::Unusable { path: chosen, reason: "it is not a folder" });
+        }
+        // Docker's bind syntax and the control characters of a terminal both end in trouble much later.
+        if chosen.to_str().is_none_or(|text| text.contains(':') || text.chars().any(char::is_control)) {
+            return Err(HomeError::Unusable {
+                path: chosen,
+                reason: "its path is not plain text, or has a ':' in it",
+            });
+        }
+        Ok(Self::new(chosen, default.as_deref()))
+    }
+
+    /// Fails unless `init` has made this home.
+    ///
+    /// # Errors
+    ///
+    /// [`HomeError::NotInitialised`].
+    pub fn require(&self) -> Result<(), HomeError> {
+        if self.config().exists() {
+            Ok(())
+        } else {
+            Err(HomeError::NotInitialised { root: self.root().to_owned() })
+        }
+    }
+
+    /// Makes the folders that are missing, each with its mode. Folders that are there keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// If one can't be made.
+    pub fn make_folders(&self) -> Result<(), HomeError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        for (path, mode) in self.folders() {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(&path)
+                .map_err(|source| HomeError::Io { verb: "make the folder", path: path.clone(), source })?;
+        }
+        Ok(())
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, HomeError> {
+    std::path::absolute(path).map_err(|source| HomeError::Io {
+        verb: "resolve",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The canonical form of a path whose last parts may not exist yet.
+fn canonical(path: &Path) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut at = path;
+    loop {
+        if let Ok(real) = at.canonicalize() {
+            return missing.iter().rev().fold(real, |real, name| real.join(name));
+        }
+        match (at.parent(), at.file_name()) {
+            (Some(parent), Some(name)) => {
+                missing.push(name.to_owned());
+                at = parent;
+            }
+            _ => return path.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_is_named_by_its_canonical_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        std::fs::create_dir(&real).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let by_link = Home::locate(Some(&link.join("new"))).unwrap();
+        assert_eq!(by_link.root(), real.canonicalize().unwrap().join("new"));
+    }
+
+    #[test]
+    fn impossible_homes_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for bad in [file, dir.path().join("a:b"), PathBuf::from("/"), dir.path().join("a\nb")] {
+            let error = Home::locate(Some(&bad)).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{}", bad.display());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Adding and removing agents in the document.
+
+use serde_json::{Map, Value, json};
+
+use super::parse::PLUGIN;
+use super::starter::SANDBOX_TOOLS;
+use super::{Autonomy, ConfigError, Role};
+use crate::home::Home;
+use crate::id::{AgentId, ModelRef};
+
+/// The directories of a sandbox's PATH after the agent's own profile.
+pub const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// An agent that is to be.
+#[derive(Clone, Debug)]
+pub struct NewAgent {
+    /// Its id.
+    pub id: AgentId,
+    /// What it is in the team.
+    pub role: Role,
+    /// Its archetype.
+    pub archetype: Option<String>,
+    /// What runs its turns.
+    pub runtime: String,
+    /// Its model; the default one where absent.
+    pub model: Option<ModelRef>,
+    /// How hard a model should think, where it can be told.
+    pub effort: Option<String>,
+    /// What it may do without asking.
+    pub autonomy: Option<Autonomy>,
+    /// As a person writes it, e.g. `2g`.
+    pub memory: Option<String>,
+    /// Cores.
+    pub cpus: Option<f64>,
+}
+
+/// Adds the agent to `gatewayAgents` and `agents.list`.
+///
+/// # Errors
+///
+/// [`ConfigError::Exists`] if the id is taken, [`ConfigError::Refused`] where the document has something
+/// else than a list in these places.
+pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), ConfigError> {
+    let id = agent.id.as_str();
+    let gateway_agents = list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?;
+    if gateway_agents.iter().any(|entry| entry["id"] == id) {
+        return Err(ConfigError::Exists(agent.id.clone()));
+    }
+    let mut entry = Map::new();
+    entry.insert("id".into(), id.into());
+    entry.insert("role".into(), agent.role.as_str().into());
+    if let Some(archetype) = &agent.archetype {
+        entry.insert("archetype".into(), archetype.as_str().into());
+    }
+    entry.insert("runtime".into(), agent.runtime.as_str().into());
+    if let Some(effort) = &agent.effort {
+        entry.insert("effort".into(), effort.as_str().into());
+    }
+    if let Some(autonomy) = agent.autonomy {
+        entry.insert("autonomy".into(), autonomy.as_str().into());
+    }
+    gateway_agents.push(Value::Object(entry));
+
+    let listed = list(document, &["agents", "list"])?;
+    if let Some(known) = listed.iter_mut().find(|entry| entry["id"] == id) {
+        // OpenClaw knew this agent before flock did: what it says of itself stays.
+        if let (Some(model), Some(known)) = (&agent.model, known.as_object_mut()) {
+            known.insert("model".into(), json!({"primary": model.as_str()}));
+        }
+        return Ok(());
+    }
+    listed.push(listing(home, agent));
+    Ok(())
+}
+
+fn listing(home: &Home, agent: &NewAgent) -> Value {
+    let mut entry = Map::new();
+    entry.insert("id".into(), agent.id.as_str().into());
+    if let Some(model) = &agent.model {
+        entry.insert("model".into(), json!({"primary": model.as_str()}));
+    }
+    entry.insert("workspace".into(), json!(home.workspace(&agent.id)));
+    if agent.role == Role::Sysadmin {
+        let allow: Vec<&str> = SANDBOX_TOOLS.iter().copied().chain(["triage_decision"]).collect();
+        entry.insert(
+            "tools".into(),
+            json!({"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": allow}}}),
+        );
+        entry.insert("sandbox".into(), json!({"mode": "off"}));
+    } else {
+        entry.insert(
+            "tools".into(),
+            json!({"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": SANDBOX_TOOLS}}}),
+        );
+        let path = format!("/nix/var/nix/profiles/per-agent/{}/bin:{STANDARD_PATH}", agent.id);
+        let mut docker = json!({"env": {"PATH": path}});
+        if let Some(memory) = &agent.memory {
+            docker["memory"] = memory.as_str().into();
+        }
+        if let Some(cpus) = agent.cpus {
+            docker["cpus"] = json!(cpus);
+        }
+        entry.insert("sandbox".into(), json!({"mode": "all", "scope": "agent", "docker": docker}));
+    }
+    Value::Object(entry)
+}
+
+/// Takes the agent out of both lists.
+///
+/// # Errors
+///
+/// [`ConfigError::Unknown`] if it is in neither.
+pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
+    let mut found = false;
+    for path in [&[&PLUGIN[..], &["gatewayAgents"]].concat()[..], &["agents", "list"]] {
+        let entries = list(document, path)?;
+        let before = entries.len();
+        entries.retain(|entry| entry["id"] != id.as_str());
+        found |= entries.len() != before;
+    }
+    if found { Ok(()) } else { Err(ConfigError::Unknown(id.clone())) }
+}
+
+/// The list at a path; objects and the list itself are made where nothing is.
+fn list<'d>(document: &'d mut Value, path: &[&str]) -> Result<&'d mut Vec<Value>, ConfigError> {
+    let refused = |message: &str| ConfigError::Refused { at: path.join("."), message: message.to_owned() };
+    let mut at = document;
+    for name in path {
+        let object = at.as_object_mut().ok_or_else(|| refused("is not inside an object"))?;
+        at = object.entry(*name).or_insert(Value::Null);
+        if at.is_null() {
+            *at = if path.last() == Some(name) { json!([]) } else { json!({}) };
+        }
+    }
+    at.as_array_mut().ok_or_else(|| refused("is not a list"))
+}

@@ -1,0 +1,97 @@
+//! Reading the configuration's file.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::parse::{self, Problem};
+use super::{Config, ConfigError};
+use crate::home::{Home, atomic};
+
+/// No configuration is larger than this, in bytes.
+pub const CAP: u64 = 8 << 20;
+
+/// The configuration of a home.
+///
+/// # Errors
+///
+/// If there is no home, or its configuration can't be read, parsed or used.
+pub fn read(home: &Home) -> Result<Config, ConfigError> {
+    let (_, document) = read_document(home)?;
+    parse::config(&document, home).map_err(|problem| shape(home, problem))
+}
+
+/// The file's bytes and the document in them.
+///
+/// # Errors
+///
+/// If there is no home, or the file can't be read or is not JSON.
+pub fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
+    let path = home.config();
+    let Some(bytes) = atomic::read(&path, CAP)? else {
+        home.require()?;
+        return Err(crate::home::HomeError::NotInitialised { root: home.root().to_owned() }.into());
+    };
+    let document = document(&bytes).map_err(|(line, column, message)| ConfigError::Syntax {
+        path,
+        line,
+        column,
+        message,
+        backup: last_good(home),
+    })?;
+    Ok((bytes, document))
+}
+
+/// Parses the bytes of a file. A byte-order mark is taken as what it is; everything else is plain JSON.
+fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    serde_json::from_slice(bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let message = if has_comment(bytes, line) {
+            "comments are not JSON; flock would lose them, so it does not take them".to_owned()
+        } else {
+            let text = error.to_string();
+            text.split(" at line ").next().unwrap_or_default().to_owned()
+        };
+        (line, column, message)
+    })
+}
+
+fn has_comment(bytes: &[u8], line: usize) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
+    let text = String::from_utf8_lossy(line);
+    text.contains("//") || text.contains("/*") || text.trim_start().starts_with('#')
+}
+
+pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
+    ConfigError::Shape {
+        path: home.config(),
+        at: problem.at,
+        message: problem.message,
+        backup: last_good(home),
+    }
+}
+
+/// The newest backup that is a usable configuration.
+fn last_good(home: &Home) -> Option<PathBuf> {
+    let good = |path: &Path| {
+        let bytes = atomic::read(path, CAP).ok()??;
+        parse::config(&document(&bytes).ok()?, home).ok()
+    };
+    backups(home).into_iter().rev().find(|path| good(path).is_some())
+}
+
+/// All backups of the configuration, oldest first.
+#[must_use]
+pub fn backups(home: &Home) -> Vec<PathBuf> {
+    let Ok(folder) = fs_err::read_dir(home.backups()) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = folder
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("config-") && name.ends_with(".json")
+        })
+        .collect();
+    found.sort();
+    found
+}

@@ -1,0 +1,343 @@
+//! From the document to the typed view. Every complaint names the key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::model::{
+    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelSettings, ProviderSettings, Role, SandboxMode,
+};
+use crate::home::Home;
+use crate::id::{AgentId, ModelRef};
+
+/// Where flock's own keys are.
+pub const PLUGIN: [&str; 4] = ["plugins", "entries", "flock", "config"];
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key, as in `agents.list[0].model`.
+    pub at: String,
+    /// As in `must be a text`.
+    pub message: String,
+}
+
+/// The typed view of a document.
+///
+/// # Errors
+///
+/// The first thing that is not as it must be.
+pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
+    let root = View { value: Some(document), at: String::new() };
+    if !document.is_object() {
+        return Err(Problem { at: "the file".into(), message: "must hold one object".into() });
+    }
+    let own = PLUGIN.iter().try_fold(root.clone(), |view, name| view.get(name))?;
+    let defaults = root.get("agents")?.get("defaults")?;
+    let default_model = model(&defaults.get("model")?)?;
+    let default_docker = defaults.get("sandbox")?.get("docker")?;
+    let tools = root.get("tools")?;
+    let global_tools = tools.get("sandbox")?.get("tools")?;
+    let global = GlobalTools {
+        allow: global_tools.get("allow")?.texts()?,
+        deny: [global_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
+    };
+
+    let listed = root.get("agents")?.get("list")?.items()?;
+    let mut seen = BTreeSet::new();
+    let mut agents = Vec::new();
+    for entry in own.get("gatewayAgents")?.items()? {
+        let id_at = entry.get("id")?;
+        let id: AgentId =
+            id_at.need_text()?.parse().map_err(|error| id_at.problem(&format!("is not usable: {error}")))?;
+        if !seen.insert(id.clone()) {
+            return Err(id_at.problem("is there twice"));
+        }
+        let listing = listed
+            .iter()
+            .find(|listing| listing.value.is_some_and(|value| value["id"] == id.as_str()))
+            .cloned()
+            .unwrap_or(View { value: None, at: format!("agents.list[{id}]") });
+        agents.push(agent(id, &entry, &listing, &global, default_model.as_ref(), &default_docker, home)?);
+    }
+
+    let token = root.get("gateway")?.get("auth")?.get("token")?;
+    let port = own.get("gateway")?.get("port")?;
+    let nix = own.get("nix")?;
+    Ok(Config {
+        agents,
+        port: match port.number()? {
+            None => DEFAULT_PORT,
+            Some(number) => u16::try_from(number)
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| port.problem("must be a port from 1 to 65535"))?,
+        },
+        token: token.need_text()?.to_owned(),
+        providers: providers(&root)?,
+        nix_flake: nix.get("flake")?.text()?,
+        nix_image: nix.get("image")?.text()?,
+        sandbox_image: own.get("sandbox")?.get("image")?.text()?,
+        max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
+    })
+}
+
+struct GlobalTools {
+    allow: Vec<String>,
+    deny: Vec<String>,
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is a different place of the document")]
+fn agent(
+    id: AgentId,
+    entry: &View<'_>,
+    listing: &View<'_>,
+    global: &GlobalTools,
+    default_model: Option<&ModelRef>,
+    default_docker: &View<'_>,
+    home: &Home,
+) -> Result<Agent, Problem> {
+    let role = entry.get("role")?.word::<Role>("orchestrator, sysadmin or worker")?.unwrap_or(Role::Worker);
+    let sandbox = listing.get("sandbox")?;
+    let tools = listing.get("tools")?;
+    let own_tools = tools.get("sandbox")?.get("tools")?;
+    let allow = own_tools.get("allow")?;
+    let mode = sandbox.get("mode")?;
+    let mode = match mode.text()?.as_deref() {
+        // OpenClaw's "non-main" sandboxes every session but the main one; flock knows no main agent.
+        None | Some("all" | "non-main") => SandboxMode::All,
+        Some("off") => SandboxMode::Off,
+        Some(_) => return Err(mode.problem("must be \"all\" or \"off\"")),
+    };
+    if mode == SandboxMode::Off && role != Role::Sysadmin {
+        return Err(sandbox.get("mode")?.problem("can be \"off\" for a sysadmin only"));
+    }
+    let workspace = listing.get("workspace")?.text()?.map_or_else(|| home.workspace(&id), PathBuf::from);
+    Ok(Agent {
+        role,
+        archetype: entry.get("archetype")?.text()?,
+        runtime: entry.get("runtime")?.text()?.unwrap_or_else(|| "native".to_owned()),
+        autonomy: entry
+            .get("autonomy")?
+            .word::<Autonomy>("readonly, supervised or full")?
+            .unwrap_or(Autonomy::Supervised),
+        model: model(&listing.get("model")?)?.or_else(|| default_model.cloned()),
+        workspace,
+        sandbox: mode,
+        allow: if allow.value.is_some() { allow.texts()? } else { global.allow.clone() },
+        deny: [global.deny.clone(), own_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
+        docker: docker(&sandbox.get("docker")?, default_docker)?,
+        id,
+    })
+}
+
+/// A model is written as a text or as `{primary}`.
+fn model(view: &View<'_>) -> Result<Option<ModelRef>, Problem> {
+    let view = if view.value.is_some_and(Value::is_object) { view.get("primary")? } else { view.clone() };
+    let Some(text) = view.text()? else { return Ok(None) };
+    text.parse().map(Some).map_err(|error| view.problem(&format!("is not usable: {error}")))
+}
+
+/// Keys of a docker block that open a sandbox. flock never honours them and says so.
+const REFUSED: [&str; 14] = [
+    "privileged",
+    "capAdd",
+    "devices",
+    "deviceRequests",
+    "securityOpt",
+    "seccompProfile",
+    "apparmorProfile",
+    "pidMode",
+    "ipcMode",
+    "usernsMode",
+    "cgroupParent",
+    "volumesFrom",
+    "extraHosts",
+    "mounts",
+];
+
+fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem> {
+    let mut settings = DockerSettings::default();
+    for block in [default, own] {
+        for (name, value) in block.get("env")?.entries()? {
+            settings.env.insert(name, value.need_text()?.to_owned());
+        }
+        settings.binds.extend(block.get("binds")?.texts()?);
+        settings.network = block.get("network")?.text()?.or(settings.network);
+        settings.image = block.get("image")?.text()?.or(settings.image);
+        let memory = block.get("memory")?;
+        if let Some(value) = memory.value {
+            settings.memory =
+                Some(bytes(value).ok_or_else(|| {
+                    memory.problem("must be a size as in \"512m\" or \"2g\", at least 32m")
+                })?);
+        }
+        let cpus = block.get("cpus")?;
+        if let Some(value) = cpus.value {
+            settings.cpu_millis = Some(
+                cpu_millis(value)
+                    .ok_or_else(|| cpus.problem("must be a number of cores as in 1.5, at least 0.1"))?,
+            );
+        }
+        for (name, value) in block.entries()? {
+            let set = !matches!(value.value, None | Some(Value::Bool(false) | Value::Null));
+            if set && REFUSED.contains(&name.as_str()) && !settings.refused.contains(&name) {
+                settings.refused.push(name);
+            }
+        }
+    }
+    Ok(settings)
+}
+
+/// A size in bytes: a number, or a text with k, m or g.
+#[must_use]
+pub fn bytes(value: &Value) -> Option<u64> {
+    let size = match value {
+        Value::Number(number) => number.as_u64()?,
+        Value::String(text) => {
+            let text = text.trim().to_ascii_lowercase();
+            let text = text.strip_suffix('b').unwrap_or(&text);
+            let (digits, shift) = match text.chars().last()? {
+                'k' => (&text[..text.len() - 1], 10),
+                'm' => (&text[..text.len() - 1], 20),
+                'g' => (&text[..text.len() - 1], 30),
+                _ => (text, 0),
+            };
+            digits.parse::<u64>().ok()?.checked_mul(1 << shift)?
+        }
+        _ => return None,
+    };
+    (size >= 32 << 20).then_some(size)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked before the cast"
+)]
+fn cpu_millis(value: &Value) -> Option<u64> {
+    let cpus = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    (0.1..=1024.0).contains(&cpus).then(|| (cpus * 1000.0).round() as u64)
+}
+
+fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Problem> {
+    let mut found = BTreeMap::new();
+    for (name, entry) in root.get("models")?.get("providers")?.entries()? {
+        let mut models = Vec::new();
+        for model in entry.get("models")?.items()? {
+            let input = model.get("input")?.texts()?;
+            models.push(ModelSettings {
+                id: model.get("id")?.need_text()?.to_owned(),
+                context_window: model.get("contextWindow")?.number()?,
+                max_tokens: model.get("maxTokens")?.number()?,
+                // Where nothing is said, a model is taken to read images: it says so itself if not.
+                images: input.is_empty() || input.iter().any(|kind| kind == "image"),
+            });
+        }
+        let settings = ProviderSettings {
+            base_url: entry.get("baseUrl")?.text()?,
+            api_key: entry.get("apiKey")?.text()?,
+            api: entry.get("api")?.word("one of the APIs that docs/config.md lists")?,
+            models,
+        };
+        let is_web = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+        if settings.base_url.as_ref().is_some_and(|url| !is_web(url)) {
+            return Err(entry.get("baseUrl")?.problem("must be an http or https address"));
+        }
+        found.insert(name, settings);
+    }
+    Ok(found)
+}
+
+/// A place in the document that may be empty, and its name.
+#[derive(Clone)]
+struct View<'a> {
+    value: Option<&'a Value>,
+    at: String,
+}
+
+impl<'a> View<'a> {
+    fn problem(&self, message: &str) -> Problem {
+        Problem { at: self.at.clone(), message: message.to_owned() }
+    }
+
+    fn get(&self, name: &str) -> Result<Self, Problem> {
+        let at = if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) };
+        let value = match self.value {
+            None => None,
+            Some(Value::Object(object)) => object.get(name).filter(|value| !value.is_null()),
+            Some(_) => return Err(self.problem("must be an object")),
+        };
+        Ok(Self { value, at })
+    }
+
+    fn entries(&self) -> Result<Vec<(String, Self)>, Problem> {
+        match self.value {
+            None => Ok(Vec::new()),
+            Some(Value::Object(object)) => {
+                object.keys().map(|name| Ok((name.clone(), self.get(name)?))).collect()
+            }
+            Some(_) => Err(self.problem("must be an object")),
+        }
+    }
+
+    fn items(&self) -> Result<Vec<Self>, Problem> {
+        match self.value {
+            None => Ok(Vec::new()),
+            Some(Value::Array(items)) => Ok(items
+                .iter()
+                .enumerate()
+                .map(|(index, value)| View { value: Some(value), at: format!("{}[{index}]", self.at) })
+                .collect()),
+            Some(_) => Err(self.problem("must be a list")),
+        }
+    }
+
+    fn text(&self) -> Result<Option<String>, Problem> {
+        match self.value {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(self.problem("must be a text")),
+        }
+    }
+
+    fn need_text(&self) -> Result<&'a str, Problem> {
+        match self.value {
+            Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
+            None => Err(self.problem("is missing")),
+            Some(_) => Err(self.problem("must be a text that is not empty")),
+        }
+    }
+
+    fn texts(&self) -> Result<Vec<String>, Problem> {
+        self.items()?.iter().map(|item| item.need_text().map(str::to_owned)).collect()
+    }
+
+    fn number(&self) -> Result<Option<u64>, Problem> {
+        match self.value {
+            None => Ok(None),
+            Some(value) => {
+                value.as_u64().map(Some).ok_or_else(|| self.problem("must be a whole number from 0"))
+            }
+        }
+    }
+
+    fn word<T: DeserializeOwned>(&self, choices: &str) -> Result<Option<T>, Problem> {
+        match self.value {
+            None => Ok(None),
+            Some(value) => serde_json::from_value(value.clone())
+                .map(Some)
+                .map_err(|_| self.problem(&format!("must be {choices}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

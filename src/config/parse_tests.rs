@@ -1,0 +1,109 @@
+use super::*;
+
+use serde_json::json;
+
+use crate::config::agents::{NewAgent, add, remove};
+use crate::config::{ConfigError, starter};
+
+fn home() -> Home {
+    Home::new("/nowhere/flock".into(), None)
+}
+
+fn new_agent(id: &str, role: Role) -> NewAgent {
+    NewAgent {
+        id: id.parse().unwrap(),
+        role,
+        archetype: None,
+        runtime: "native".into(),
+        model: None,
+        effort: None,
+        autonomy: None,
+        memory: Some("512m".into()),
+        cpus: Some(1.5),
+    }
+}
+
+fn document() -> Value {
+    let model = "anthropic/claude-opus-4-5".parse().unwrap();
+    starter::document(&home(), Some(&model), "token", 4000)
+}
+
+#[test]
+fn what_init_and_add_write_is_read_back() {
+    let mut document = document();
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    add(&mut document, &home(), &new_agent("admin", Role::Sysadmin)).unwrap();
+    let config = config(&document, &home()).unwrap();
+    assert_eq!((config.port, config.token.as_str()), (4000, "token"));
+    let coder = config.agent(&"coder".parse().unwrap()).unwrap();
+    assert_eq!(coder.role, Role::Worker);
+    assert_eq!(coder.sandbox, SandboxMode::All);
+    assert_eq!(coder.model.as_ref().unwrap().as_str(), "anthropic/claude-opus-4-5");
+    assert_eq!((coder.docker.memory, coder.docker.cpu_millis), (Some(512 << 20), Some(1500)));
+    assert!(coder.docker.env["PATH"].starts_with("/nix/var/nix/profiles/per-agent/coder/bin:"));
+    assert!(coder.allow.iter().any(|tool| tool == "exec"));
+    let admin = config.agent(&"admin".parse().unwrap()).unwrap();
+    assert_eq!(admin.sandbox, SandboxMode::Off);
+    assert!(admin.allow.iter().any(|tool| tool == "triage_decision"));
+    assert!(matches!(
+        add(&mut document, &home(), &new_agent("coder", Role::Worker)),
+        Err(ConfigError::Exists(_))
+    ));
+    remove(&mut document, &"coder".parse().unwrap()).unwrap();
+    assert!(matches!(remove(&mut document, &"coder".parse().unwrap()), Err(ConfigError::Unknown(_))));
+}
+
+#[test]
+fn every_complaint_names_its_key() {
+    let with = |path: &str, value: Value| {
+        let mut document = document();
+        add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+        *document.pointer_mut(path).unwrap() = value;
+        config(&document, &home()).unwrap_err().at
+    };
+    let own = "/plugins/entries/flock/config";
+    assert_eq!(with("", json!([])), "the file");
+    assert_eq!(with("/gateway/auth/token", json!("")), "gateway.auth.token");
+    assert_eq!(with("/gateway", json!(3)), "gateway");
+    assert_eq!(
+        with(&format!("{own}/gateway/port"), json!(70000)),
+        "plugins.entries.flock.config.gateway.port"
+    );
+    assert_eq!(
+        with(&format!("{own}/gatewayAgents/0/id"), json!("../x")),
+        "plugins.entries.flock.config.gatewayAgents[0].id"
+    );
+    assert_eq!(
+        with(&format!("{own}/gatewayAgents/0/role"), json!("boss")),
+        "plugins.entries.flock.config.gatewayAgents[0].role"
+    );
+    assert_eq!(with("/agents/list", json!({})), "agents.list");
+    assert_eq!(with("/agents/list/0/sandbox/mode", json!("off")), "agents.list[0].sandbox.mode");
+    assert_eq!(
+        with("/agents/list/0/sandbox/docker/memory", json!("1k")),
+        "agents.list[0].sandbox.docker.memory"
+    );
+    assert_eq!(with("/agents/defaults/model/primary", json!("gpt")), "agents.defaults.model.primary");
+}
+
+#[test]
+fn what_would_open_a_sandbox_is_remembered_as_refused() {
+    let mut document = document();
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    document["agents"]["list"][0]["sandbox"]["docker"]["privileged"] = json!(true);
+    document["agents"]["defaults"]["sandbox"]["docker"]["capAdd"] = json!(["SYS_ADMIN"]);
+    document["agents"]["list"][0]["sandbox"]["docker"]["devices"] = json!(false);
+    let config = config(&document, &home()).unwrap();
+    assert_eq!(config.agents[0].docker.refused, ["capAdd", "privileged"]);
+}
+
+#[test]
+fn an_agents_own_list_replaces_the_global_one_and_denials_add_up() {
+    let mut document = document();
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    document["tools"]["sandbox"]["tools"]["deny"] = json!(["image"]);
+    document["agents"]["list"][0]["tools"]["sandbox"]["tools"] = json!({"allow": ["read"], "deny": ["exec"]});
+    let config = config(&document, &home()).unwrap();
+    assert_eq!(config.agents[0].allow, ["read"]);
+    assert_eq!(config.agents[0].deny, ["image", "exec"]);
+}

@@ -1,0 +1,119 @@
+//! Replacing a file in one step: a reader, and a machine that loses power, sees the old file or the new one,
+//! never a part.
+
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use super::HomeError;
+
+/// Puts `bytes` at `path` with `mode`: a temporary file in the same folder, fsync, rename, fsync of the
+/// folder. A symbolic link at `path` is replaced, not followed.
+///
+/// # Errors
+///
+/// With the path and what could not be done; the old file is then untouched and no temporary one is left.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::fs::Permissions::from_mode(mode))
+        .tempfile_in(folder)
+        .map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(path).map_err(|error| fail(error.error))?;
+    sync_folder(folder)
+}
+
+/// As [`write()`], but only if nothing is at `path` yet; says whether it wrote.
+///
+/// # Errors
+///
+/// As [`write()`].
+pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::fs::Permissions::from_mode(mode))
+        .tempfile_in(folder)
+        .map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => sync_folder(folder).map(|()| true),
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(fail(error.error)),
+    }
+}
+
+/// Reads a file of at most `cap` bytes that only the owner writes; `None` if it is not there.
+///
+/// # Errors
+///
+/// If it can't be read, or is longer.
+pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
+    use std::io::Read as _;
+    let fail = |source| HomeError::Io { verb: "read", path: path.to_owned(), source };
+    // Non-blocking, so that a FIFO in the file's place can't hang the program.
+    let file = match std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC)
+        .open(path)
+    {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fail(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(cap + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > cap {
+        return Err(fail(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            format!("it is longer than {cap} bytes"),
+        )));
+    }
+    Ok(Some(bytes))
+}
+
+fn sync_folder(folder: &Path) -> Result<(), HomeError> {
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| HomeError::Io {
+        verb: "sync",
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_the_file_and_leaves_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        write(&path, b"one", 0o600).unwrap();
+        write(&path, b"two", 0o640).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(!write_new(&path, b"three", 0o600).unwrap());
+        assert_eq!(read(&path, 3).unwrap().unwrap(), b"two");
+        assert!(read(&path, 2).is_err());
+        assert!(read(&dir.path().join("none"), 2).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_link_is_replaced_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        std::fs::write(&target, "kept").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write(&link, b"new", 0o600).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"kept");
+        assert_eq!(std::fs::read(&link).unwrap(), b"new");
+    }
+}

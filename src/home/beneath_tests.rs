@@ -1,0 +1,102 @@
+use super::*;
+
+use std::os::unix::fs::symlink;
+
+fn workspace() -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("ws")).unwrap();
+    std::fs::write(dir.path().join("secret"), "secret").unwrap();
+    let root = Root::open(&dir.path().join("ws")).unwrap();
+    (dir, root)
+}
+
+fn p(text: &str) -> &Path {
+    Path::new(text)
+}
+
+#[test]
+fn files_are_written_and_read_back() {
+    let (dir, root) = workspace();
+    root.create_dir_all(p("a/b"), None).unwrap();
+    root.write(p("a/b/c.txt"), b"one", None, None).unwrap();
+    root.write(p("./a/b/c.txt"), b"two", None, None).unwrap();
+    assert_eq!(root.read(p("a/b/c.txt"), 10).unwrap(), b"two");
+    let (entries, more) = root.list(p("a/b"), 10).unwrap();
+    assert_eq!((entries.len(), more), (1, false));
+    assert_eq!(entries[0].path, p("a/b/c.txt"));
+    assert_eq!(std::fs::read_dir(dir.path().join("ws/a/b")).unwrap().count(), 1, "no temporary file stays");
+    assert!(root.list(Path::new(""), 10).unwrap().0.iter().any(|entry| entry.kind == Kind::Folder));
+    root.remove(p("a/b/c.txt")).unwrap();
+    assert!(matches!(root.read(p("a/b/c.txt"), 10), Err(BeneathError::NotFound { .. })));
+}
+
+#[test]
+fn a_rewritten_file_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (dir, root) = workspace();
+    root.write(p("run.sh"), b"1", Some(0o755), None).unwrap();
+    root.write(p("run.sh"), b"2", None, None).unwrap();
+    let mode = std::fs::metadata(dir.path().join("ws/run.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+}
+
+#[test]
+fn nothing_leads_outside() {
+    let (dir, root) = workspace();
+    let ws = dir.path().join("ws");
+    symlink("../secret", ws.join("link")).unwrap();
+    symlink("..", ws.join("up")).unwrap();
+    symlink("/etc", ws.join("etc")).unwrap();
+    std::fs::write(ws.join("inside"), "x").unwrap();
+    symlink("inside", ws.join("inner")).unwrap();
+    for path in ["../secret", "/etc/passwd", "a/../../secret", "link", "up/secret", "etc/passwd", "inner"] {
+        let read = root.read(p(path), 100).unwrap_err();
+        assert!(
+            matches!(read, BeneathError::Outside { .. } | BeneathError::WrongKind { .. }),
+            "read {path}: {read:?}"
+        );
+        assert!(root.write(p(path), b"x", None, None).is_err(), "write {path}");
+    }
+    assert!(root.create_dir_all(p("up/new"), None).is_err());
+    assert!(root.list(p("up"), 10).is_err());
+    assert_eq!(std::fs::read(dir.path().join("secret")).unwrap(), b"secret");
+}
+
+#[test]
+fn the_fallback_for_old_kernels_refuses_the_same() {
+    let (dir, root) = workspace();
+    let ws = dir.path().join("ws");
+    std::fs::create_dir(ws.join("d")).unwrap();
+    std::fs::write(ws.join("d/f"), "x").unwrap();
+    symlink("..", ws.join("up")).unwrap();
+    symlink("../secret", ws.join("link")).unwrap();
+    let open = |names: &[&str]| {
+        let names: Vec<&OsStr> = names.iter().map(OsStr::new).collect();
+        root.step_by_step(&names, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+    };
+    assert!(open(&["d", "f"]).is_ok());
+    assert!(open(&["up", "secret"]).is_err());
+    assert!(open(&["link"]).is_err());
+}
+
+#[test]
+fn only_regular_files_are_read_and_nothing_blocks() {
+    let (dir, root) = workspace();
+    let ws = dir.path().join("ws");
+    nix::unistd::mkfifo(&ws.join("fifo"), Mode::from_bits_truncate(0o666)).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(ws.join("socket")).unwrap();
+    std::fs::create_dir(ws.join("folder")).unwrap();
+    for path in ["fifo", "socket", "folder"] {
+        let error = root.read(p(path), 100).unwrap_err();
+        assert!(matches!(error, BeneathError::WrongKind { .. }), "{path}: {error:?}");
+        assert!(root.write(p(path), b"x", None, None).is_err(), "write {path}");
+    }
+}
+
+#[test]
+fn the_cap_holds() {
+    let (_dir, root) = workspace();
+    root.write(p("big"), &[b'x'; 1000], None, None).unwrap();
+    assert!(matches!(root.read(p("big"), 999), Err(BeneathError::TooLarge { size: 1000, .. })));
+    assert_eq!(root.read(p("big"), 1000).unwrap().len(), 1000);
+}

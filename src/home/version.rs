@@ -1,0 +1,57 @@
+//! The format number of a home. A home of a newer flock is read by `status` and written by nothing.
+
+use super::{FORMAT, Home, HomeError, atomic};
+
+/// The format of the home; `None` where there is no home yet, or one that `init` has not finished.
+///
+/// # Errors
+///
+/// If the number can't be read.
+pub fn read(home: &Home) -> Result<Option<u32>, HomeError> {
+    let path = home.version();
+    let Some(bytes) = atomic::read(&path, 64)? else { return Ok(None) };
+    let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
+    number.map(Some).ok_or(HomeError::BadVersion { path })
+}
+
+/// Fails if this flock must not write the home.
+///
+/// # Errors
+///
+/// [`HomeError::Newer`], or if the number can't be read.
+pub fn check_writable(home: &Home) -> Result<(), HomeError> {
+    match read(home)? {
+        Some(found) if found > FORMAT => {
+            Err(HomeError::Newer { root: home.root().to_owned(), found, known: FORMAT })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes this flock's format number.
+///
+/// # Errors
+///
+/// If the home is newer, or the file can't be written.
+pub fn stamp(home: &Home) -> Result<(), HomeError> {
+    check_writable(home)?;
+    atomic::write(&home.version(), format!("{FORMAT}\n").as_bytes(), 0o600)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_home_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        assert_eq!(read(&home).unwrap(), None);
+        stamp(&home).unwrap();
+        assert_eq!(read(&home).unwrap(), Some(FORMAT));
+        std::fs::write(home.version(), format!("{}", FORMAT + 1)).unwrap();
+        assert!(matches!(stamp(&home), Err(HomeError::Newer { .. })));
+        std::fs::write(home.version(), "x").unwrap();
+        assert!(matches!(check_writable(&home), Err(HomeError::BadVersion { .. })));
+    }
+}
