@@ -35,12 +35,13 @@ impl Role {
 }
 
 /// What an agent may do without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Autonomy {
     /// Look, not touch.
     Readonly,
     /// Work in its sandbox; ask before anything outside.
+    #[default]
     Supervised,
     /// As supervised, without being told to ask.
     Full,
@@ -66,19 +67,6 @@ pub enum SandboxMode {
     All,
     /// Nothing.
     Off,
-}
-
-/// How far an agent may act by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Autonomy {
-    /// It can only read.
-    Readonly,
-    /// It acts in its sandbox; what reaches beyond is asked for.
-    #[default]
-    Supervised,
-    /// It acts without being asked where the policy allows it.
-    Full,
 }
 
 /// The wire format of a provider.
@@ -126,8 +114,6 @@ pub struct Agent {
     pub workspace: PathBuf,
     /// Whether its tools run in a sandbox.
     pub sandbox: SandboxMode,
-    /// How far it may act by itself.
-    pub autonomy: Autonomy,
     /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none.
     pub allow: Vec<String>,
     /// Patterns it may not call, own and global together.
