@@ -1,6 +1,13 @@
 //! Tools: what a model can call. A [`Tool`] says what it is and does its work; the [`Registry`] holds those
 //! of one gateway. Which agent is offered which tool is the policy's decision, not the tool's.
 
+pub mod arguments;
+pub mod bounded;
+pub mod catalog;
+pub mod exec;
+pub mod process;
+pub mod sessions;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -47,6 +54,17 @@ pub enum ToolError {
     #[error("the tool could not run")]
     Fatal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+impl ToolError {
+    /// An error that the model reads.
+    #[must_use]
+    pub fn model(reason: impl Into<String>) -> Self {
+        Self::ForModel(reason.into())
+    }
+}
+
+/// The agents as the configuration has them at this moment; `None` for one that has been removed.
+pub type FindAgent = Arc<dyn Fn(&AgentId) -> Option<crate::config::Agent> + Send + Sync>;
 
 /// Something a model can call.
 pub trait Tool: Send + Sync {

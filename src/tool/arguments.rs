@@ -1,0 +1,222 @@
+//! Taking a tool's arguments out of what a model wrote, with errors that tell the model what to write
+//! instead. Values never appear in them: they may be long, or secret.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::ToolError;
+
+/// The arguments of one call. Names that a tool does not ask for are ignored, but named when one that it
+/// needs is missing: most often the model has only used another word.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    map: Map<String, Value>,
+}
+
+impl Arguments {
+    /// Takes the arguments as a turn hands them over: an object, or a string where the model's JSON was
+    /// broken.
+    ///
+    /// # Errors
+    ///
+    /// For the model, where they are no object.
+    pub fn new(arguments: &Value) -> Result<Self, ToolError> {
+        let map = match arguments {
+            Value::Object(map) => map.clone(),
+            Value::Null => Map::new(),
+            // Some models encode the object twice.
+            Value::String(text) => match serde_json::from_str(text) {
+                Ok(Value::Object(map)) => map,
+                Ok(_) => return Err(ToolError::model("the arguments must be a JSON object")),
+                Err(error) => {
+                    return Err(ToolError::model(format!("the arguments are not valid JSON: {error}")));
+                }
+            },
+            other => {
+                return Err(ToolError::model(format!(
+                    "the arguments must be a JSON object, not {}",
+                    kind_of(other)
+                )));
+            }
+        };
+        Ok(Self { map })
+    }
+
+    /// An argument that may be left out; `null` is left out.
+    ///
+    /// # Errors
+    ///
+    /// For the model, where it is of the wrong type.
+    pub fn optional<T: Argument>(&self, name: &str) -> Result<Option<T>, ToolError> {
+        match self.map.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => T::take(value).map(Some).ok_or_else(|| {
+                ToolError::model(format!("`{name}` must be {}, not {}", T::WHAT, kind_of(value)))
+            }),
+        }
+    }
+
+    /// An argument that must be there.
+    ///
+    /// # Errors
+    ///
+    /// For the model, where it is missing or of the wrong type.
+    pub fn required<T: Argument>(&self, name: &str) -> Result<T, ToolError> {
+        self.optional(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// A required argument that models also write under another name they were trained on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Arguments::required`].
+    pub fn required_or<T: Argument>(&self, name: &str, other: &str) -> Result<T, ToolError> {
+        match self.optional(name)? {
+            Some(value) => Ok(value),
+            None => self.optional(other)?.ok_or_else(|| self.missing(name)),
+        }
+    }
+
+    fn missing(&self, name: &str) -> ToolError {
+        let mut given: Vec<&str> = self.map.keys().map(String::as_str).take(12).collect();
+        given.retain(|key| key.len() <= 40);
+        if given.is_empty() {
+            ToolError::model(format!("`{name}` is missing"))
+        } else {
+            ToolError::model(format!("`{name}` is missing; you gave: {}", given.join(", ")))
+        }
+    }
+}
+
+/// A type that an argument can have.
+pub trait Argument: Sized {
+    /// As in `a string`.
+    const WHAT: &'static str;
+
+    /// The value, if it has this type.
+    fn take(value: &Value) -> Option<Self>;
+}
+
+impl Argument for String {
+    const WHAT: &'static str = "a string";
+
+    fn take(value: &Value) -> Option<Self> {
+        value.as_str().map(str::to_owned)
+    }
+}
+
+impl Argument for bool {
+    const WHAT: &'static str = "true or false";
+
+    fn take(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+impl Argument for u64 {
+    const WHAT: &'static str = "a whole number, 0 or more";
+
+    fn take(value: &Value) -> Option<Self> {
+        // Some models write every number with a point.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        value.as_u64().or_else(|| {
+            let number = value.as_f64()?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a whole number within the range a double holds exactly"
+            )]
+            (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as Self)
+        })
+    }
+}
+
+impl Argument for BTreeMap<String, String> {
+    const WHAT: &'static str = "an object of strings";
+
+    fn take(value: &Value) -> Option<Self> {
+        let object = value.as_object()?;
+        object.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    }
+}
+
+const fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number of this kind",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object of this kind",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn text(error: ToolError) -> String {
+        match error {
+            ToolError::ForModel(text) => text,
+            ToolError::Fatal(error) => panic!("fatal: {error}"),
+        }
+    }
+
+    #[test]
+    fn types_are_checked() {
+        let arguments =
+            Arguments::new(&json!({"s": "x", "n": 3, "f": 4.0, "g": 4.5, "neg": -1, "b": true, "z": null}))
+                .unwrap();
+        assert_eq!(arguments.required::<String>("s").unwrap(), "x");
+        assert_eq!(arguments.required::<u64>("n").unwrap(), 3);
+        assert_eq!(arguments.required::<u64>("f").unwrap(), 4);
+        assert!(arguments.optional::<u64>("g").is_err());
+        assert!(arguments.optional::<u64>("neg").is_err());
+        assert!(arguments.optional::<bool>("b").unwrap().unwrap());
+        assert_eq!(arguments.optional::<String>("z").unwrap(), None);
+        assert_eq!(
+            text(arguments.required::<String>("n").unwrap_err()),
+            "`n` must be a string, not a number of this kind"
+        );
+        assert_eq!(
+            text(arguments.required::<u64>("s").unwrap_err()),
+            "`s` must be a whole number, 0 or more, not a string"
+        );
+    }
+
+    #[test]
+    fn a_missing_one_is_named_beside_what_was_given() {
+        let arguments = Arguments::new(&json!({"file": "x"})).unwrap();
+        assert_eq!(
+            text(arguments.required::<String>("path").unwrap_err()),
+            "`path` is missing; you gave: file"
+        );
+        assert_eq!(arguments.required_or::<String>("path", "file").unwrap(), "x");
+        assert_eq!(
+            text(Arguments::new(&json!({})).unwrap().required::<String>("path").unwrap_err()),
+            "`path` is missing"
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        assert!(text(Arguments::new(&json!("{\"a\": ")).unwrap_err()).contains("not valid JSON"));
+        assert!(text(Arguments::new(&json!([1])).unwrap_err()).contains("a list"));
+        assert!(Arguments::new(&json!("[1]")).is_err());
+        assert!(Arguments::new(&json!("{\"a\": \"b\"}")).unwrap().required::<String>("a").is_ok());
+        assert!(Arguments::new(&Value::Null).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_string_is_taken_or_refused(text in ".{0,200}") {
+            if let Ok(arguments) = Arguments::new(&Value::String(text)) {
+                let _ = arguments.optional::<String>("path");
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `exec`: runs a command in the agent's sandbox, to its end or as a background job.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::arguments::Arguments;
+use super::{CallContext, Tool, ToolError, ToolOutput, bounded};
+use crate::error;
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::sandbox::{Command, End, Outcome, Sandbox, SandboxError};
+
+/// How long a command may run where the call says nothing.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The longest a call can ask for.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// How much output of a command a model is given, in bytes.
+pub const OUTPUT_LIMIT: usize = 30 * 1024;
+
+/// The kernel takes no longer single argument of a program.
+const MAX_COMMAND: usize = 128 * 1024 - 1;
+
+/// All names and values together.
+const MAX_ENV: usize = 64 * 1024;
+
+/// The tool.
+pub struct Exec {
+    spec: ToolSpec,
+    sandbox: Arc<dyn Sandbox>,
+}
+
+impl Exec {
+    /// The tool over a sandbox.
+    #[must_use]
+    pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
+        let spec = ToolSpec {
+            name: "exec".to_owned(),
+            description: "Run a shell command (sh -c) in your sandbox and get its exit code and output \
+                          (stdout and stderr; long output keeps head and tail). No network, no terminal. \
+                          Long or endless work: background, then process."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string"},
+                    "workdir": {"type": "string", "description": "below /workspace (default)"},
+                    "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "timeout": {"type": "integer", "description": "seconds, default 120, at most 3600"},
+                    "background": {"type": "boolean", "description": "return at once with a sessionId"}
+                },
+                "required": ["command"]
+            }),
+        };
+        Self { spec, sandbox }
+    }
+}
+
+impl Tool for Exec {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let arguments = Arguments::new(arguments)?;
+            let background = arguments.optional("background")?.unwrap_or(false);
+            let command = command(&arguments, background)?;
+            if background {
+                let job = self.sandbox.spawn(&context.agent, command).await.map_err(for_model)?;
+                let id = job.id;
+                return Ok(ToolOutput::text(format!(
+                    "running in the background, sessionId {id}; see its output with process \
+                     {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
+                )));
+            }
+            let outcome =
+                self.sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
+            Ok(ToolOutput::text(report(&outcome)))
+        })
+    }
+}
+
+fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError> {
+    let command: String = arguments.required_or("command", "cmd")?;
+    if command.trim().is_empty() {
+        return Err(ToolError::model("`command` is empty"));
+    }
+    if command.contains('\0') {
+        return Err(ToolError::model("`command` holds a NUL character"));
+    }
+    if command.len() > MAX_COMMAND {
+        return Err(ToolError::model(format!(
+            "`command` has {} bytes, at most {MAX_COMMAND} are possible: write a file and run that",
+            command.len()
+        )));
+    }
+    let limit = MAX_TIMEOUT.as_secs();
+    let timeout = match arguments.optional::<u64>("timeout")? {
+        Some(seconds) if seconds == 0 || seconds > limit => {
+            return Err(ToolError::model(format!(
+                "`timeout` is 1 to {limit} seconds; what runs longer goes into the background"
+            )));
+        }
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None if background => None,
+        None => Some(DEFAULT_TIMEOUT),
+    };
+    Ok(Command {
+        command,
+        workdir: arguments.optional::<String>("workdir")?.map(|dir| workdir(&dir)).transpose()?,
+        env: environment(arguments.optional("env")?.unwrap_or_default())?,
+        timeout,
+        keep: OUTPUT_LIMIT,
+    })
+}
+
+/// The folder as an absolute path below `/workspace`. Only its text is checked: in the sandbox a link out
+/// of the workspace leads nowhere that the command could not go by itself.
+fn workdir(text: &str) -> Result<String, ToolError> {
+    let refused = || ToolError::model("`workdir` must be a folder below /workspace");
+    if text.contains('\0') || text.len() > 4096 {
+        return Err(refused());
+    }
+    let below = match text.strip_prefix('/') {
+        None => text,
+        Some(absolute) => match absolute.strip_prefix("workspace") {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+            _ => return Err(refused()),
+        },
+    };
+    let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.contains(&"..") {
+        return Err(refused());
+    }
+    Ok(parts.iter().fold("/workspace".to_owned(), |path, part| path + "/" + part))
+}
+
+fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, ToolError> {
+    let mut size = 0;
+    for (name, value) in &env {
+        let first = |c: char| c.is_ascii_alphabetic() || c == '_';
+        if !name.starts_with(first) || !name.chars().all(|c| first(c) || c.is_ascii_digit()) {
+            return Err(ToolError::model(
+                "`env`: a name is letters, digits and _, and does not begin with a digit",
+            ));
+        }
+        if value.contains('\0') {
+            return Err(ToolError::model(format!(
+                "`env`: the value of {} holds a NUL character",
+                bounded::start(name, 80)
+            )));
+        }
+        size += name.len() + value.len() + 2;
+    }
+    if size > MAX_ENV {
+        return Err(ToolError::model(format!("`env` has {size} bytes, at most {MAX_ENV} are possible")));
+    }
+    Ok(env.into_iter().collect())
+}
+
+fn report(outcome: &Outcome) -> String {
+    let text = bounded::output(&outcome.output, OUTPUT_LIMIT);
+    let ended = ended(outcome.end, outcome.took);
+    if text.is_empty() {
+        return format!("{ended}, no output");
+    }
+    format!("{ended}\n{text}")
+}
+
+/// How a command ended, in words for the model.
+pub(super) fn ended(end: End, took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    match end {
+        End::Exited(code) => format!("exit code {code}, {seconds:.1} s"),
+        End::Signalled(signal) => format!("ended by signal {signal}{}, {seconds:.1} s", signal_name(signal)),
+        End::TimedOut => {
+            format!("timed out after {seconds:.0} s and was killed with all it had started")
+        }
+        End::Cancelled => "stopped, and killed with all it had started".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    nix::sys::signal::Signal::try_from(signal).map_or_else(|_| String::new(), |name| format!(" ({name})"))
+}
+
+/// What a failing sandbox means to the model: it can say so, or go on without. The whole cause, which may
+/// hold paths of the host, is for the log.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
+    match &sandbox_error {
+        SandboxError::NoJob(id) => ToolError::model(format!(
+            "there is no background session {id}: process {{\"action\":\"list\"}} shows those there are"
+        )),
+        SandboxError::Off(_) => ToolError::model("you have no sandbox to run commands in"),
+        SandboxError::Lost { reason, .. } => ToolError::model(format!(
+            "the sandbox stopped answering ({}); what ran is lost, the next call starts it again",
+            bounded::harmless(bounded::start(reason, 200))
+        )),
+        other => {
+            tracing::warn!("sandbox: {}", error::chain(other));
+            let reason = match other {
+                SandboxError::Unavailable { .. } => "the container engine does not answer",
+                SandboxError::Denied { .. } => "the container engine refuses access",
+                SandboxError::NoImage { .. } => "its image is missing",
+                SandboxError::NotConfined { .. } => "it is not confined as it must be",
+                SandboxError::Refused { .. } => "its configuration is refused",
+                _ => "the container engine reported an error",
+            };
+            ToolError::model(format!(
+                "your sandbox can't run anything now: {reason}. The owner finds the cause with `flock doctor`"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+mod tests;

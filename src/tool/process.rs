@@ -1,0 +1,154 @@
+//! `process`: the background jobs that `exec` started.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::arguments::{Argument, Arguments};
+use super::exec::{OUTPUT_LIMIT, ended, for_model};
+use super::{CallContext, Tool, ToolError, ToolOutput, bounded};
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::sandbox::{Job, JobReply, JobRequest, Sandbox};
+
+/// What a call can write to a job at once: it travels in one frame.
+const MAX_DATA: usize = 256 * 1024;
+
+/// How much of a job's command a listing shows.
+const COMMAND_SHOWN: usize = 120;
+
+/// The most jobs a listing names.
+const MAX_LISTED: usize = 50;
+
+/// The tool.
+pub struct Process {
+    spec: ToolSpec,
+    sandbox: Arc<dyn Sandbox>,
+}
+
+impl Process {
+    /// The tool over a sandbox.
+    #[must_use]
+    pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
+        let spec = ToolSpec {
+            name: "process".to_owned(),
+            description: "Background commands of exec: list them; poll (output since the last poll), log \
+                          (kept output), write (data to stdin) or kill one."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "action": {"type": "string", "enum": ["list", "poll", "log", "write", "kill"]},
+                    "sessionId": {"type": "string", "description": "from exec; not for list"},
+                    "data": {"type": "string", "description": "for write"}
+                },
+                "required": ["action"]
+            }),
+        };
+        Self { spec, sandbox }
+    }
+}
+
+impl Tool for Process {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let request = request(&Arguments::new(arguments)?)?;
+            let reply = tokio::select! {
+                reply = self.sandbox.jobs(&context.agent, request.clone()) => reply.map_err(for_model)?,
+                () = context.cancel.cancelled() => return Err(ToolError::model("stopped")),
+            };
+            Ok(ToolOutput::text(report(&request, &reply)))
+        })
+    }
+}
+
+/// A job's id: a model may write the number or its text.
+struct JobId(u32);
+
+impl Argument for JobId {
+    const WHAT: &'static str = "the number that exec gave";
+
+    fn take(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => text.trim().parse().ok().map(Self),
+            number => u64::take(number)?.try_into().ok().map(Self),
+        }
+    }
+}
+
+fn request(arguments: &Arguments) -> Result<JobRequest, ToolError> {
+    let action: String = arguments.required("action")?;
+    let job = || arguments.required::<JobId>("sessionId").map(|id| id.0);
+    Ok(match action.as_str() {
+        "list" => JobRequest::List,
+        "poll" => JobRequest::Poll(job()?),
+        "log" => JobRequest::Log(job()?),
+        "kill" => JobRequest::Kill(job()?),
+        "write" => {
+            let data: String = arguments.required("data")?;
+            if data.len() > MAX_DATA {
+                return Err(ToolError::model(format!(
+                    "`data` has {} bytes, at most {MAX_DATA} go at once",
+                    data.len()
+                )));
+            }
+            JobRequest::Write(job()?, data.into_bytes())
+        }
+        _ => return Err(ToolError::model("`action` must be list, poll, log, write or kill")),
+    })
+}
+
+fn report(request: &JobRequest, reply: &JobReply) -> String {
+    match request {
+        JobRequest::List => list(&reply.jobs),
+        JobRequest::Poll(id) | JobRequest::Log(id) => {
+            let state = reply.jobs.first().map_or_else(|| format!("session {id}"), state);
+            match bounded::output(&reply.output, OUTPUT_LIMIT) {
+                text if text.is_empty() && matches!(request, JobRequest::Poll(_)) => {
+                    format!("{state}\nno new output")
+                }
+                text if text.is_empty() => format!("{state}\nno output"),
+                text => format!("{state}\n{text}"),
+            }
+        }
+        JobRequest::Write(id, data) => format!("{} bytes written to session {id}", data.len()),
+        JobRequest::Kill(id) => reply.jobs.first().map_or_else(|| format!("session {id} was killed"), state),
+    }
+}
+
+fn list(jobs: &[Job]) -> String {
+    if jobs.is_empty() {
+        return "there are no background sessions".to_owned();
+    }
+    // The newest are the ones it asks for.
+    let hidden = jobs.len().saturating_sub(MAX_LISTED);
+    let mut lines = Vec::new();
+    if hidden > 0 {
+        lines.push(format!("{hidden} older ones are not shown"));
+    }
+    for job in &jobs[hidden..] {
+        let command = bounded::harmless(job.command.lines().next().unwrap_or_default());
+        let short = bounded::start(&command, COMMAND_SHOWN);
+        let more = if short.len() < job.command.len() { "…" } else { "" };
+        lines.push(format!("{}: {short}{more}", state(job)));
+    }
+    lines.join("\n")
+}
+
+fn state(job: &Job) -> String {
+    let how = job
+        .end
+        .map_or_else(|| format!("running for {:.0} s", job.took.as_secs_f64()), |end| ended(end, job.took));
+    format!("session {}: {how}, {} bytes of output", job.id, job.total)
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

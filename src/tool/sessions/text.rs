@@ -1,0 +1,111 @@
+//! What the session tools tell a model: short lines, bounded.
+
+use super::{HistoryEntry, SessionInfo};
+use crate::provider::Role;
+use crate::tool::bounded;
+
+const MAX_LISTED: usize = 50;
+
+/// What is shown of one message of a history.
+const MAX_ENTRY: usize = 4 * 1024;
+
+/// What is shown of a history in all.
+const MAX_HISTORY: usize = 30 * 1024;
+
+pub(super) fn list(sessions: &[SessionInfo]) -> String {
+    if sessions.is_empty() {
+        return "you have no sessions yet".to_owned();
+    }
+    let mut lines: Vec<String> = sessions.iter().take(MAX_LISTED).map(line).collect();
+    if sessions.len() > MAX_LISTED {
+        lines.push(format!("{} older ones are not shown", sessions.len() - MAX_LISTED));
+    }
+    lines.join("\n")
+}
+
+fn line(info: &SessionInfo) -> String {
+    let busy = if info.busy { ", busy" } else { "" };
+    format!("{}: {} turns, last used {}{busy}", info.key, info.turns, time(info.updated_at))
+}
+
+pub(super) fn status(info: &SessionInfo) -> String {
+    let usage = &info.usage;
+    format!(
+        "session {}\nstate: {}\nmodel: {}\nturns: {}\nstarted: {}\nlast used: {}\ntokens: {} in, {} out, \
+         {} read from cache, {} written to cache",
+        info.key,
+        if info.busy { "busy" } else { "idle" },
+        info.model.as_deref().unwrap_or("none yet"),
+        info.turns,
+        time(info.created_at),
+        time(info.updated_at),
+        usage.input,
+        usage.output,
+        usage.cache_read,
+        usage.cache_write,
+    )
+}
+
+/// The newest messages that fit, oldest first.
+pub(super) fn history(entries: &[HistoryEntry]) -> String {
+    if entries.is_empty() {
+        return "the session is empty".to_owned();
+    }
+    let mut room = MAX_HISTORY;
+    let mut lines = Vec::new();
+    for entry in entries.iter().rev() {
+        let line = format!(
+            "[{} {}] {}",
+            time(entry.at),
+            role(entry.role),
+            bounded::middle_cut(&entry.text, MAX_ENTRY)
+        );
+        let Some(left) = room.checked_sub(line.len() + 1) else {
+            break;
+        };
+        room = left;
+        lines.push(line);
+    }
+    let missing = entries.len() - lines.len();
+    if missing > 0 {
+        lines.push(format!("[{missing} older messages do not fit here]"));
+    }
+    lines.reverse();
+    lines.join("\n")
+}
+
+const fn role(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+fn time(unix_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(unix_ms)
+        .map_or_else(|_| "at an unknown time".to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_is_bounded_and_keeps_the_newest() {
+        let entries: Vec<HistoryEntry> = (0..200)
+            .map(|n| HistoryEntry {
+                role: Role::User,
+                text: format!("{n} {}", "x".repeat(500)),
+                at: 1000 * n,
+            })
+            .collect();
+        let text = history(&entries);
+        assert!(text.len() < MAX_HISTORY + 100);
+        assert!(text.starts_with("[1"), "{}", &text[..60]);
+        assert!(text.contains("older messages do not fit here]\n[1970-01-01T00:0"));
+        assert!(text.contains("user] 199 x"));
+        let long = [HistoryEntry { role: Role::Tool, text: "y".repeat(1_000_000), at: 0 }];
+        assert!(history(&long).contains("bytes cut here"));
+    }
+}

@@ -1,0 +1,207 @@
+//! The five tools over [`Sessions`].
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Sessions, SessionsError, spawned, text};
+use crate::error;
+use crate::id::SessionKey;
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::tool::arguments::Arguments;
+use crate::tool::{CallContext, Tool, ToolError, ToolOutput, bounded};
+
+/// Messages of a history where the call says nothing, and at most.
+const DEFAULT_LIMIT: u64 = 20;
+const MAX_LIMIT: u64 = 200;
+
+/// A message or a task, in bytes.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// What is shown of the answer of a session that was started.
+const MAX_ANSWER: usize = 30 * 1024;
+
+#[derive(Clone, Copy)]
+enum Verb {
+    List,
+    History,
+    Send,
+    Spawn,
+    Status,
+}
+
+/// One of the session tools.
+pub struct SessionTool {
+    spec: ToolSpec,
+    verb: Verb,
+    sessions: Arc<dyn Sessions>,
+}
+
+/// All five, in the order they are offered.
+#[must_use]
+pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
+    let key = json!({"type": "string"});
+    let tool = |verb, name: &str, description: &str, properties: Value, required: &[&str]| SessionTool {
+        spec: ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters: json!({"type": "object", "properties": properties, "required": required}),
+        },
+        verb,
+        sessions: Arc::clone(sessions),
+    };
+    vec![
+        tool(Verb::List, "sessions_list", "List your own sessions (separate conversations).", json!({}), &[]),
+        tool(
+            Verb::History,
+            "sessions_history",
+            "Read the newest messages of one of your sessions.",
+            json!({"sessionKey": key, "limit": {"type": "integer", "description": "default 20, at most 200"}}),
+            &["sessionKey"],
+        ),
+        tool(
+            Verb::Send,
+            "sessions_send",
+            "Leave a message for yourself in another of your sessions. It is worked on there later; no answer \
+             comes back here.",
+            json!({"sessionKey": key, "message": {"type": "string"}}),
+            &["sessionKey", "message"],
+        ),
+        tool(
+            Verb::Spawn,
+            "sessions_spawn",
+            "Do a task in a fresh session of your own, without this conversation, and get its final answer. \
+             Say in task all it needs to know.",
+            json!({"task": {"type": "string"}, "agentId": {"type": "string", "description": "only yourself (default)"}}),
+            &["task"],
+        ),
+        tool(
+            Verb::Status,
+            "session_status",
+            "State, model, turns and tokens of a session; this one by default.",
+            json!({"sessionKey": key}),
+            &[],
+        ),
+    ]
+}
+
+impl Tool for SessionTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let arguments = Arguments::new(arguments)?;
+            // A spawned turn ends by the token itself, so that it is marked as stopped and not only dropped.
+            let answer = if matches!(self.verb, Verb::Spawn) {
+                self.spawn(context, &arguments).await
+            } else {
+                tokio::select! {
+                    answer = self.ask(context, &arguments) => answer,
+                    () = context.cancel.cancelled() => Err(ToolError::model("stopped")),
+                }
+            };
+            answer.map(ToolOutput::text)
+        })
+    }
+}
+
+impl SessionTool {
+    async fn ask(&self, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+        let sessions = &self.sessions;
+        match self.verb {
+            Verb::List => Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?)),
+            Verb::History => {
+                let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
+                let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+                let limit = usize::try_from(limit).unwrap_or(1);
+                Ok(text::history(&sessions.history(&key, limit).await.map_err(for_model)?))
+            }
+            Verb::Send => {
+                let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
+                if key == context.session {
+                    return Err(ToolError::model("that is this session: you are in it already"));
+                }
+                let message = body(arguments, "message")?;
+                sessions.send(&context.session, &key, message).await.map_err(for_model)?;
+                Ok(format!("the message is in {key} and will be worked on there"))
+            }
+            Verb::Spawn => self.spawn(context, arguments).await,
+            Verb::Status => {
+                let key = match arguments.optional::<String>("sessionKey")? {
+                    Some(text) => own_key(context, &text)?,
+                    None => context.session.clone(),
+                };
+                Ok(text::status(&sessions.status(&key).await.map_err(for_model)?))
+            }
+        }
+    }
+
+    async fn spawn(&self, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+        if let Some(agent) = arguments.optional::<String>("agentId")?
+            && agent != context.agent.as_str()
+        {
+            return Err(ToolError::model(format!(
+                "you can start sessions only of yourself ({}): another agent is asked by a message or in a \
+                 channel",
+                context.agent
+            )));
+        }
+        let task = body(arguments, "task")?;
+        let child = spawned::child(&context.session).ok_or_else(|| {
+            ToolError::model(format!(
+                "this session was itself started by others, {} deep, which is the limit: do the task here",
+                spawned::MAX_DEPTH
+            ))
+        })?;
+        let answer = self
+            .sessions
+            .spawn(&context.session, child.clone(), task, &context.cancel)
+            .await
+            .map_err(for_model)?;
+        Ok(format!("{child} answered:\n{}", bounded::middle_cut(&answer, MAX_ANSWER)))
+    }
+}
+
+/// The key, if it names a session of the caller. A key of another agent is refused in the same words
+/// whether such a session exists or not.
+fn own_key(context: &CallContext, text: &str) -> Result<SessionKey, ToolError> {
+    let key: SessionKey = text.parse().map_err(|_| {
+        ToolError::model("that is not a session key: sessions_list shows those of your sessions")
+    })?;
+    if *key.agent() != context.agent {
+        return Err(ToolError::model("that session belongs to another agent: you see only your own"));
+    }
+    Ok(key)
+}
+
+fn body(arguments: &Arguments, name: &str) -> Result<String, ToolError> {
+    let text: String = arguments.required(name)?;
+    if text.trim().is_empty() {
+        return Err(ToolError::model(format!("`{name}` is empty")));
+    }
+    if text.len() > MAX_TEXT {
+        return Err(ToolError::model(format!(
+            "`{name}` has {} bytes, at most {MAX_TEXT} are possible: write a file and name it",
+            text.len()
+        )));
+    }
+    Ok(text)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn for_model(failure: SessionsError) -> ToolError {
+    if matches!(failure, SessionsError::Failed(_)) {
+        tracing::warn!("session tool: {}", error::chain(&failure));
+    }
+    ToolError::model(failure.to_string())
+}
+
+#[cfg(test)]
+#[path = "tool_tests.rs"]
+mod tests;
