@@ -7,4 +7,5 @@
     reason = "tests may fail loudly and touch files directly"
 )]
 
+mod cli;
 mod support;

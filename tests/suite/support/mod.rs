@@ -1,6 +1,8 @@
 //! What suites share: a home of their own, the built binary, waiting by condition.
 #![allow(dead_code, reason = "not every suite uses every part")]
 
+pub mod home;
+
 use std::time::{Duration, Instant};
 
 /// Waits until `condition` gives a value, at most `limit`; a wait that fails says what it waited for and

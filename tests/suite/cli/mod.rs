@@ -1,0 +1,5 @@
+//! The command line from outside: the real binary in a home of its own. Exit code, stdout and stderr are
+//! compared with checked-in snapshots; paths, ports, ids and times in them are replaced.
+
+mod handover;
+mod reference;

@@ -1,0 +1,148 @@
+//! A home of a test's own and the built binary run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// A temporary home, gone with the value. No engine is reachable from it unless
+/// [`TempHome::with_docker`] was called.
+pub struct TempHome {
+    dir: tempfile::TempDir,
+    docker: bool,
+}
+
+/// What a run of the binary left.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The exit code; 128 + the signal where one ended it.
+    pub code: i32,
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Fails the test unless the run succeeded.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{self:#?}");
+        self
+    }
+
+    /// Fails the test unless the run ended with this code.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// stdout as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+impl TempHome {
+    /// A folder for a home that `init` has not made yet.
+    pub fn new() -> Self {
+        Self { dir: tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap(), docker: false }
+    }
+
+    /// With the machine's own engine.
+    pub fn with_docker(mut self) -> Self {
+        self.docker = true;
+        self
+    }
+
+    /// The home's folder.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join("home")
+    }
+
+    /// A folder beside the home, for whatever else the test needs; it is the user's home folder, too.
+    pub fn outside(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
+    /// A file of the home.
+    pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.path().join(path)
+    }
+
+    /// config.json as it is now.
+    pub fn config(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.file("config.json")).unwrap()).unwrap()
+    }
+
+    /// Makes the home, without images and store, on a port that nobody else of this run has.
+    pub fn init(self) -> Self {
+        self.flock([
+            "init",
+            "--yes",
+            "--no-images",
+            "--model",
+            "script/demo",
+            "--port",
+            &free_port().to_string(),
+        ])
+        .ok();
+        self
+    }
+
+    /// Runs the binary to its end, with nothing on stdin.
+    pub fn flock<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
+        finish(self.command().args(args).stdin(Stdio::null()))
+    }
+
+    /// Runs the binary to its end with this text on stdin.
+    pub fn flock_with_input<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        input: &str,
+    ) -> Run {
+        use std::io::Write as _;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input.as_bytes()).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        finish(self.command().args(args).stdin(file))
+    }
+
+    /// The binary with this home and nothing of the test's own environment but PATH.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(super::flock_binary());
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.outside())
+            .env("FLOCK_HOME", self.path())
+            .env("USER", "ann")
+            .current_dir(self.dir.path());
+        if self.docker {
+            if let Some(host) = std::env::var_os("DOCKER_HOST") {
+                command.env("DOCKER_HOST", host);
+            }
+        } else {
+            command.env("DOCKER_HOST", format!("unix://{}", self.outside().join("no-engine.sock").display()));
+        }
+        command
+    }
+}
+
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Run {
+    use std::os::unix::process::ExitStatusExt as _;
+    let output = command.output().unwrap();
+    Run {
+        code: output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or_default()),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A port of 127.0.0.1 that was free a moment ago.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
