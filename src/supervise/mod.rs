@@ -6,4 +6,6 @@
 
 pub mod health;
 pub mod loopback;
+pub mod restart;
+pub mod state;
 pub mod tether;

@@ -1,0 +1,269 @@
+//! The machine against tables, and against every order of events with a model of the process.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn limits() -> Limits {
+    Limits {
+        start: 1_000,
+        stable: 5_000,
+        backoff: 100,
+        backoff_cap: 400,
+        crashes: 4,
+        window: 10_000,
+        grace: 300,
+        misses: 3,
+    }
+}
+
+fn fresh() -> State {
+    State::new(limits(), Memory::default())
+}
+
+fn killed() -> Event {
+    Event::Ended(Exit::Signal(9), None)
+}
+
+/// Feeds (time, event, expected actions, expected standing).
+fn play(state: &mut State, table: &[(i64, Event, &[Action], Standing)]) {
+    for (step, (now, event, actions, standing)) in table.iter().enumerate() {
+        assert_eq!(&state.on_event(event.clone(), *now), actions, "step {step}: {event:?}");
+        assert_eq!(state.standing(), *standing, "step {step}: {event:?}");
+    }
+}
+
+use Action::{Kill, Save, Spawn, Terminate};
+use Standing::{BackingOff, BreakerOpen, Failed, Healthy, Starting, Stopped, Stopping};
+
+#[test]
+fn a_life_without_trouble() {
+    let mut state = fresh();
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (5, Event::Missed("refused".into()), &[], Starting),
+            (9, Event::Proved, &[], Healthy),
+            (10, Event::Start, &[], Healthy),
+            (20, Event::Stop, &[Terminate], Stopping),
+            (25, Event::Ended(Exit::Code(0), None), &[], Stopped),
+        ],
+    );
+    assert_eq!((state.restarts(), state.reason(), state.next_deadline()), (0, None, None));
+}
+
+#[test]
+fn a_crash_is_followed_by_a_wait_and_a_start_and_forgotten_after_a_while() {
+    let mut state = fresh();
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (10, Event::Proved, &[], Healthy),
+            (1_000, killed(), &[Save], BackingOff),
+            (1_099, Event::Tick, &[], BackingOff),
+            (1_100, Event::Tick, &[Spawn], Starting),
+            (1_110, Event::Proved, &[], Healthy),
+            (6_110, Event::Tick, &[Save], Healthy),
+        ],
+    );
+    assert!(state.memory().is_empty());
+    assert_eq!(state.restarts(), 1);
+    assert_eq!(state.reason(), Some("it was ended by SIGKILL"));
+}
+
+#[test]
+fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
+    let mut state = fresh();
+    state.on_event(Event::Begin, 0);
+    let mut now = 0;
+    while let Some(deadline) = state.next_deadline() {
+        if state.standing() == BackingOff {
+            now = deadline;
+            state.on_event(Event::Tick, now);
+        } else {
+            state.on_event(Event::Ended(Exit::Code(70), Some("error: no".into())), now);
+        }
+    }
+    assert_eq!(state.standing(), BreakerOpen);
+    assert_eq!(state.memory().crashes.len(), limits().crashes);
+    let why = "it ended with exit code 70: error: no";
+    assert_eq!(state.reason(), Some(why));
+
+    let mut later = State::new(limits(), state.memory().clone());
+    assert_eq!(later.reason(), Some(why), "the reason outlives the supervisor");
+    play(
+        &mut later,
+        &[
+            (now + 100_000, Event::Begin, &[], BreakerOpen),
+            (now + 100_001, Event::Tick, &[], BreakerOpen),
+            (now + 100_002, Event::Start, &[Save, Spawn], Starting),
+        ],
+    );
+    assert!(later.memory().is_empty());
+}
+
+#[test]
+fn ends_that_would_come_again_are_not_repeated() {
+    for (code, kind) in
+        [(2, Kind::Usage), (3, Kind::NotInitialised), (5, Kind::Conflict), (7, Kind::NewerHome)]
+    {
+        let mut state = fresh();
+        play(
+            &mut state,
+            &[
+                (0, Event::Begin, &[Spawn], Starting),
+                (1, Event::Ended(Exit::Code(code), Some("error: port 3779 is taken".into())), &[], Failed),
+            ],
+        );
+        assert_eq!(state.phase(), &Phase::Failed { kind });
+        assert!(state.reason().unwrap().ends_with("error: port 3779 is taken"));
+        assert_eq!(state.next_deadline(), None);
+        assert_eq!(state.on_event(Event::Start, 2), [Spawn]);
+    }
+    for exit in [Exit::Code(0), Exit::Code(1), Exit::Code(70), Exit::Signal(11)] {
+        assert_eq!(exit.lasting(), None);
+    }
+}
+
+#[test]
+fn who_does_not_stop_is_killed_once() {
+    play(
+        &mut fresh(),
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (1, Event::Stop, &[Terminate], Stopping),
+            (2, Event::Stop, &[], Stopping),
+            (300, Event::Tick, &[], Stopping),
+            (301, Event::Tick, &[Kill], Stopping),
+            (302, Event::Tick, &[], Stopping),
+            (303, killed(), &[], Stopped),
+        ],
+    );
+}
+
+#[test]
+fn restart_waits_for_the_end_and_the_last_wish_wins() {
+    play(
+        &mut fresh(),
+        &[
+            (0, Event::Restart, &[Spawn], Starting),
+            (1, Event::Restart, &[Terminate], Stopping),
+            (2, Event::Ended(Exit::Code(0), None), &[Spawn], Starting),
+            (3, Event::Stop, &[Terminate], Stopping),
+            (4, Event::Start, &[], Stopping),
+            (5, Event::Ended(Exit::Code(0), None), &[Spawn], Starting),
+            (6, Event::Restart, &[Terminate], Stopping),
+            (7, Event::Stop, &[], Stopping),
+            (8, Event::Ended(Exit::Code(0), None), &[], Stopped),
+        ],
+    );
+}
+
+#[test]
+fn who_no_longer_answers_is_ended_and_counts_as_a_crash() {
+    let mut state = fresh();
+    let missed = || Event::Missed("127.0.0.1:3779 did not answer within 10s".into());
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (1, Event::Proved, &[], Healthy),
+            (2, missed(), &[], Healthy),
+            (3, missed(), &[], Healthy),
+            (4, Event::Proved, &[], Healthy),
+            (5, missed(), &[], Healthy),
+            (6, missed(), &[], Healthy),
+            (7, missed(), &[Terminate], Stopping),
+            (307, Event::Tick, &[Kill], Stopping),
+            (308, killed(), &[Save], BackingOff),
+        ],
+    );
+    assert!(state.reason().unwrap().starts_with("it stopped answering: 127.0.0.1"));
+}
+
+#[test]
+fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
+    let mut state = fresh();
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (1_000, Event::Tick, &[Terminate], Stopping),
+            (1_001, Event::Ended(Exit::Signal(15), None), &[Save], BackingOff),
+            (1_101, Event::Tick, &[Spawn], Starting),
+            (1_102, Event::NotSpawned("no such file".into()), &[Save], BackingOff),
+        ],
+    );
+    assert_eq!(state.reason(), Some("no such file"));
+}
+
+/// What may happen in the property test; ends of the process only when it runs.
+fn step() -> impl Strategy<Value = (i64, u8)> {
+    (0_i64..2_000, 0_u8..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn no_order_of_events_breaks_the_rules(steps in proptest::collection::vec(step(), 1..80)) {
+        let limits = limits();
+        let mut state = fresh();
+        let (mut now, mut running, mut wanted) = (0, false, false);
+        let mut by_itself: Vec<i64> = Vec::new();
+        for (wait, choice) in steps {
+            now += wait;
+            let event = match choice {
+                0 => Event::Begin,
+                1 => Event::Start,
+                2 => Event::Restart,
+                3 => Event::Stop,
+                4 => Event::Proved,
+                5 => Event::Missed("m".into()),
+                6 | 7 if running => killed(),
+                8 if running => Event::Ended(Exit::Code(2), None),
+                9 if running => Event::Ended(Exit::Code(1), None),
+                _ => Event::Tick,
+            };
+            match event {
+                Event::Start | Event::Restart | Event::Begin => wanted = true,
+                Event::Stop => wanted = false,
+                Event::Ended(..) => running = false,
+                _ => {}
+            }
+            if matches!(event, Event::Start | Event::Restart | Event::Begin) {
+                by_itself.clear();
+            }
+            let asked = !matches!(event, Event::Tick);
+            for action in state.on_event(event, now) {
+                match action {
+                    Spawn => {
+                        prop_assert!(!running, "two at once");
+                        prop_assert!(wanted, "started although it shall rest");
+                        running = true;
+                        if !asked {
+                            by_itself.push(now);
+                        }
+                    }
+                    Terminate | Kill => prop_assert!(running, "a signal to nobody"),
+                    Save => {}
+                }
+            }
+            let spoken = matches!(state.phase(), Phase::Starting { .. } | Phase::Healthy { .. } | Phase::Stopping { .. });
+            prop_assert_eq!(spoken, running, "it runs if and only if the phase says so");
+            by_itself.retain(|at| now - at <= limits.window);
+            prop_assert!(by_itself.len() < limits.crashes, "started too often within the window");
+            if state.memory().is_open() {
+                prop_assert!(!running, "nothing runs behind an open breaker");
+            }
+            // A deadline that has come is dealt with in one tick: no busy loop.
+            let mut probe = state.clone();
+            if let Some(deadline) = probe.next_deadline() {
+                let at = deadline.max(now);
+                probe.on_event(Event::Tick, at);
+                prop_assert!(probe.next_deadline().is_none_or(|next| next > at));
+            }
+        }
+    }
+}
