@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every suite uses every part")]
 
 pub mod home;
+pub mod model_server;
 
 use std::time::{Duration, Instant};
 
