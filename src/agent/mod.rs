@@ -1,1 +1,8 @@
 //! A turn of an agent: its prompt, its transcript, the loop of model calls and tool calls.
+//!
+//! [`Engine`] is the one door: the gateway gives it a [`TurnRequest`] and gets events and a
+//! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
+
+pub mod turn;
+
+pub use turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};

@@ -1,1 +1,200 @@
 //! The database: all SQL and its migrations.
+//!
+//! One thread writes, every change a transaction of its own; reads go through a few connections beside it.
+//! A change is committed when its future resolves: it survives `kill -9`. That it reaches the disk is
+//! [`sync`]'s work, a few milliseconds later.
+
+mod error;
+mod schema;
+mod session;
+pub mod sync;
+mod turn;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction};
+
+use crate::home::Home;
+
+pub use error::StoreError;
+pub use session::{NewSession, Session, SessionState, StoredPrompt};
+pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
+
+use sync::Syncer;
+use writer::Writer;
+
+/// How long a statement waits for another process that holds the database.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Connections for reading that are kept for later.
+const READERS: usize = 4;
+
+/// The database of one home, open for reading and writing.
+pub struct Store {
+    path: PathBuf,
+    // Dropped in this order: the connection that closes last folds the WAL into the file, which a reading
+    // one can't; and what the writer commits last must still be synced.
+    readers: Mutex<Vec<Connection>>,
+    writer: Writer,
+    syncer: Syncer,
+}
+
+impl Store {
+    /// Opens the home's database, makes it if it is not there, and brings it up to this version; what it
+    /// was before is saved to the home's backups.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says; [`StoreError::Newer`] where a newer flock made it.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        let path = home.database();
+        create_private(&path)?;
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        schema::migrate(&mut connection, &path, &home.backups())?;
+        let syncer = Syncer::start(wal_of(&path)).map_err(StoreError::Thread)?;
+        let writer = Writer::start(connection, syncer.handle()).map_err(StoreError::Thread)?;
+        Ok(Self { path, readers: Mutex::default(), writer, syncer })
+    }
+
+    /// Takes note of files that were written and makes them safe from a power cut.
+    #[must_use]
+    pub const fn syncer(&self) -> &Syncer {
+        &self.syncer
+    }
+
+    /// Runs `work` as one transaction on the writing thread. It is run to its end even if the caller stops
+    /// waiting.
+    async fn write<T, F>(&self, what: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        self.writer.submit(Box::new(move |connection| {
+            let result = writer::transaction(connection, work);
+            let committed = result.is_ok();
+            // The caller may have stopped waiting.
+            drop(answer.send(result));
+            committed
+        }))?;
+        match answered.await {
+            Ok(result) => result.map_err(|source| StoreError::Query { what, source }),
+            Err(_) => Err(StoreError::Stopped),
+        }
+    }
+
+    /// Like [`Self::write`], without waiting for the answer: for what must be tried when nobody can wait.
+    fn write_behind<F>(&self, what: &'static str, work: F)
+    where
+        F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
+    {
+        let submitted = self.writer.submit(Box::new(move |connection| {
+            let result = writer::transaction(connection, work);
+            if let Err(error) = &result {
+                tracing::error!(%error, "failed to {what}");
+            }
+            result.is_ok()
+        }));
+        if let Err(error) = submitted {
+            tracing::error!(%error, "failed to {what}");
+        }
+    }
+
+    /// Reads with a connection of its own: the caller sees all that was committed before.
+    fn read<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let kept = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        };
+        let result = work(&connection).map_err(|source| StoreError::Query { what, source });
+        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if readers.len() < READERS {
+            readers.push(connection);
+        }
+        result
+    }
+}
+
+/// The database of one home, open for reading beside a gateway that writes it.
+pub struct Reader {
+    connection: Connection,
+}
+
+impl Reader {
+    /// Opens the home's database; `None` if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
+        let path = home.database();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        if schema::check(&connection, &path)? == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Self { connection }))
+    }
+
+    fn read<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|source| StoreError::Query { what, source })
+    }
+}
+
+fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let open = || {
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        let writes = access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
+        connection.execute_batch(if writes {
+            // NORMAL: a commit costs no fsync. The WAL is synced in groups by `sync`; a checkpoint syncs
+            // by itself, so a power cut never breaks the file.
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
+             PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -1024; PRAGMA journal_size_limit = 8388608;"
+        } else {
+            "PRAGMA cache_size = -256;"
+        })?;
+        connection.set_prepared_statement_cache_capacity(32);
+        Ok(connection)
+    };
+    open().map_err(|source| StoreError::Open { path: path.to_owned(), source })
+}
+
+/// Makes an empty file only the owner can read, before SQLite would make one that others can. The files
+/// beside it get the same mode from SQLite.
+fn create_private(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let error = |source| StoreError::Create { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(error)?;
+    }
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(error(source)),
+    }
+}
+
+fn wal_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! What goes into a turn and what comes out of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Explain, Kind};
+use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
+use crate::provider::{Message, ProviderError, Usage};
+
+/// One run of a session.
+#[derive(Clone, Debug)]
+pub struct TurnRequest {
+    /// Whose turn it is; must be the session's agent.
+    pub agent: AgentId,
+    /// The session. It is made if it does not exist.
+    pub session: SessionKey,
+    /// The turn's id, new for each turn.
+    pub turn: TurnId,
+    /// What is new: for most sessions one user message, for an ephemeral one its whole conversation. The
+    /// last message is a user's.
+    pub input: Vec<Message>,
+    /// System text of a client: shown to the model as untrusted context of the input, never as the system
+    /// prompt.
+    pub context: Vec<String>,
+}
+
+/// What a turn tells while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TurnEvent {
+    /// More of the answer's text. Text before a tool call is told too, and is not part of the outcome's.
+    TextDelta(String),
+    /// More of the model's thinking.
+    ThinkingDelta(String),
+    /// A tool call begins.
+    ToolStarted {
+        /// The call's id, unique in the turn.
+        call_id: String,
+        /// The tool's name, as the model wrote it.
+        name: String,
+        /// The beginning of its arguments, on one line.
+        arguments_preview: String,
+    },
+    /// A tool call has ended and its result is committed.
+    ToolEnded {
+        /// The call's id.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// Whether the model was given an error.
+        is_error: bool,
+        /// How long it ran.
+        took: Duration,
+    },
+    /// The model did not answer; it is asked again. Text that was told since the last tool call is void.
+    Retrying {
+        /// Which attempt comes next, from 2.
+        attempt: u32,
+        /// How long flock waits before it.
+        after: Duration,
+        /// Why the last one failed.
+        reason: String,
+    },
+    /// Something a person should know.
+    Notice(String),
+}
+
+/// Why a turn ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model had said all.
+    End,
+    /// The answer reached the model's limit and is cut.
+    Length,
+    /// The provider withheld the answer.
+    Refusal,
+}
+
+/// A turn that ended well; all of it is committed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnOutcome {
+    /// The final text. May be empty where the model had nothing to say.
+    pub text: String,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Tokens of all its model calls.
+    pub usage: Usage,
+    /// The model that answered.
+    pub model: ModelRef,
+    /// How many model calls it took.
+    pub steps: u32,
+}
+
+/// Why a turn did not end well. Whatever it had done until then is committed, and the session can go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// There is no such agent.
+    #[error("there is no agent {0}")]
+    UnknownAgent(AgentId),
+    /// The session is another agent's.
+    #[error("session {session} is not one of agent {agent}")]
+    WrongAgent {
+        /// The agent that was asked.
+        agent: AgentId,
+        /// The session that was named.
+        session: SessionKey,
+    },
+    /// The agent's runtime is not this one.
+    #[error("agent {agent} runs on {runtime}, not on the native runtime")]
+    WrongRuntime {
+        /// Which agent.
+        agent: AgentId,
+        /// Its runtime.
+        runtime: String,
+    },
+    /// Neither the agent nor the defaults name a model.
+    #[error("agent {0} has no model")]
+    NoModel(AgentId),
+    /// The input does not end with a user's message, or is empty.
+    #[error("the input of a turn must end with a user's message")]
+    NoInput,
+    /// The session is closed.
+    #[error("session {0} is closed")]
+    Closed(SessionKey),
+    /// Another turn of the session runs.
+    #[error("another turn of session {0} is running")]
+    Busy(SessionKey),
+    /// The input alone is larger than the model's context.
+    #[error("the input has about {tokens} tokens, and {model} takes {room}")]
+    TooLong {
+        /// Estimated.
+        tokens: u64,
+        /// What the model has room for besides the prompt, the tools and its answer.
+        room: u64,
+        /// Which model.
+        model: ModelRef,
+    },
+    /// The model did not answer.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The turn took more model calls than it may.
+    #[error("the turn reached its limit of {0} steps")]
+    Steps(u32),
+    /// The turn took longer than it may.
+    #[error("the turn reached its limit of {} seconds", .0.as_secs())]
+    TimedOut(Duration),
+    /// The caller ended it.
+    #[error("the turn was cancelled")]
+    Cancelled,
+    /// A tool can't go on at all.
+    #[error("the tool {name} can't go on")]
+    Tool {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+    /// A transcript could not be read or written.
+    #[error("failed to {what} the transcript {}", path.display())]
+    Transcript {
+        /// As in `append to`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Explain for TurnError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::NoInput | Self::WrongAgent { .. } | Self::UnknownAgent(_) | Self::TooLong { .. } => {
+                Kind::Usage
+            }
+            Self::Busy(_) => Kind::Conflict,
+            Self::Store(error) => error.kind(),
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownAgent(_) => Some("flock list".to_owned()),
+            Self::NoModel(_) => {
+                Some("flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned())
+            }
+            Self::Provider(_) => Some("flock doctor".to_owned()),
+            Self::Store(error) => error.hint(),
+            _ => None,
+        }
+    }
+}

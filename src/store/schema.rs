@@ -1,0 +1,85 @@
+//! The versions of the database. A migration is an SQL file that is never changed once released; each runs
+//! in a transaction of its own, after the database has been saved.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+
+use super::StoreError;
+
+/// Migration `n` brings the database to version `n + 1`.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/001.sql")];
+
+/// The newest version known.
+pub(super) fn newest() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// Reads the version, 0 for an empty database.
+///
+/// # Errors
+///
+/// [`StoreError::Newer`] where a newer flock made it; [`StoreError::Open`] where it is no database.
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
+    let found = version(connection).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    let known = newest();
+    if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found) }
+}
+
+/// Brings the database to the newest version.
+pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) -> Result<(), StoreError> {
+    let first = check(connection, path)?;
+    for (sql, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
+        if version > 1 {
+            save(connection, version - 1, backups)?;
+        }
+        step(connection, sql, version).map_err(|source| StoreError::Migration { version, source })?;
+    }
+    Ok(())
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    let table = connection
+        .query_row("SELECT 1 FROM sqlite_schema WHERE name = 'schema_version'", (), |_| Ok(()))
+        .optional()?;
+    match table {
+        Some(()) => {
+            connection.query_row("SELECT coalesce(max(version), 0) FROM schema_version", (), |row| row.get(0))
+        }
+        None => Ok(0),
+    }
+}
+
+fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have done it while this one waited for the lock.
+    if version(&transaction)? >= to {
+        return Ok(());
+    }
+    transaction.execute_batch(
+        "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT;",
+    )?;
+    transaction.execute_batch(sql)?;
+    transaction.execute("INSERT INTO schema_version VALUES (?1, ?2)", (to, crate::clock::unix_ms()))?;
+    transaction.commit()
+}
+
+/// Saves the database as it is, through SQLite: copying the file would miss the WAL, and closing the copy's
+/// handle would drop this process's locks on it.
+fn save(connection: &Connection, version: u32, backups: &Path) -> Result<(), StoreError> {
+    let path = backups.join(format!("flock-v{version}-{}.db", crate::clock::unix_ms()));
+    let result = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        super::create_private(&path)?;
+        // VACUUM INTO writes to an empty file and keeps its mode.
+        connection.execute("VACUUM INTO ?1", [path.to_string_lossy()])?;
+        fs_err::File::open(&path)?.sync_all()?;
+        Ok(())
+    };
+    result().map_err(|source| StoreError::Backup { path: path.clone(), source })
+}
+
+#[cfg(test)]
+pub(super) fn step_for_test(connection: &mut Connection, sql: &str, to: u32, backups: &Path) {
+    save(connection, to - 1, backups).unwrap();
+    step(connection, sql, to).unwrap();
+}

@@ -1,0 +1,273 @@
+//! Sessions: which conversation is in which transcript, and the system prompt it was given.
+
+use std::str::FromStr;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+
+use super::{Reader, Store, StoreError, Tokens};
+use crate::id::{AgentId, SessionKey};
+
+/// Whether a session takes turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// It does.
+    Open,
+    /// It is kept for reading only.
+    Closed,
+}
+
+impl SessionState {
+    /// The word in the database and the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl FromSql for SessionState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_str()? {
+            "open" => Ok(Self::Open),
+            "closed" => Ok(Self::Closed),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
+}
+
+impl ToSql for SessionState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+/// A session as the database knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its key.
+    pub key: SessionKey,
+    /// The transcript's name without its ending: a UUIDv7.
+    pub file: String,
+    /// Whether it takes turns.
+    pub state: SessionState,
+    /// When it was made, in Unix milliseconds.
+    pub created_at: i64,
+    /// When a turn last began or ended, in Unix milliseconds.
+    pub updated_at: i64,
+    /// How many turns it has begun.
+    pub turns: u64,
+    /// Whether one of them runs.
+    pub running: bool,
+}
+
+/// What a session begins with, should it not exist.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Its key.
+    pub key: SessionKey,
+    /// The transcript's name without its ending.
+    pub file: String,
+}
+
+/// A system prompt and the hash of all it was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPrompt {
+    /// Hash of the inputs.
+    pub inputs: String,
+    /// The prompt.
+    pub text: std::sync::Arc<str>,
+}
+
+const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
+    EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')";
+
+fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
+        key: parsed(row, 0)?,
+        file: row.get(1)?,
+        state: row.get(2)?,
+        created_at: row.get(3)?,
+        updated_at: row.get(4)?,
+        turns: row.get::<_, i64>(5)?.unsigned_abs(),
+        running: row.get(6)?,
+    })
+}
+
+/// A column whose text has a grammar of its own.
+pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
+{
+    let text = row.get_ref(column)?.as_str()?;
+    text.parse().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+/// Finds the session or makes it.
+pub(super) fn find_or_make(
+    transaction: &Transaction<'_>,
+    new: &NewSession,
+    now: i64,
+) -> rusqlite::Result<Session> {
+    if let Some(found) = find(transaction, &new.key)? {
+        return Ok(found);
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO session (key, file, agent, kind, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+        )?
+        .execute((new.key.as_str(), &new.file, new.key.agent().as_str(), new.key.kind().as_str(), now))?;
+    Ok(Session {
+        key: new.key.clone(),
+        file: new.file.clone(),
+        state: SessionState::Open,
+        created_at: now,
+        updated_at: now,
+        turns: 0,
+        running: false,
+    })
+}
+
+fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Session>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE key = ?1"))?
+        .query_row([key.as_str()], session)
+        .optional()
+}
+
+fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlite::Result<Vec<Session>> {
+    match agent {
+        Some(agent) => connection
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM session WHERE agent = ?1 ORDER BY updated_at DESC LIMIT ?2"
+            ))?
+            .query_map((agent.as_str(), limit), session)?
+            .collect(),
+        None => connection
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM session ORDER BY updated_at DESC LIMIT ?1"))?
+            .query_map([limit], session)?
+            .collect(),
+    }
+}
+
+impl Store {
+    /// The session with this key.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        self.read("find a session", |connection| find(connection, key))
+    }
+
+    /// At most `limit` sessions of one agent or of all, the one used last first.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
+        self.read("list sessions", |connection| list(connection, agent, limit))
+    }
+
+    /// Tokens of all turns of a session.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn session_tokens(&self, key: &SessionKey) -> Result<Tokens, StoreError> {
+        self.read("add up a session's tokens", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0),
+                            coalesce(sum(cache_write), 0) FROM turn WHERE session = ?1",
+                )?
+                .query_row([key.as_str()], |row| Tokens::at(row, 0))
+        })
+    }
+
+    /// The system prompt a session was last given.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn session_prompt(&self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
+        self.read("find a session's prompt", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT prompt.inputs, prompt.text FROM session JOIN prompt ON prompt.inputs = session.prompt
+                     WHERE session.key = ?1",
+                )?
+                .query_row([key.as_str()], |row| {
+                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
+                })
+                .optional()
+        })
+    }
+
+    /// Sessions of single requests that were not used since `before`, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn old_requests(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
+        self.read("find old request sessions", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM session WHERE kind = 'request' AND updated_at < ?1
+                       AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')
+                     ORDER BY updated_at LIMIT ?2"
+                ))?
+                .query_map((before, limit), session)?
+                .collect()
+        })
+    }
+
+    /// Forgets sessions and their turns, and the prompts nobody has any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn forget_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
+        self.write("forget sessions", move |transaction| {
+            let mut delete = transaction.prepare_cached("DELETE FROM session WHERE key = ?1")?;
+            for key in &keys {
+                delete.execute([key.as_str()])?;
+            }
+            transaction.execute(
+                "DELETE FROM prompt WHERE inputs NOT IN (SELECT prompt FROM session WHERE prompt IS NOT NULL)",
+                (),
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Closes or opens a session; `false` where there is none with this key.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn set_session_state(&self, key: SessionKey, state: SessionState) -> Result<bool, StoreError> {
+        self.write("change a session's state", move |transaction| {
+            let changed =
+                transaction.execute("UPDATE session SET state = ?2 WHERE key = ?1", (key.as_str(), state))?;
+            Ok(changed > 0)
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// At most `limit` sessions of one agent or of all, the one used last first.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
+        self.read("list sessions", |connection| list(connection, agent, limit))
+    }
+}

@@ -1,0 +1,159 @@
+//! Makes what was written safe from a power cut, in groups and outside of anybody's way.
+//!
+//! A commit or a `write(2)` already survives the death of the process. This thread calls `fdatasync` for
+//! the files that were written, once for all that came within [`GROUP`]; so a turn never waits for a disk.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long writes are gathered before they are synced.
+pub const GROUP: Duration = Duration::from_millis(15);
+
+/// The syncing thread. Dropping it syncs what is left.
+pub struct Syncer {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Tells the syncing thread what was written.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    // Paths and not open files: however slow a disk is, they can't use up the process's descriptors.
+    paths: BTreeSet<PathBuf>,
+    wal: bool,
+    stop: bool,
+}
+
+impl State {
+    fn is_clean(&self) -> bool {
+        self.paths.is_empty() && !self.wal
+    }
+}
+
+impl Syncer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// Where the system has no thread left.
+    pub fn start(wal: PathBuf) -> std::io::Result<Self> {
+        let handle = Handle(Arc::default());
+        let shared = Arc::clone(&handle.0);
+        let thread =
+            std::thread::Builder::new().name("store-syncer".to_owned()).spawn(move || run(&shared, &wal))?;
+        Ok(Self { handle, thread: Some(thread) })
+    }
+
+    /// For whoever writes.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        self.handle.state().stop = true;
+        self.handle.0.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Handle {
+    /// A file was written, or a folder got a new file.
+    pub fn written(&self, path: &Path) {
+        let mut state = self.state();
+        let was_clean = state.is_clean();
+        if !state.paths.contains(path) {
+            state.paths.insert(path.to_owned());
+        }
+        drop(state);
+        if was_clean {
+            self.0.wake.notify_one();
+        }
+    }
+
+    /// The database committed something.
+    pub(super) fn wal_written(&self) {
+        let mut state = self.state();
+        let was_clean = state.is_clean();
+        state.wal = true;
+        drop(state);
+        if was_clean {
+            self.0.wake.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn run(shared: &Shared, wal: &Path) {
+    let lock = || shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let state = lock();
+        let waited = shared.wake.wait_while(state, |state| state.is_clean() && !state.stop);
+        let state = waited.unwrap_or_else(PoisonError::into_inner);
+        // More may come while the group gathers; only a stop ends that early.
+        let gathered = shared.wake.wait_timeout_while(state, GROUP, |state| !state.stop);
+        let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        let paths = std::mem::take(&mut state.paths);
+        let wal_written = std::mem::take(&mut state.wal);
+        let stop = state.stop;
+        drop(state);
+        for path in &paths {
+            sync(path);
+        }
+        if wal_written {
+            sync(wal);
+        }
+        if stop && lock().is_clean() {
+            return;
+        }
+    }
+}
+
+fn sync(path: &Path) {
+    match std::fs::File::open(path).and_then(|file| file.sync_data()) {
+        Ok(()) => {}
+        // It was removed since.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => tracing::error!(path = %path.display(), %error, "failed to sync a file to disk"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_taken_and_a_drop_ends_the_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        fs_err::write(&file, "x").unwrap();
+        let syncer = Syncer::start(folder.path().join("none-wal")).unwrap();
+        let handle = syncer.handle();
+        handle.written(&file);
+        handle.written(&file);
+        handle.written(folder.path());
+        handle.written(&folder.path().join("gone"));
+        handle.wal_written();
+        drop(syncer);
+        assert!(handle.state().is_clean());
+    }
+}

@@ -1,0 +1,173 @@
+use super::*;
+use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
+
+fn home() -> (tempfile::TempDir, Home) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    (folder, home)
+}
+
+fn key(peer: &str, kind: SessionKind) -> SessionKey {
+    SessionKey::new(&"coder".parse::<AgentId>().unwrap(), kind, peer)
+}
+
+fn begin(key: &SessionKey, now: i64) -> Begin {
+    Begin {
+        session: NewSession { key: key.clone(), file: uuid::Uuid::now_v7().to_string() },
+        turn: TurnId::new(),
+        model: "script/x".to_owned(),
+        prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
+        now,
+    }
+}
+
+fn ended(state: TurnState, at: i64) -> Ended {
+    let tokens = Tokens { input: 3, output: 4, cache_read: 5, cache_write: 6 };
+    Ended { state, steps: 2, tokens, error: None, at }
+}
+
+#[tokio::test]
+async fn a_turn_is_begun_ended_and_listed() {
+    let (_folder, home) = home();
+    let store = Store::open(&home).unwrap();
+    let key = key("ann", SessionKind::Main);
+    let first = begin(&key, 100);
+    let turn = first.turn;
+    let session = store.begin_turn(first).await.unwrap();
+    assert_eq!(store.running_turns().unwrap().len(), 1);
+    assert!(store.session(&key).unwrap().unwrap().running);
+
+    store.end_turn(turn, ended(TurnState::Done, 200)).await.unwrap();
+    store.end_turn(turn, ended(TurnState::Interrupted, 300)).await.unwrap();
+    let turns = store.turns(&key, 10).unwrap();
+    assert_eq!((turns.len(), turns[0].state, turns[0].ended_at), (1, TurnState::Done, Some(200)));
+    assert_eq!(store.session_tokens(&key).unwrap().output, 4);
+    assert_eq!(&*store.session_prompt(&key).unwrap().unwrap().text, "be good");
+
+    let again = store.begin_turn(begin(&key, 400)).await.unwrap();
+    assert_eq!(again.file, session.file, "a session keeps its transcript");
+    let listed = store.sessions(None, 10).unwrap();
+    assert_eq!((listed.len(), listed[0].turns, listed[0].updated_at), (1, 2, 400));
+    assert!(store.sessions(Some(&"other".parse().unwrap()), 10).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_closed_session_takes_no_turn() {
+    let (_folder, home) = home();
+    let store = Store::open(&home).unwrap();
+    let key = key("ann", SessionKind::Dm);
+    let first = begin(&key, 1);
+    let turn = first.turn;
+    store.begin_turn(first).await.unwrap();
+    store.end_turn(turn, ended(TurnState::Done, 2)).await.unwrap();
+    assert!(store.set_session_state(key.clone(), SessionState::Closed).await.unwrap());
+    assert_eq!(store.begin_turn(begin(&key, 3)).await.unwrap().state, SessionState::Closed);
+    assert_eq!(store.turns(&key, 10).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn old_requests_go_and_others_stay() {
+    let (_folder, home) = home();
+    let store = Store::open(&home).unwrap();
+    for (peer, kind, now) in [
+        ("old", SessionKind::Request, 10),
+        ("running", SessionKind::Request, 10),
+        ("new", SessionKind::Request, 90),
+        ("main", SessionKind::Main, 10),
+    ] {
+        let begin = begin(&key(peer, kind), now);
+        let turn = begin.turn;
+        store.begin_turn(begin).await.unwrap();
+        if peer != "running" {
+            store.end_turn(turn, ended(TurnState::Done, now)).await.unwrap();
+        }
+    }
+    let old = store.old_requests(50, 10).unwrap();
+    assert_eq!(old.iter().map(|session| session.key.peer()).collect::<Vec<_>>(), ["old"]);
+    store.forget_sessions(old.into_iter().map(|session| session.key).collect()).await.unwrap();
+    assert_eq!(store.sessions(None, 10).unwrap().len(), 3);
+    assert!(store.session_prompt(&key("new", SessionKind::Request)).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_was_committed_is_there_for_a_reader_beside_and_after() {
+    let (_folder, home) = home();
+    assert!(Reader::open(&home).unwrap().is_none(), "no database yet");
+    let store = Store::open(&home).unwrap();
+    store.begin_turn(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
+    let beside = Reader::open(&home).unwrap().unwrap();
+    assert_eq!(beside.sessions(None, 10).unwrap().len(), 1);
+    drop(beside);
+    drop(store);
+    assert_eq!(Reader::open(&home).unwrap().unwrap().sessions(None, 10).unwrap().len(), 1);
+    assert_eq!(Store::open(&home).unwrap().running_turns().unwrap().len(), 1);
+}
+
+#[test]
+fn only_the_owner_can_read_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_folder, home) = home();
+    let _store = Store::open(&home).unwrap();
+    for path in [home.database(), wal_of(&home.database())] {
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600,
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_newer_database_is_refused_and_left_alone() {
+    let (_folder, home) = home();
+    drop(Store::open(&home).unwrap());
+    let connection = Connection::open(home.database()).unwrap();
+    connection.execute("INSERT INTO schema_version VALUES (999, 0)", ()).unwrap();
+    drop(connection);
+    let before = fs_err::read(home.database()).unwrap();
+    let Err(error) = Store::open(&home) else { panic!("opened a newer database") };
+    assert!(matches!(error, StoreError::Newer { found: 999, .. }), "{error}");
+    assert_eq!(crate::error::Explain::kind(&error), crate::error::Kind::NewerHome);
+    assert!(Reader::open(&home).is_err());
+    assert_eq!(fs_err::read(home.database()).unwrap(), before);
+}
+
+#[test]
+fn a_migration_saves_the_database_first() {
+    let (_folder, home) = home();
+    drop(Store::open(&home).unwrap());
+    let mut connection = connect(&home.database(), OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
+    let next = schema::newest() + 1;
+    schema::step_for_test(&mut connection, "CREATE TABLE extra (x INTEGER)", next, &home.backups());
+    let saved: Vec<_> =
+        std::fs::read_dir(home.backups()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(saved.len(), 1);
+    let saved = Connection::open(&saved[0]).unwrap();
+    assert_eq!(
+        saved.query_row("SELECT max(version) FROM schema_version", (), |row| row.get(0)),
+        Ok(next - 1)
+    );
+    assert!(saved.prepare("SELECT * FROM extra").is_err());
+    assert!(connection.prepare("SELECT * FROM extra").is_ok());
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let (_folder, home) = home();
+    fs_err::create_dir_all(home.data()).unwrap();
+    fs_err::write(home.database(), "this is not a database, whatever its name says".repeat(100)).unwrap();
+    let before = fs_err::read(home.database()).unwrap();
+    assert!(matches!(Store::open(&home), Err(StoreError::Open { .. })));
+    assert_eq!(fs_err::read(home.database()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_change_that_panics_takes_nothing_else_down() {
+    let (_folder, home) = home();
+    let store = Store::open(&home).unwrap();
+    let broken: Result<(), _> = store.write("break", |_| panic!("a defect")).await;
+    assert!(matches!(broken, Err(StoreError::Stopped)));
+    store.begin_turn(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
+    assert_eq!(store.running_turns().unwrap().len(), 1);
+}
