@@ -3,6 +3,8 @@
 //! [`Engine`] is the one door: the gateway gives it a [`TurnRequest`] and gets events and a
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
+pub mod engine;
 pub mod turn;
 
+pub use engine::{Engine, Limits, Parts};
 pub use turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
