@@ -8,4 +8,5 @@
 )]
 
 mod cli;
+mod law;
 mod support;

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# From a clone to an agent that wrote and ran a program in its sandbox, in one command.
+#
+# Builds flock, installs it to ~/.local/bin (FLOCK_PREFIX changes that), and runs the main job in a home of
+# its own, ~/.flock unless FLOCK_HOME says otherwise. With a provider's key in the environment a real model
+# does the work; without one, the conversation script/demo does, and says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+prefix=${FLOCK_PREFIX:-$HOME/.local}
+export FLOCK_HOME=${FLOCK_HOME:-$HOME/.flock}
+
+step "What flock needs"
+./standalone/prepare.sh
+
+step "Build"
+command -v cargo >/dev/null || { echo "Rust is not installed: see https://rustup.rs" >&2; exit 1; }
+cargo build --release --locked
+mkdir -p "$prefix/bin"
+install -m 0755 "${CARGO_TARGET_DIR:-target}/release/flock" "$prefix/bin/flock"
+flock="$prefix/bin/flock"
+echo "installed $("$flock" --version) to $flock"
+case ":$PATH:" in
+*":$prefix/bin:"*) ;;
+*) echo "note: $prefix/bin is not on PATH; add it to use 'flock' by name" ;;
+esac
+
+if [ -n "${FLOCK_MODEL:-}" ]; then model=$FLOCK_MODEL
+elif [ -n "${ANTHROPIC_API_KEY:-}" ]; then model=anthropic/claude-opus-4-5
+elif [ -n "${OPENAI_API_KEY:-}" ]; then model=openai/gpt-5
+elif [ -n "${OPENROUTER_API_KEY:-}" ]; then model=openrouter/anthropic/claude-sonnet-4.5
+else model=script/demo
+fi
+
+# Whatever happens, nothing of this run stays behind running.
+trap '"$flock" stop >/dev/null 2>&1 || true' EXIT
+
+step "flock init --model $model"
+"$flock" init --yes --model "$model"
+
+step "flock add coder"
+if "$flock" list --json | grep -q '"id": *"coder"'; then
+    echo "coder is there already"
+else
+    "$flock" add coder --model "$model"
+fi
+
+step "flock start"
+"$flock" start
+
+step "flock chat coder"
+"$flock" chat coder "Write FizzBuzz for 1 to 15 in Python to fizzbuzz.py in your workspace, run it in your sandbox, and report what it printed."
+
+step "flock status"
+"$flock" status
+
+step "flock stop"
+"$flock" stop
+trap - EXIT
+
+cat <<END
+
+Done. The program is in $FLOCK_HOME/workspaces/coder/fizzbuzz.py.
+Next: '$flock start', then '$flock chat coder', or any OpenAI client at the URL that start prints.
+END

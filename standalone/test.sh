@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Every test there is: format, lints, laws, unit and outside tests, real Docker, the compose run.
+#
+#   ./standalone/test.sh            everything
+#   ./standalone/test.sh --quick    without Docker
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+quick=
+[ "${1:-}" = --quick ] && quick=1
+step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
+
+if [ -z "$quick" ]; then
+    step "Docker engine"
+    ./standalone/prepare.sh
+    # From here on a Docker test that does not run is a failure.
+    export FLOCK_TEST_REQUIRE_DOCKER=1
+fi
+
+step "Format"
+cargo fmt --check
+
+step "Clippy"
+cargo clippy --locked --all-targets -- -D warnings
+
+step "Unit tests"
+cargo test --locked --lib --bins
+
+step "Laws, command line, gateway, supervision and, with an engine, Docker"
+if [ -n "$quick" ]; then
+    cargo test --locked --test suite -- --skip docker::
+else
+    cargo test --locked --test suite
+fi
+
+step "Documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+
+if [ -z "$quick" ]; then
+    step "Release build"
+    cargo build --locked --release
+
+    step "The whole life of a home, in a container with the host's engine"
+    ./standalone/compose.sh
+fi
+step "All passed"
