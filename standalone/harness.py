@@ -1,0 +1,353 @@
+"""The whole life of a home, from inside a container that has the host's Docker engine.
+
+Runs the flock binary as a person would, looks at the host's engine through its socket, and checks by name.
+The last line says `N passed, M failed`; the exit code is 0 only if nothing failed.
+"""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+HOME = os.environ["FLOCK_HOME"]
+MODEL = os.environ.get("FLOCK_E2E_MODEL") or "script/demo"
+SCRIPTED = MODEL.startswith("script/")
+AGENTS = ["architect", "coder", "tester"]
+passed, failed = 0, 0
+
+
+def check(name, ok, detail=""):
+    """Counts one check and says how it went; a failure says what was seen."""
+    global passed, failed
+    if ok:
+        passed += 1
+        print(f"ok    {name}")
+    else:
+        failed += 1
+        print(f"FAIL  {name}: {str(detail)[:2000]}")
+    return bool(ok)
+
+
+class EngineConnection(http.client.HTTPConnection):
+    """HTTP over the engine's socket."""
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(30)
+        self.sock.connect("/var/run/docker.sock")
+
+
+def engine(path):
+    connection = EngineConnection("engine")
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = json.loads(response.read() or b"null")
+    connection.close()
+    return response.status, body
+
+
+def containers(running_only=False):
+    """This home's containers: name (without the slash) to the engine's description."""
+    filters = json.dumps({"label": [f"flock.home={HOME}"]})
+    query = urllib.request.quote(filters)
+    status, found = engine(f"/containers/json?all={0 if running_only else 1}&filters={query}")
+    assert status == 200, (status, found)
+    return {c["Names"][0].lstrip("/"): c for c in found}
+
+
+def sandbox_of(agent, running_only=False):
+    for name, container in containers(running_only).items():
+        if container["Labels"].get("flock.agent") == agent:
+            return name, engine(f"/containers/{container['Id']}/json")[1]
+    return None, None
+
+
+def flock(*args, stdin=None, timeout=600):
+    """Runs flock; gives exit code, stdout and stderr."""
+    done = subprocess.run(
+        ["flock", *args], input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def until(limit, condition):
+    """Waits until the condition holds, at most `limit` seconds."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(0.02)
+
+
+class Gateway:
+    def __init__(self):
+        config = json.load(open(f"{HOME}/config.json"))
+        self.token = config["gateway"]["auth"]["token"]
+        self.port = config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]
+
+    def call(self, method, path, body=None, token=True, headers=None):
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        if token:
+            headers["Authorization"] = f"Bearer {self.token if token is True else token}"
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            headers=headers,
+            data=None if body is None else json.dumps(body).encode(),
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=600) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except (urllib.error.URLError, OSError) as error:
+            return 0, str(error)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def fizzbuzz():
+    return [
+        "FizzBuzz" if n % 15 == 0 else "Fizz" if n % 3 == 0 else "Buzz" if n % 5 == 0 else str(n)
+        for n in range(1, 16)
+    ]
+
+
+TASK = (
+    "Write FizzBuzz for 1 to 15 in Python to fizzbuzz.py in your workspace, run it in your sandbox, "
+    "and report what it printed."
+)
+
+
+def before():
+    code, out, err = flock("--version")
+    check("version prints", code == 0 and out.startswith("flock "), (code, out, err))
+    code, out, err = flock("status", "--json")
+    check("status before init exits 3", code == 3, (code, out, err))
+    code, out, err = flock("list")
+    check("list before init names flock init", code == 3 and "flock init" in err, (code, out, err))
+    code, out, err = flock("stop")
+    check("stop before init does no harm", code in (0, 3), (code, out, err))
+
+
+def init():
+    code, out, err = flock("init", "--yes", "--model", MODEL, timeout=900)
+    check("init succeeds", code == 0, (code, out, err))
+    check("config.json is there", os.path.isfile(f"{HOME}/config.json"))
+    mode = os.stat(f"{HOME}/config.json").st_mode & 0o777
+    check("config.json is the owner's alone", mode == 0o600, oct(mode))
+    config = json.load(open(f"{HOME}/config.json"))
+    check("the owner has a token", len(config["gateway"]["auth"]["token"]) >= 32)
+    check(
+        "chat completions are on",
+        config["gateway"]["http"]["endpoints"]["chatCompletions"]["enabled"] is True,
+    )
+    ids = [agent["id"] for agent in config["plugins"]["entries"]["flock"]["config"]["gatewayAgents"]]
+    check("orchestrator and sysadmin are there", ids == ["orchestrator", "sysadmin"], ids)
+    listed = {agent["id"]: agent for agent in config["agents"]["list"]}
+    check("only the sysadmin is unsandboxed", listed["sysadmin"]["sandbox"]["mode"] == "off")
+    code, out, err = flock("init", "--yes", timeout=900)
+    check("init again succeeds", code == 0, (code, out, err))
+    again = json.load(open(f"{HOME}/config.json"))
+    check("init again changes nothing", again == config)
+
+
+def add():
+    for agent in AGENTS:
+        code, out, err = flock("add", agent, "--model", MODEL)
+        check(f"add {agent} succeeds", code == 0, (code, out, err))
+    for agent in AGENTS:
+        name, container = sandbox_of(agent)
+        if not check(f"{agent} has a container", container is not None, containers()):
+            continue
+        host = container["HostConfig"]
+        check(f"{agent} has no network", host["NetworkMode"] == "none", host["NetworkMode"])
+        check(f"{agent} has a read-only root", host["ReadonlyRootfs"] is True)
+        check(
+            f"{agent} has no capability",
+            [c.upper() for c in host["CapDrop"] or []] == ["ALL"] and not host["CapAdd"],
+            (host["CapDrop"], host["CapAdd"]),
+        )
+        user = container["Config"]["User"]
+        check(f"{agent} is not root", user and not user.startswith("0"), user)
+        sources = [mount.get("Source", "") for mount in container["Mounts"]]
+        check(f"{agent} sees no engine socket", not any("docker.sock" in s for s in sources), sources)
+        config = json.load(open(f"{HOME}/config.json"))
+        entry = next(a for a in config["agents"]["list"] if a["id"] == agent)
+        path = entry["sandbox"]["docker"]["env"]["PATH"]
+        profile = f"/nix/var/nix/profiles/per-agent/{agent}/bin"
+        check(f"{agent} has its Nix profile on PATH", path.startswith(profile), path)
+    code, out, err = flock("add", "coder")
+    check("a second coder is refused with 5", code == 5, (code, out, err))
+    code, out, err = flock("add", "../evil")
+    check("a path is no id", code == 2, (code, out, err))
+    code, out, err = flock("add", "x", "--role", "boss")
+    check("an unknown role is refused with 2", code == 2, (code, out, err))
+
+
+def start():
+    code, out, err = flock("start")
+    check("start succeeds", code == 0, (code, out, err))
+    gateway = Gateway()
+    check("start prints the URL", f":{gateway.port}" in out + err, (out, err))
+    status, body = gateway.call("GET", "/health", token=False)
+    check("health answers without a token", status == 200, (status, body))
+    code, out, err = flock("start")
+    check("start again says so", code == 0, (code, out, err))
+    code, out, err = flock("status", "--json")
+    check("status exits 0", code == 0, (code, out, err))
+    return gateway
+
+
+def talk(gateway):
+    status, body = gateway.call("GET", "/v1/models", token=False)
+    check("no token is 401", status == 401, (status, body))
+    status, body = gateway.call("GET", "/v1/models", token="wrong")
+    check("a wrong token is 401", status == 401, (status, body))
+    status, body = gateway.call("GET", "/v1/models", headers={"Origin": "https://evil.example"})
+    check("a foreign Origin is 403", status == 403, (status, body))
+    status, body = gateway.call("GET", "/v1/models", headers={"Host": "evil.example"})
+    check("a foreign Host is 403", status == 403, (status, body))
+    status, body = gateway.call("GET", "/v1/models")
+    models = [m["id"] for m in json.loads(body)["data"]] if status == 200 else []
+    check("every agent is a model", all(any(a in m for m in models) for a in AGENTS), models)
+
+    code, out, err = flock("chat", "coder", TASK)
+    check("chat with tool calls succeeds", code == 0, (code, out, err))
+    program = f"{HOME}/workspaces/coder/fizzbuzz.py"
+    check("the agent wrote the program", os.path.isfile(program), os.listdir(f"{HOME}/workspaces/coder"))
+    check("the answer reports the output", "FizzBuzz" in out, out)
+    if SCRIPTED:
+        check("the answer quotes what ran", "\n".join(fizzbuzz()) in out, out)
+    name, container = sandbox_of("coder", running_only=True)
+    check("the sandbox ran beside this container", container is not None, containers())
+
+    status, body = gateway.call(
+        "POST", "/v1/chat/completions", {"model": "tester", "messages": [{"role": "user", "content": TASK}]}
+    )
+    answer = json.loads(body) if status == 200 else {}
+    check("chat completions answers", status == 200 and answer["object"] == "chat.completion", (status, body))
+    text = answer.get("choices", [{}])[0].get("message", {}).get("content") or ""
+    check("its answer reports the output", "FizzBuzz" in text, text)
+    check("the other agent wrote its own file", os.path.isfile(f"{HOME}/workspaces/tester/fizzbuzz.py"))
+    request = {"model": "tester", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    status, body = gateway.call("POST", "/v1/chat/completions", request)
+    chunks = [line[6:] for line in body.splitlines() if line.startswith("data: ")]
+    check("streaming ends with [DONE]", status == 200 and chunks[-1:] == ["[DONE]"], (status, body[-500:]))
+    streamed = "".join(
+        json.loads(c)["choices"][0]["delta"].get("content") or "" for c in chunks[:-1] if json.loads(c)["choices"]
+    )
+    check("streaming carries text", streamed.strip() != "", body[:500])
+    request = {"model": "nobody", "messages": [{"role": "user", "content": "hello"}]}
+    status, body = gateway.call("POST", "/v1/chat/completions", request)
+    check("an unknown agent is refused", status in (400, 404) and "error" in body, (status, body))
+    status, body = gateway.call("GET", "/api/sessions")
+    check("the chat's session is listed", status == 200 and "agent:coder:flock:main:" in body, (status, body))
+    status, body = gateway.call("GET", "/api/agents")
+    check("agents are listed", status == 200 and all(a in body for a in AGENTS), (status, body))
+
+
+def look():
+    code, out, err = flock("list", "--json")
+    ids = [agent["id"] for agent in json.loads(out)["agents"]] if code == 0 else []
+    check("list shows all five", sorted(ids) == sorted(["orchestrator", "sysadmin", *AGENTS]), (code, out, err))
+    code, out, err = flock("status")
+    check("status reads well", code == 0 and "coder" in out, (code, out, err))
+    if SCRIPTED:
+        check("status says that a script answers", "script" in out, out)
+    code, out, err = flock("logs", "gateway", "-n", "5")
+    check("logs answers", code == 0, (code, out, err))
+    code, out, err = flock("doctor", "--json")
+    check("doctor answers in JSON", out.strip().startswith("{"), (code, out, err))
+
+
+def hot(gateway):
+    code, out, err = flock("add", "late", "--model", MODEL)
+    check("an agent is added while it runs", code == 0, (code, out, err))
+    status, body = gateway.call("GET", "/v1/models")
+    check("and is there without a restart", "late" in body, body)
+    code, out, err = flock("chat", "late", "hello")
+    check("and answers", code == 0 and out.strip() != "", (code, out, err))
+    code, out, err = flock("remove", "late", "--yes", "--purge")
+    check("an agent is removed while it runs", code == 0, (code, out, err))
+    status, body = gateway.call("GET", "/v1/models")
+    check("and is gone without a restart", "late" not in body, body)
+    check("with its container", until(20, lambda: sandbox_of("late")[0] is None), containers())
+    check("and its workspace", not os.path.exists(f"{HOME}/workspaces/late"))
+
+    name, container = sandbox_of("coder")
+    connection = EngineConnection("engine")
+    connection.request("DELETE", f"/containers/{name}?force=1")
+    connection.getresponse().read()
+    code, out, err = flock("chat", "coder", TASK)
+    check("a sandbox removed behind flock's back mends itself", code == 0 and "FizzBuzz" in out, (code, out, err))
+
+
+def remove():
+    for agent in AGENTS[:2]:
+        code, out, err = flock("remove", agent, "--yes")
+        check(f"remove {agent} succeeds", code == 0, (code, out, err))
+    check("a removed agent keeps its workspace", os.path.isdir(f"{HOME}/workspaces/architect"))
+    gone = until(20, lambda: not any(sandbox_of(agent)[0] for agent in AGENTS[:2]))
+    check("their containers are gone", gone, containers())
+
+
+def stop(gateway):
+    pids = []
+    for name in ("gateway", "supervisor"):
+        with open(f"{HOME}/run/{name}.pid") as file:
+            pids.append(int(file.readline().split()[0]))
+    code, out, err = flock("stop")
+    check("stop succeeds", code == 0, (code, out, err))
+    check("no process is left", not any(alive(pid) for pid in pids), pids)
+    probe = socket.socket()
+    free = probe.connect_ex(("127.0.0.1", gateway.port)) != 0
+    probe.close()
+    check("the port is free when stop returns", free)
+    check("no sandbox runs", not [n for n in containers(running_only=True) if "sbx" in n], containers(True))
+    code, out, err = flock("status", "--json")
+    check("status exits 4", code == 4, (code, out, err))
+    code, out, err = flock("stop")
+    check("stop of nothing is 0", code == 0, (code, out, err))
+    for agent in ["tester", "orchestrator", "sysadmin"]:
+        code, out, err = flock("remove", agent, "--yes")
+        check(f"remove {agent} when stopped", code == 0, (code, out, err))
+    left = [name for name in containers() if "nix" not in name]
+    check("no sandbox container is left", not left, left)
+
+
+def main():
+    gateway = None
+    try:
+        before()
+        init()
+        add()
+        gateway = start()
+        talk(gateway)
+        look()
+        hot(gateway)
+        remove()
+        stop(gateway)
+    except Exception as error:  # A step that can't go on is one failure, said like the others.
+        import traceback
+
+        traceback.print_exc()
+        check("the run went to its end", False, repr(error))
+        flock("stop")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
