@@ -29,16 +29,8 @@ const LICENCES: [&str; 15] = [
 ];
 
 /// Second crates for a job that another one does here.
-const UNWANTED: [&str; 8] = [
-    "openssl",
-    "native-tls",
-    "aws-lc-rs",
-    "chrono-tz",
-    "anyhow",
-    "sqlx",
-    "async-std",
-    "serde_yaml",
-];
+const UNWANTED: [&str; 8] =
+    ["openssl", "native-tls", "aws-lc-rs", "chrono-tz", "anyhow", "sqlx", "async-std", "serde_yaml"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
@@ -105,8 +97,7 @@ fn no_second_crate_for_a_job_is_compiled_in() {
 
 #[test]
 fn every_dependency_is_used() {
-    let manifest =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
+    let manifest = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
     let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     let code: String = sources().into_iter().map(|source| source.code).collect();
     let wrong = section
