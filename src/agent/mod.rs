@@ -4,7 +4,6 @@
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
 pub mod engine;
-pub mod identity;
 pub mod turn;
 
 pub use engine::{Engine, Limits, Parts};

@@ -1,1 +1,23 @@
 //! The native gateway: HTTP in front, turns behind.
+//!
+//! A request's way: [`server`] accepts and bounds it, [`front`] checks where it comes from and whose it is,
+//! a file of [`routes`] understands it, [`driver`] runs the turn that it asks for. [`events`] tells watchers.
+
+pub mod auth;
+pub mod body;
+pub mod driver;
+pub mod error;
+pub mod events;
+pub mod front;
+pub mod limits;
+pub mod openai;
+pub mod queue;
+pub mod roster;
+pub mod routes;
+pub mod server;
+pub mod sessions;
+pub mod state;
+pub mod stream;
+
+pub use limits::Limits;
+pub use state::{Gateway, Parts, Records};

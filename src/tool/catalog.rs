@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::exec::Exec;
-use super::files;
 use super::process::Process;
 use super::sessions::{self, Sessions};
 use super::{FindAgent, Registry};
@@ -26,9 +25,6 @@ pub fn build(parts: &Parts) -> Registry {
     let mut registry = Registry::default();
     registry.add(Arc::new(Exec::new(Arc::clone(&parts.sandbox))));
     registry.add(Arc::new(Process::new(Arc::clone(&parts.sandbox))));
-    for tool in files::all(&parts.agents) {
-        registry.add(Arc::new(tool));
-    }
     for tool in sessions::all(&parts.sessions) {
         registry.add(Arc::new(tool));
     }

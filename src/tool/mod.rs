@@ -5,7 +5,6 @@ pub mod arguments;
 pub mod bounded;
 pub mod catalog;
 pub mod exec;
-pub mod files;
 pub mod process;
 pub mod sessions;
 

@@ -1,6 +1,5 @@
 //! The laws of the source: what may import what, and which calls belong to one place only.
 
-mod dependencies;
 mod layers;
 mod places;
 

@@ -1,0 +1,159 @@
+//! Who may ask: the Host and Origin of a request, and the credential it carries.
+//!
+//! A browser on this machine can be led to send requests to loopback. Checking Host keeps out names that
+//! somebody else resolves to 127.0.0.1, checking Origin keeps out pages of other sites.
+
+use axum::http::{HeaderMap, Uri, header, request::Parts};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::error::ApiError;
+use axum::http::StatusCode;
+
+/// Who a request comes from, as its credential says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// The owner of the home: may do everything.
+    Owner,
+}
+
+/// Refuses a request that names another host than this gateway or comes from another site.
+///
+/// # Errors
+///
+/// 403 for a foreign Host or Origin.
+pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
+    let mut hosts = parts.headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_foreign = hosts.next().is_some()
+        || !is_ours(host, port)
+        || parts.uri.authority().is_some_and(|authority| !is_ours(authority.as_str(), port));
+    if is_foreign {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "foreign_host",
+            "the Host of this request is not this gateway",
+        )
+        .with_hint(format!("use http://127.0.0.1:{port}")));
+    }
+    let mut origins = parts.headers.get_all(header::ORIGIN).iter();
+    let is_foreign = origins.any(|origin| {
+        let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
+        !origin.is_some_and(|origin| {
+            origin.scheme_str() == Some("http")
+                && origin.authority().is_some_and(|authority| is_ours(authority.as_str(), port))
+        })
+    });
+    if is_foreign {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "foreign_origin",
+            "requests from pages of other sites are refused",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a `name[:port]` is a loopback name or address, with our port or none.
+fn is_ours(authority: &str, port: u16) -> bool {
+    let (name, given) = match authority.rsplit_once(':') {
+        Some((name, digits)) if !name.is_empty() && !digits.contains(']') => (name, Some(digits)),
+        _ => (authority, None),
+    };
+    let name_is_ours = ["127.0.0.1", "localhost", "[::1]"].iter().any(|ours| name.eq_ignore_ascii_case(ours));
+    name_is_ours && given.is_none_or(|digits| digits.parse() == Ok(port))
+}
+
+/// Who the credential of these headers belongs to. `owner` is the owner's token; an empty one lets nobody
+/// in.
+///
+/// # Errors
+///
+/// 401 without a token or with a wrong one.
+pub fn authenticate(headers: &HeaderMap, owner: &str) -> Result<Caller, ApiError> {
+    let unauthorised = |code, message: &str| {
+        ApiError::new(StatusCode::UNAUTHORIZED, code, message)
+            .with_hint("flock config get gateway.auth.token")
+    };
+    let Some(token) = bearer(headers) else {
+        return Err(unauthorised("no_token", "this needs the header Authorization: Bearer <token>"));
+    };
+    // Digests have one length, so neither the token's content nor its length shows in the time.
+    let is_owner = Sha256::digest(token).ct_eq(&Sha256::digest(owner.as_bytes()));
+    if owner.is_empty() || !bool::from(is_owner) {
+        return Err(unauthorised("wrong_token", "the token is not the one of this home"));
+    }
+    Ok(Caller::Owner)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    let token = token.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::Request;
+
+    fn parts(uri: &str, headers: &[(&'static str, &str)]) -> Parts {
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn only_loopback_with_our_port_is_this_gateway() {
+        for good in ["127.0.0.1:3779", "localhost", "LOCALHOST:3779", "[::1]:3779", "[::1]", "127.0.0.1"] {
+            assert!(check_source(&parts("/", &[("host", good)]), 3779).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "evil.example",
+            "127.0.0.1:80",
+            "127.0.0.1.evil.example",
+            "localhost.",
+            "10.0.0.1:3779",
+            "127.0.0.1:3779@evil",
+            "[::1",
+            "localhost:",
+            "0.0.0.0:3779",
+        ] {
+            let error = check_source(&parts("/", &[("host", bad)]), 3779).unwrap_err();
+            assert_eq!(error.status, StatusCode::FORBIDDEN, "{bad:?}");
+        }
+        assert!(check_source(&parts("/", &[]), 3779).is_err(), "no Host at all");
+        assert!(check_source(&parts("/", &[("host", "localhost"), ("host", "localhost")]), 3779).is_err());
+        assert!(check_source(&parts("http://evil.example/", &[("host", "localhost")]), 3779).is_err());
+    }
+
+    #[test]
+    fn an_origin_is_absent_or_ours() {
+        let with = |origin| parts("/", &[("host", "127.0.0.1:3779"), ("origin", origin)]);
+        assert!(check_source(&with("http://127.0.0.1:3779"), 3779).is_ok());
+        assert!(check_source(&with("http://localhost:3779"), 3779).is_ok());
+        for bad in ["null", "https://127.0.0.1:3779", "http://127.0.0.1:80", "http://evil.example", "file://"]
+        {
+            let error = check_source(&with(bad), 3779).unwrap_err();
+            assert_eq!(error.code, "foreign_origin", "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_the_whole_token_is_the_owner() {
+        let with = |value| parts("/", &[("authorization", value)]).headers;
+        assert_eq!(authenticate(&with("Bearer abc"), "abc").unwrap(), Caller::Owner);
+        assert_eq!(authenticate(&with("bearer  abc "), "abc").unwrap(), Caller::Owner);
+        for bad in ["", "abc", "Basic abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer abc abc"]
+        {
+            let error = authenticate(&with(bad), "abc").unwrap_err();
+            assert_eq!(error.status, StatusCode::UNAUTHORIZED, "{bad:?}");
+        }
+        assert!(authenticate(&with("Bearer "), "").is_err(), "an empty token lets nobody in");
+        assert!(authenticate(&HeaderMap::new(), "").is_err());
+    }
+}

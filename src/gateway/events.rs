@@ -1,0 +1,170 @@
+//! What happens in the gateway, for whoever watches: a bounded ring of events with ids that only grow.
+//!
+//! A reader keeps its own position and takes what came after it, so a slow reader costs nothing; one that
+//! has fallen out of the ring is told so and starts again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// One event, already written in the form of server-sent events.
+#[derive(Debug)]
+pub struct Event {
+    number: u64,
+    /// `id`, `event` and `data` lines, and the empty line that ends them.
+    pub text: String,
+}
+
+/// The ring.
+#[derive(Debug)]
+pub struct Events {
+    boot: String,
+    capacity: usize,
+    ring: Mutex<Ring>,
+    last: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    last: u64,
+    events: VecDeque<Arc<Event>>,
+}
+
+/// What a reader at some position gets.
+#[derive(Debug)]
+pub enum Next {
+    /// Events after its position, oldest first, perhaps none.
+    Events(Vec<Arc<Event>>),
+    /// Some that it has not seen are gone.
+    Lost,
+}
+
+impl Events {
+    /// A ring of `capacity` events. `boot` tells the ids of this run from those of earlier ones; it holds no
+    /// dot.
+    #[must_use]
+    pub fn new(boot: String, capacity: usize) -> Self {
+        let (last, _) = watch::channel(0);
+        Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last }
+    }
+
+    /// Adds an event. `name` is one word, `data` one JSON object.
+    pub fn publish(&self, name: &str, data: &Value) {
+        let mut ring = self.ring();
+        ring.last += 1;
+        let number = ring.last;
+        let text = format!("id: {}.{number}\nevent: {name}\ndata: {data}\n\n", self.boot);
+        if ring.events.len() == self.capacity {
+            ring.events.pop_front();
+        }
+        ring.events.push_back(Arc::new(Event { number, text }));
+        drop(ring);
+        // The ring's lock is not held here, so a later number may be there already.
+        self.last.send_if_modified(|last| {
+            let is_newer = *last < number;
+            *last = (*last).max(number);
+            is_newer
+        });
+    }
+
+    /// The position of a reader that wants only what comes from now on.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.ring().last
+    }
+
+    /// The position a `Last-Event-ID` stands for; `None` where it is of another run or out of the ring.
+    #[must_use]
+    pub fn position(&self, id: &str) -> Option<u64> {
+        let (boot, number) = id.rsplit_once('.')?;
+        let number: u64 = number.parse().ok()?;
+        let ring = self.ring();
+        (boot == self.boot && number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
+    }
+
+    /// The `id` line of a position.
+    #[must_use]
+    pub fn id(&self, position: u64) -> String {
+        format!("{}.{position}", self.boot)
+    }
+
+    /// At most `most` events after `position`.
+    #[must_use]
+    pub fn after(&self, position: u64, most: usize) -> Next {
+        let ring = self.ring();
+        if position + 1 < ring.oldest() {
+            return Next::Lost;
+        }
+        let skip = usize::try_from(position + 1 - ring.oldest()).unwrap_or(usize::MAX);
+        Next::Events(ring.events.iter().skip(skip).take(most).cloned().collect())
+    }
+
+    /// Changes whenever an event is added.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Event {
+    /// The position of a reader that has seen this event.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Ring {
+    /// The number of the oldest event that is still here, or of the next one.
+    fn oldest(&self) -> u64 {
+        self.events.front().map_or(self.last + 1, |event| event.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn numbers(next: Next) -> Vec<u64> {
+        match next {
+            Next::Events(events) => events.iter().map(|event| event.position()).collect(),
+            Next::Lost => panic!("lost"),
+        }
+    }
+
+    #[test]
+    fn readers_go_on_where_they_were() {
+        let events = Events::new("b".into(), 3);
+        assert_eq!(numbers(events.after(0, 9)), Vec::<u64>::new());
+        for n in 1..=3 {
+            events.publish("n", &json!({ "n": n }));
+        }
+        assert_eq!(numbers(events.after(0, 9)), [1, 2, 3]);
+        assert_eq!(numbers(events.after(1, 1)), [2]);
+        assert_eq!(events.position("b.1"), Some(1));
+        events.publish("n", &json!({}));
+        events.publish("n", &json!({}));
+        assert!(matches!(events.after(1, 9), Next::Lost));
+        assert_eq!(numbers(events.after(2, 9)), [3, 4, 5]);
+        assert_eq!(events.position("b.1"), None, "too old");
+        assert_eq!(events.position("a.4"), None, "of another run");
+        assert_eq!(events.position("b.6"), None, "not there yet");
+        assert_eq!(events.position("x"), None);
+        assert_eq!(events.now(), 5);
+    }
+
+    #[test]
+    fn an_event_is_one_block_of_lines() {
+        let events = Events::new("b".into(), 3);
+        events.publish("turn.started", &json!({"text": "a\nb"}));
+        let Next::Events(list) = events.after(0, 1) else { panic!("lost") };
+        assert_eq!(list[0].text, "id: b.1\nevent: turn.started\ndata: {\"text\":\"a\\nb\"}\n\n");
+    }
+}

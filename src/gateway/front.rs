@@ -1,0 +1,106 @@
+//! The way every request goes: source, size, credential, route, answer. What is checked here holds for all
+//! routes, so that none can forget it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::routing::{delete, get, post};
+use hyper::body::Incoming;
+use tower_service::Service as _;
+
+use super::auth;
+use super::body::{check_announced, drain};
+use super::error::ApiError;
+use super::routes::{agents, chat, events, health, models, sessions, status};
+use super::server::Answer;
+use super::state::Gateway;
+
+/// The gateway's answers.
+pub struct Front {
+    gateway: Arc<Gateway>,
+    router: Router,
+}
+
+impl Front {
+    /// The front of this gateway.
+    #[must_use]
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        let router = Router::new()
+            .route("/health", get(health::show))
+            .route("/v1/models", get(models::list))
+            .route("/v1/models/{*id}", get(models::show))
+            .route("/v1/chat/completions", post(chat::complete))
+            .route("/api/agents", get(agents::list))
+            .route("/api/agents/{id}", delete(agents::remove))
+            .route("/api/agents/{id}/prepare", post(agents::prepare))
+            .route("/api/sessions", get(sessions::list))
+            .route("/api/events", get(events::watch))
+            .route("/api/status", get(status::show))
+            .fallback(async || ApiError::not_found("not_found", "there is nothing at this path"))
+            .method_not_allowed_fallback(async || {
+                ApiError::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "method_not_allowed",
+                    "this path does not take this method",
+                )
+            })
+            .with_state(gateway.clone());
+        Self { gateway, router }
+    }
+
+    /// Everything that is known from the head of a request alone.
+    fn admit(&self, parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
+        let gateway = &self.gateway;
+        check_announced(&parts.headers, gateway.limits.body)?;
+        auth::check_source(parts, gateway.port)?;
+        if parts.uri.path() != "/health" {
+            let caller = auth::authenticate(&parts.headers, &gateway.config().token)?;
+            parts.extensions.insert(caller);
+        }
+        parts.extensions.insert(gateway.limits);
+        Ok(())
+    }
+}
+
+impl Answer for Front {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let id = self.gateway.request_id();
+        let (mut parts, body) = request.into_parts();
+        let method = parts.method.clone();
+        let path = parts.uri.path().to_owned();
+        let mut response = match self.admit(&mut parts) {
+            Ok(()) => {
+                let request = Request::from_parts(parts, Body::new(body));
+                match self.router.clone().call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+            Err(error) => {
+                tokio::spawn(drain(Body::new(body)));
+                let mut response = error.render(&path);
+                response.extensions_mut().insert(Arc::new(error));
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+            }
+        };
+        if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
+            let cause = error.cause().unwrap_or_default();
+            let status = error.status.as_u16();
+            if error.status.is_server_error() {
+                tracing::error!(request = id, %method, path, status, code = &*error.code, cause, "{error}");
+            } else {
+                tracing::debug!(request = id, %method, path, status, code = &*error.code, cause, "{error}");
+            }
+            let headers = std::mem::take(response.headers_mut());
+            response = error.render(&path);
+            response.headers_mut().extend(headers);
+        }
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        response
+    }
+}

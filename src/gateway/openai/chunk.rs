@@ -1,0 +1,250 @@
+//! A streamed answer: writes the parts of one turn as server-sent events.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Head, Tokens, finish_reason};
+use crate::agent::{TurnEvent, TurnOutcome};
+use crate::gateway::error::ApiError;
+
+/// What a client wants to see besides text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Usage at the end.
+    pub usage: bool,
+    /// What the agent does, as named events that OpenAI's format does not have.
+    pub activity: bool,
+}
+
+/// Writes the events of one answer.
+#[derive(Debug)]
+pub struct Writer {
+    /// Everything of a chunk up to its choices.
+    before: String,
+    /// Everything after them.
+    after: &'static str,
+    extras: Extras,
+    /// Text was written, so more of it after a tool call needs a gap.
+    gap: Gap,
+    /// Text was written since the last tool call.
+    answered: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    None,
+    Written,
+    Needed,
+}
+
+impl Writer {
+    /// A writer of this answer.
+    #[must_use]
+    pub fn new(head: &Head, extras: Extras) -> Self {
+        let before = json!({
+            "id": head.id,
+            "object": "chat.completion.chunk",
+            "created": head.created,
+            "model": head.model,
+            "system_fingerprint": null,
+        });
+        let mut before = before.to_string();
+        before.pop();
+        let after = if extras.usage { r#","usage":null}"# } else { "}" };
+        Self { before, after, extras, gap: Gap::None, answered: false }
+    }
+
+    /// The first chunk, which says who speaks.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        self.chunk(out, r#"{"role":"assistant","content":"","refusal":null}"#, "null");
+    }
+
+    /// What happened in the turn.
+    pub fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
+        match event {
+            TurnEvent::TextDelta(text) => self.text(out, text),
+            TurnEvent::ThinkingDelta(_) => {}
+            TurnEvent::ToolStarted { call_id, name, arguments_preview } => {
+                self.interrupt();
+                self.activity(
+                    out,
+                    "tool.started",
+                    &json!({"call": call_id, "tool": name, "arguments": arguments_preview}),
+                );
+            }
+            TurnEvent::ToolEnded { call_id, name, is_error, took } => {
+                let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let what = json!({"call": call_id, "tool": name, "isError": is_error, "tookMs": took});
+                self.activity(out, "tool.ended", &what);
+            }
+            TurnEvent::Retrying { attempt, after, reason } => {
+                // What was streamed can't be taken back; the gap shows where the answer begins again.
+                self.interrupt();
+                let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                let what = json!({"attempt": attempt, "afterMs": after, "reason": reason});
+                self.activity(out, "turn.retrying", &what);
+            }
+            TurnEvent::Notice(text) => self.activity(out, "turn.notice", &json!({"text": text})),
+        }
+    }
+
+    /// The end of a turn that ended well.
+    pub fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
+        if !self.answered && !outcome.text.is_empty() {
+            self.text(out, &outcome.text);
+        }
+        let reason = format!("\"{}\"", finish_reason(outcome.stop));
+        self.chunk(out, "{}", &reason);
+        if self.extras.usage {
+            out.extend_from_slice(b"data: ");
+            out.extend_from_slice(self.before.as_bytes());
+            out.extend_from_slice(br#","choices":[],"usage":"#);
+            write_json(out, &Tokens::from(outcome.usage));
+            out.extend_from_slice(b"}\n\n");
+        }
+        out.extend_from_slice(DONE);
+    }
+
+    /// The end of a turn that failed after the answer had begun.
+    pub fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError) {
+        out.extend_from_slice(b"data: ");
+        write_json(out, &error.body("/v1"));
+        out.extend_from_slice(b"\n\n");
+        out.extend_from_slice(DONE);
+    }
+
+    fn text(&mut self, out: &mut Vec<u8>, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let mut delta = br#"{"content":"#.to_vec();
+        if self.gap == Gap::Needed {
+            write_json(&mut delta, &format!("\n\n{text}"));
+        } else {
+            write_json(&mut delta, &text);
+        }
+        delta.push(b'}');
+        self.gap = Gap::Written;
+        self.answered = true;
+        self.raw_chunk(out, &delta, "null");
+    }
+
+    fn interrupt(&mut self) {
+        if self.gap == Gap::Written {
+            self.gap = Gap::Needed;
+        }
+        self.answered = false;
+    }
+
+    fn activity(&self, out: &mut Vec<u8>, name: &str, what: &Value) {
+        if self.extras.activity {
+            out.extend_from_slice(format!("event: {name}\ndata: {what}\n\n").as_bytes());
+        }
+    }
+
+    fn chunk(&self, out: &mut Vec<u8>, delta: &str, finish_reason: &str) {
+        self.raw_chunk(out, delta.as_bytes(), finish_reason);
+    }
+
+    fn raw_chunk(&self, out: &mut Vec<u8>, delta: &[u8], finish_reason: &str) {
+        for part in [
+            b"data: ",
+            self.before.as_bytes(),
+            br#","choices":[{"index":0,"delta":"#,
+            delta,
+            br#","logprobs":null,"finish_reason":"#,
+            finish_reason.as_bytes(),
+            b"}]",
+            self.after.as_bytes(),
+            b"\n\n",
+        ] {
+            out.extend_from_slice(part);
+        }
+    }
+}
+
+/// How a stream says that it is complete.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
+fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
+    // Strings and numbers always have a JSON form, and a vector takes all.
+    drop(serde_json::to_writer(out, value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Stop;
+    use crate::provider::Usage;
+
+    fn outcome(text: &str) -> TurnOutcome {
+        TurnOutcome {
+            text: text.to_owned(),
+            stop: Stop::End,
+            usage: Usage { input: 3, output: 4, cache_read: 2, cache_write: 1 },
+            model: "script/x".parse().unwrap(),
+            steps: 1,
+        }
+    }
+
+    /// The `data` of all events; every one but the last is JSON.
+    fn data(out: &[u8]) -> Vec<Value> {
+        let text = std::str::from_utf8(out).unwrap();
+        let mut events: Vec<&str> = text.split_terminator("\n\n").collect();
+        assert_eq!(events.pop(), Some("data: [DONE]"));
+        events
+            .iter()
+            .map(|event| event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap())
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect()
+    }
+
+    fn content(chunks: &[Value]) -> String {
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+    }
+
+    #[test]
+    fn an_answer_is_a_row_of_chunks() {
+        let head = Head { id: "chatcmpl-1".into(), created: 7, model: "coder".into() };
+        let mut writer = Writer::new(&head, Extras { usage: true, activity: false });
+        let mut out = Vec::new();
+        writer.begin(&mut out);
+        writer.event(&mut out, &TurnEvent::TextDelta("I \"look\"\n".into()));
+        writer.event(
+            &mut out,
+            &TurnEvent::ToolStarted {
+                call_id: "c".into(),
+                name: "exec".into(),
+                arguments_preview: "{}".into(),
+            },
+        );
+        writer.event(&mut out, &TurnEvent::TextDelta("done".into()));
+        writer.end(&mut out, &outcome("done"));
+        let chunks = data(&out);
+        assert_eq!(content(&chunks), "I \"look\"\n\n\ndone");
+        assert!(
+            chunks
+                .iter()
+                .all(|chunk| chunk["object"] == "chat.completion.chunk" && chunk["id"] == "chatcmpl-1")
+        );
+        let last = &chunks[chunks.len() - 2];
+        assert_eq!(last["choices"][0]["finish_reason"], "stop");
+        assert!(last["usage"].is_null());
+        assert_eq!(chunks[chunks.len() - 1]["usage"]["total_tokens"], 10);
+        assert_eq!(chunks[chunks.len() - 1]["choices"], json!([]));
+    }
+
+    #[test]
+    fn text_that_was_not_streamed_comes_at_the_end() {
+        let head = Head { id: "i".into(), created: 7, model: "coder".into() };
+        let mut writer = Writer::new(&head, Extras { usage: false, activity: true });
+        let mut out = Vec::new();
+        writer.begin(&mut out);
+        writer.event(&mut out, &TurnEvent::Notice("careful".into()));
+        writer.end(&mut out, &outcome("all of it"));
+        let chunks = data(&out);
+        assert_eq!(content(&chunks), "all of it");
+        assert_eq!(chunks[1]["text"], "careful");
+        assert!(chunks[0].get("usage").is_none());
+    }
+}

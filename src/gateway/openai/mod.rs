@@ -1,0 +1,89 @@
+//! OpenAI's wire format for chat completions, as far as a gateway of agents has a meaning for it.
+//!
+//! Sampling parameters and the like are accepted and have no effect: an agent's model is the agent's own.
+
+pub mod chunk;
+pub mod request;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::agent::{Stop, TurnOutcome};
+use crate::id::TurnId;
+use crate::provider::Usage;
+
+pub use request::ChatRequest;
+
+/// What stays the same in every part of one answer.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// `chatcmpl-` and the turn's id.
+    pub id: String,
+    /// When the answer began, in seconds since the epoch.
+    pub created: i64,
+    /// The model as the client named it.
+    pub model: String,
+}
+
+impl Head {
+    /// The head of a turn's answer.
+    #[must_use]
+    pub fn new(turn: TurnId, model: String) -> Self {
+        Self { id: format!("chatcmpl-{turn}"), created: crate::clock::unix_ms() / 1000, model }
+    }
+}
+
+/// A whole answer.
+#[must_use]
+pub fn completion(head: &Head, outcome: &TurnOutcome) -> Value {
+    json!({
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": [{
+            "index": 0,
+            "message": {"role": "assistant", "content": outcome.text, "refusal": null},
+            "logprobs": null,
+            "finish_reason": finish_reason(outcome.stop),
+        }],
+        "usage": Tokens::from(outcome.usage),
+        "system_fingerprint": null,
+    })
+}
+
+/// OpenAI's word for why an answer ended.
+#[must_use]
+pub const fn finish_reason(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "stop",
+        Stop::Length => "length",
+        Stop::Refusal => "content_filter",
+    }
+}
+
+/// Usage as OpenAI counts: what came from a cache is part of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Tokens {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptDetails,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
+}
+
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
+        let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        Self {
+            prompt_tokens: prompt,
+            completion_tokens: usage.output,
+            total_tokens: prompt.saturating_add(usage.output),
+            prompt_tokens_details: PromptDetails { cached_tokens: usage.cache_read },
+        }
+    }
+}

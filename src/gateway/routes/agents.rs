@@ -1,0 +1,85 @@
+//! `/api/agents`: who is there; made ready after it was added, let go after it was removed. The
+//! configuration itself is the command line's to write.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::config::{Agent, SandboxMode};
+use crate::gateway::error::ApiError;
+use crate::gateway::state::Gateway;
+use crate::id::AgentId;
+use crate::sandbox::SandboxError;
+
+/// All agents.
+pub async fn list(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+    let config = gateway.config();
+    let agents: Vec<Value> = config.agents.iter().map(describe).collect();
+    Json(json!({"agents": agents}))
+}
+
+/// Returns when the agent's sandbox is there and confined. An agent without one is ready at once.
+pub async fn prepare(
+    State(gateway): State<Arc<Gateway>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let agent = gateway.agent(&id)?;
+    let has_sandbox = agent.sandbox == SandboxMode::All;
+    if has_sandbox {
+        // In a task: a client that goes away must not leave a container half made.
+        let sandbox = gateway.sandbox.clone();
+        let id = agent.id.clone();
+        let made = tokio::spawn(async move { sandbox.ensure(&id).await }).await;
+        made.map_err(ApiError::internal)?.map_err(sandbox_failure)?;
+    }
+    Ok(Json(json!({"id": agent.id, "sandbox": if has_sandbox { "ready" } else { "off" }})))
+}
+
+/// Ends the turns of an agent that the configuration does not hold any more, and removes its sandbox.
+pub async fn remove(
+    State(gateway): State<Arc<Gateway>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let id: AgentId =
+        id.parse().map_err(|error| ApiError::invalid("invalid_agent_id", format!("{error}")))?;
+    if gateway.config().agent(&id).is_some() {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "still_configured",
+            format!("agent {id} is still in the configuration"),
+        )
+        .with_hint(format!("flock remove {id}")));
+    }
+    let turns = gateway.driver.cancel_agent(&id);
+    let sandbox = gateway.sandbox.clone();
+    let agent = id.clone();
+    let removed = tokio::spawn(async move { sandbox.remove(&agent).await }).await;
+    removed.map_err(ApiError::internal)?.map_err(sandbox_failure)?;
+    Ok(Json(json!({"id": id, "cancelledTurns": turns})))
+}
+
+fn sandbox_failure(error: SandboxError) -> ApiError {
+    let (status, code) = match &error {
+        SandboxError::Unavailable { .. } | SandboxError::Denied { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "docker_unavailable")
+        }
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+    };
+    ApiError::new(status, code, error.to_string()).with_hint("flock doctor").because(error)
+}
+
+fn describe(agent: &Agent) -> Value {
+    json!({
+        "id": agent.id,
+        "role": agent.role,
+        "archetype": agent.archetype,
+        "runtime": agent.runtime,
+        "model": agent.model,
+        "scripted": agent.model.as_ref().is_some_and(crate::id::ModelRef::is_script),
+        "sandbox": agent.sandbox,
+        "workspace": agent.workspace,
+    })
+}

@@ -1,0 +1,9 @@
+//! One file for each resource.
+
+pub mod agents;
+pub mod chat;
+pub mod events;
+pub mod health;
+pub mod models;
+pub mod sessions;
+pub mod status;

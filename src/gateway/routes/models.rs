@@ -1,0 +1,52 @@
+//! `GET /v1/models`: the agents, as OpenAI lists models.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::gateway::error::ApiError;
+use crate::gateway::state::Gateway;
+use crate::id::AgentId;
+
+/// All of them, in the order of the configuration.
+pub async fn list(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+    let config = gateway.config();
+    let models: Vec<Value> = config.agents.iter().map(|agent| model(&gateway, &agent.id)).collect();
+    Json(json!({"object": "list", "data": models}))
+}
+
+/// One of them.
+pub async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let agent = gateway.agent(agent_name(&name)).map_err(as_model)?;
+    Ok(Json(model(&gateway, &agent.id)))
+}
+
+/// The agent's part of a model's name: `coder`, `flock/coder` and `openclaw/coder` are one.
+#[must_use]
+pub fn agent_name(model: &str) -> &str {
+    ["flock/", "openclaw/", "openclaw:"].iter().find_map(|prefix| model.strip_prefix(prefix)).unwrap_or(model)
+}
+
+/// An unknown agent in OpenAI's words.
+#[must_use]
+pub fn as_model(mut error: ApiError) -> ApiError {
+    if error.status == StatusCode::NOT_FOUND {
+        error.code = "model_not_found".into();
+    }
+    error
+}
+
+fn model(gateway: &Gateway, agent: &AgentId) -> Value {
+    json!({
+        "id": agent,
+        "object": "model",
+        "created": gateway.started_ms / 1000,
+        "owned_by": "flock",
+    })
+}

@@ -1,0 +1,41 @@
+//! `GET /api/status`: what the gateway knows of itself and of what it keeps, without asking anybody for
+//! long.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use crate::gateway::state::Gateway;
+use crate::process::ProcessId;
+
+/// The state of everything.
+pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+    let config = gateway.config();
+    let turns = gateway.driver.list();
+    let waiting = turns.iter().filter(|(_, turn)| turn.waits).count();
+    let mut status = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": ProcessId::current().pid,
+        "startedAt": gateway.started_ms / 1000,
+        "uptimeMs": crate::clock::unix_ms() - gateway.started_ms,
+        "memoryBytes": resident(),
+        "config": {"problem": gateway.config_problem()},
+        "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
+        "turns": {"running": turns.len() - waiting, "waiting": waiting},
+    });
+    if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
+        status.extend(known);
+    }
+    Json(status)
+}
+
+/// Memory of this process that is in RAM.
+fn resident() -> Option<u64> {
+    // Field 2 of statm counts pages; the kernel's own page size is the one it counts in.
+    let statm = fs_err::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+    Some(pages * u64::try_from(page).ok()?)
+}

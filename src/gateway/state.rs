@@ -1,0 +1,141 @@
+//! What all routes share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::driver::{Driver, Runner};
+use super::error::ApiError;
+use super::events::Events;
+use super::limits::Limits;
+use super::roster::{Change, Roster};
+use crate::config::{Agent, Config, Live};
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::Sandbox;
+
+/// What a gateway is made of.
+pub struct Parts {
+    /// The configuration.
+    pub live: Arc<Live>,
+    /// What runs turns.
+    pub runner: Arc<dyn Runner>,
+    /// Where agents' commands run.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What is known of sessions, containers and stores.
+    pub records: Arc<dyn Records>,
+    /// All limits.
+    pub limits: Limits,
+    /// The port it listens on.
+    pub port: u16,
+    /// The home's instance id.
+    pub instance: String,
+}
+
+/// What a gateway can tell of things that others keep.
+pub trait Records: Send + Sync + 'static {
+    /// The sessions, newest first: one JSON object each.
+    fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>>;
+
+    /// What is known, without asking anybody for long, of containers, images and the store.
+    fn status(&self) -> BoxFuture<'_, Value>;
+}
+
+/// A running gateway.
+pub struct Gateway {
+    /// Runs turns.
+    pub driver: Arc<Driver>,
+    /// What happens.
+    pub events: Arc<Events>,
+    /// Where agents' commands run.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What others keep.
+    pub records: Arc<dyn Records>,
+    /// All limits.
+    pub limits: Limits,
+    /// The port it listens on.
+    pub port: u16,
+    /// The home's instance id.
+    pub instance: String,
+    /// When it began, in milliseconds since the epoch.
+    pub started_ms: i64,
+    /// Cancelled when the gateway begins to stop.
+    pub stop: CancellationToken,
+    roster: Roster,
+    requests: AtomicU64,
+}
+
+impl Gateway {
+    /// A gateway of these parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let started_ms = crate::clock::unix_ms();
+        let events = Arc::new(Events::new(format!("{started_ms:x}"), parts.limits.events));
+        Arc::new(Self {
+            driver: Arc::new(Driver::new(parts.runner, events.clone(), &parts.limits)),
+            events,
+            sandbox: parts.sandbox,
+            records: parts.records,
+            limits: parts.limits,
+            port: parts.port,
+            instance: parts.instance,
+            started_ms,
+            stop: CancellationToken::new(),
+            roster: Roster::new(parts.live),
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    /// The newest usable configuration. Whoever sees a change first does what follows from it.
+    pub fn config(&self) -> Arc<Config> {
+        let (config, changes) = self.roster.look();
+        for change in changes {
+            match change {
+                Change::Added(agent) => self.events.publish("agent.added", &json!({"agent": agent})),
+                Change::Removed(agent) => {
+                    self.driver.cancel_agent(&agent);
+                    self.events.publish("agent.removed", &json!({"agent": agent}));
+                }
+                Change::Other => self.events.publish("config.changed", &json!({})),
+            }
+        }
+        config
+    }
+
+    /// Why the configuration as it is on disk is not used, if it is not.
+    #[must_use]
+    pub fn config_problem(&self) -> Option<String> {
+        self.roster.problem()
+    }
+
+    /// An agent of the newest configuration.
+    ///
+    /// # Errors
+    ///
+    /// 404 where there is none with this id.
+    pub fn agent(&self, id: &str) -> Result<Agent, ApiError> {
+        let unknown = || {
+            // The id is the client's and may be anything.
+            let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();
+            ApiError::not_found("agent_not_found", format!("there is no agent {id:?}"))
+                .with_hint("flock list")
+        };
+        let id: AgentId = id.parse().map_err(|_| unknown())?;
+        self.config().agent(&id).cloned().ok_or_else(unknown)
+    }
+
+    /// A name for the next request in answers and in the log.
+    pub fn request_id(&self) -> String {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        format!("{:x}-{number:x}", self.started_ms)
+    }
+
+    /// Refuses new turns, cancels the running ones and lets streams end.
+    pub fn stop(&self) {
+        self.events.publish("gateway.stopping", &json!({}));
+        self.stop.cancel();
+        self.driver.stop();
+    }
+}

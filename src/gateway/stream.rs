@@ -1,0 +1,184 @@
+//! The body of a streamed answer: what a turn tells goes in at one end, the connection takes it out at the
+//! other. Dropping the body, which the server does when its client goes away, cancels the turn.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::HttpBody;
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use hyper::body::Frame;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::driver::{Failure, Turn};
+use super::openai::chunk::Writer;
+use super::routes::chat::failure;
+use crate::agent::{TurnEvent, TurnOutcome};
+
+/// Where the turn writes.
+#[derive(Clone)]
+pub struct Inlet {
+    shared: Arc<Shared>,
+    overflow: CancellationToken,
+    limit: usize,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    reader: AtomicWaker,
+}
+
+struct State {
+    writer: Writer,
+    unread: Vec<u8>,
+}
+
+impl Inlet {
+    /// An inlet that gives up, by cancelling `overflow`, when more than `limit` bytes are unread: its reader
+    /// is there no more, or reads too slowly for its answer to be worth anything.
+    #[must_use]
+    pub fn new(writer: Writer, limit: usize, overflow: CancellationToken) -> Self {
+        let state = State { writer, unread: Vec::new() };
+        let shared = Shared { state: Mutex::new(state), reader: AtomicWaker::new() };
+        Self { shared: Arc::new(shared), overflow, limit }
+    }
+
+    /// Takes an event of the turn.
+    pub fn put(&self, event: &TurnEvent) {
+        let mut state = self.shared.state();
+        let State { writer, unread } = &mut *state;
+        if unread.len() > self.limit {
+            self.overflow.cancel();
+            return;
+        }
+        let before = unread.len();
+        writer.event(unread, event);
+        let has_grown = unread.len() > before;
+        drop(state);
+        if has_grown {
+            self.shared.reader.wake();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the connection reads.
+pub struct Outlet {
+    shared: Arc<Shared>,
+    turn: Turn,
+    result: Option<Result<TurnOutcome, Failure>>,
+    begun: bool,
+    ended: bool,
+    /// When nothing was sent for this long, a comment is, so that nobody in between takes the connection
+    /// for dead.
+    silence: Pin<Box<Sleep>>,
+}
+
+impl Outlet {
+    /// The body of this turn's answer.
+    #[must_use]
+    pub fn new(inlet: &Inlet, turn: Turn) -> Self {
+        Self {
+            shared: inlet.shared.clone(),
+            turn,
+            result: None,
+            begun: false,
+            ended: false,
+            silence: Box::pin(tokio::time::sleep(SILENCE)),
+        }
+    }
+
+    /// Waits until there is something to send, at most `limit`: a turn that fails before that can still be
+    /// answered with a status.
+    ///
+    /// # Errors
+    ///
+    /// The turn's failure.
+    pub async fn first(&mut self, limit: Duration) -> Result<(), Failure> {
+        let first = std::future::poll_fn(|context| {
+            self.shared.reader.register(context.waker());
+            if !self.shared.state().unread.is_empty() {
+                return Poll::Ready(());
+            }
+            self.poll_result(context)
+        });
+        // Waiting too long is no failure: the answer begins without its first word.
+        drop(tokio::time::timeout(limit, first).await);
+        match self.result.take() {
+            Some(Err(failure)) if self.shared.state().unread.is_empty() => Err(failure),
+            result => {
+                self.result = result;
+                Ok(())
+            }
+        }
+    }
+
+    fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.result.is_none() {
+            match self.turn.poll_end(context) {
+                Poll::Ready(result) => self.result = Some(result),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl HttpBody for Outlet {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.shared.reader.register(context.waker());
+        // The result comes after the last event, so what is unread now belongs before it.
+        let is_over = self.poll_result(context).is_ready();
+        let mut out = Vec::new();
+        {
+            let this = &mut *self;
+            let mut state = this.shared.state();
+            if !this.begun {
+                state.writer.begin(&mut out);
+                this.begun = true;
+            }
+            if out.is_empty() {
+                out = std::mem::take(&mut state.unread);
+            } else {
+                out.append(&mut state.unread);
+            }
+            if is_over {
+                this.ended = true;
+                match this.result.take() {
+                    Some(Ok(outcome)) => state.writer.end(&mut out, &outcome),
+                    Some(Err(error)) => state.writer.fail(&mut out, &failure(error)),
+                    None => {}
+                }
+            }
+        }
+        if out.is_empty() && self.silence.as_mut().poll(context).is_ready() {
+            out.extend_from_slice(b": still working\n\n");
+        }
+        if out.is_empty() {
+            return Poll::Pending;
+        }
+        self.silence.as_mut().reset(Instant::now() + SILENCE);
+        Poll::Ready(Some(Ok(Frame::data(out.into()))))
+    }
+}
+
+/// How long a stream may be silent.
+pub const SILENCE: Duration = Duration::from_secs(15);
