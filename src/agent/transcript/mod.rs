@@ -1,0 +1,14 @@
+//! A session's stored records: one JSON object a line, only ever appended to.
+//!
+//! A record is committed when its `write(2)` has returned. Nothing here knows what a model is shown of
+//! them; that is `window`'s.
+
+pub mod history;
+pub mod model;
+pub mod repair;
+mod store;
+mod tail;
+
+pub use model::{Header, MessageRecord, Phase, Record, TurnRecord};
+pub use store::Transcript;
+pub use tail::Tail;

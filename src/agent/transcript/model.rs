@@ -1,0 +1,228 @@
+//! The records of a transcript. A reader takes what it knows: a line of a kind it does not know, and a
+//! field it does not know, stay in the file as they are.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentId, SessionKey, TurnId};
+use crate::provider::{Message, StopReason, Usage};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum Record {
+    /// The first line.
+    Session(Header),
+    /// Something said, by whomever.
+    Message(Box<MessageRecord>),
+    /// A turn began or ended.
+    Turn(TurnRecord),
+    /// A kind of record that this version does not know.
+    #[serde(skip)]
+    Unknown,
+}
+
+/// What the file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// The version of the format.
+    pub version: u32,
+    /// The session.
+    pub key: SessionKey,
+    /// Whose it is.
+    pub agent: AgentId,
+    /// When it was made, in Unix milliseconds.
+    pub created: i64,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageRecord {
+    /// Its id, a UUIDv7.
+    pub id: String,
+    /// The record it follows, where that is not the one before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// When it was written, in Unix milliseconds.
+    pub at: i64,
+    /// The message itself.
+    pub message: Message,
+    /// Of an input: a client's system text, which the model is shown as untrusted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
+    /// Of an answer: what it cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Of an answer: the model, as `provider/model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Of an answer: why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopReason>,
+    /// Of an input: where it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<serde_json::Value>,
+}
+
+impl MessageRecord {
+    /// A message of a turn, with a new id.
+    #[must_use]
+    pub fn new(turn: TurnId, at: i64, message: Message) -> Self {
+        let id = uuid::Uuid::now_v7().to_string();
+        Self {
+            id,
+            parent: None,
+            turn,
+            at,
+            message,
+            context: Vec::new(),
+            usage: None,
+            model: None,
+            stop: None,
+            provenance: None,
+        }
+    }
+}
+
+/// Where a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// It began.
+    Started,
+    /// It ended with an answer.
+    Done,
+    /// It ended with an error.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+    /// Its process died.
+    Interrupted,
+}
+
+/// A turn began or ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnRecord {
+    /// Which.
+    pub turn: TurnId,
+    /// Where it is from now on.
+    pub state: Phase,
+    /// When, in Unix milliseconds.
+    pub at: i64,
+    /// The model, as `provider/model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How many model calls it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// What they cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Record {
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// Where it is no record: not JSON, no object, without a type, or of a known type and the wrong shape.
+    pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Tag<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: std::borrow::Cow<'a, str>,
+        }
+        // Two passes over the line: a tagged enum would copy all of it into a buffer first.
+        let tag: Tag<'_> = serde_json::from_slice(line)?;
+        Ok(match &*tag.kind {
+            "session" => Self::Session(serde_json::from_slice(line)?),
+            "message" => Self::Message(serde_json::from_slice(line)?),
+            "turn" => Self::Turn(serde_json::from_slice(line)?),
+            _ => Self::Unknown,
+        })
+    }
+
+    /// Appends the record to `buffer` as a line, its end included.
+    pub fn write_to(&self, buffer: &mut Vec<u8>) {
+        let before = buffer.len();
+        // These types always serialise: their maps have text for keys.
+        if serde_json::to_writer(&mut *buffer, self).is_ok() {
+            buffer.push(b'\n');
+        } else {
+            buffer.truncate(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Block, Role};
+
+    fn lines(record: &Record) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        record.write_to(&mut buffer);
+        buffer
+    }
+
+    #[test]
+    fn records_read_back_as_one_line() {
+        let turn = TurnId::new();
+        let key: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        let text = "two\nlines \u{2028} and a \0";
+        let content = vec![
+            Block::Text { text: text.to_owned() },
+            Block::ToolCall {
+                id: "1".into(),
+                name: "exec".into(),
+                arguments: serde_json::json!({"command": "ls"}),
+            },
+            Block::ToolCall {
+                id: "2".into(),
+                name: "exec".into(),
+                arguments: serde_json::json!("{\"broken"),
+            },
+            Block::Thinking { thinking: String::new(), signature: Some("s".into()), redacted: None },
+        ];
+        let mut message = MessageRecord::new(turn, 5, Message { role: Role::Assistant, content });
+        message.usage = Some(Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 });
+        message.stop = Some(StopReason::ToolUse);
+        for record in [
+            Record::Session(Header { version: VERSION, agent: key.agent().clone(), key, created: 1 }),
+            Record::Message(Box::new(message)),
+            Record::Turn(TurnRecord {
+                turn,
+                state: Phase::Failed,
+                at: 7,
+                model: None,
+                steps: Some(3),
+                usage: None,
+                error: Some("x".into()),
+            }),
+        ] {
+            let line = lines(&record);
+            assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+            assert_eq!(Record::parse(line.trim_ascii_end()).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn what_a_newer_version_adds_is_no_error() {
+        assert_eq!(Record::parse(br#"{"type":"vision","message":"of any shape"}"#).unwrap(), Record::Unknown);
+        let turn = format!(r#"{{"type":"turn","turn":"{}","state":"done","at":1,"new":[1]}}"#, TurnId::new());
+        assert!(matches!(Record::parse(turn.as_bytes()).unwrap(), Record::Turn(_)));
+        for bad in [&b"{}"[..], b"[]", b"", b"{\"type\":1}", b"{\"type\":\"turn\"}", b"{\"type\":\"turn\""] {
+            assert!(Record::parse(bad).is_err());
+        }
+    }
+}

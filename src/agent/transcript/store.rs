@@ -1,0 +1,174 @@
+//! The file of one session, open for one turn.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::model::{Header, Record};
+use super::repair;
+use crate::agent::TurnError;
+use crate::store::sync::Handle;
+
+/// A transcript that can be appended to. One turn holds it at a time.
+#[derive(Debug)]
+pub struct Transcript {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    syncer: Handle,
+}
+
+impl Transcript {
+    /// Opens a transcript, makes it with this header if it is not there, and mends an end that was torn.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::Transcript`].
+    pub fn open(path: &Path, header: &Header, syncer: Handle) -> Result<Self, TurnError> {
+        let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
+        let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
+        if transcript.length == 0 {
+            transcript.append(&[Record::Session(header.clone())])?;
+            if let Some(folder) = path.parent() {
+                // The new name in the folder must survive a power cut too.
+                syncer.written(folder);
+            }
+        } else if !transcript.is_whole().map_err(fail("read"))? {
+            repair::repair(path).map_err(fail("mend"))?;
+            transcript = Self::open_file(path, syncer).map_err(fail("open"))?;
+        }
+        Ok(transcript)
+    }
+
+    fn open_file(path: &Path, syncer: Handle) -> io::Result<Self> {
+        let open = || OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(folder) = path.parent() {
+                    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                }
+                open()?
+            }
+            other => other?,
+        };
+        let length = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, length, syncer })
+    }
+
+    fn is_whole(&self) -> io::Result<bool> {
+        let mut last = [0];
+        self.file.read_exact_at(&mut last, self.length - 1)?;
+        Ok(last == *b"\n")
+    }
+
+    /// Commits records, all of them with one `write(2)`. If that fails, nothing of them stays.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::Transcript`].
+    pub fn append(&mut self, records: &[Record]) -> Result<(), TurnError> {
+        let mut lines = Vec::with_capacity(1024);
+        for record in records {
+            record.write_to(&mut lines);
+        }
+        match self.file.write_all(&lines) {
+            Ok(()) => {
+                self.length += lines.len() as u64;
+                self.syncer.written(&self.path);
+                Ok(())
+            }
+            Err(source) => {
+                // A full disk may have taken a part of it. If cutting that off fails too, the next turn's
+                // repair does it.
+                drop(self.file.set_len(self.length));
+                Err(TurnError::Transcript { what: "append to", path: self.path.clone(), source })
+            }
+        }
+    }
+
+    /// The file, for reading.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Repairs the file and goes on with it.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::Transcript`].
+    pub fn repair(&mut self) -> Result<usize, TurnError> {
+        let mend = || -> io::Result<(usize, Self)> {
+            let cut = repair::repair(&self.path)?;
+            Ok((cut, Self::open_file(&self.path, self.syncer.clone())?))
+        };
+        let (cut, mended) =
+            mend().map_err(|source| TurnError::Transcript { what: "mend", path: self.path.clone(), source })?;
+        *self = mended;
+        Ok(cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::transcript::{MessageRecord, Tail};
+    use crate::id::TurnId;
+    use crate::provider::{Message, Role};
+    use crate::store::sync::Syncer;
+
+    fn header() -> Header {
+        let key: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        Header { version: 1, agent: key.agent().clone(), key, created: 1 }
+    }
+
+    fn said(text: &str) -> Record {
+        let message = Message::text(Role::User, text);
+        Record::Message(Box::new(MessageRecord::new(TurnId::new(), 1, message)))
+    }
+
+    #[test]
+    fn is_private_begins_with_a_header_and_grows() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents/coder/sessions/x.jsonl");
+        let syncer = Syncer::start(folder.path().join("wal")).unwrap();
+        let mut transcript = Transcript::open(&path, &header(), syncer.handle()).unwrap();
+        transcript.append(&[said("a"), said("b")]).unwrap();
+        drop(transcript);
+        let mut transcript = Transcript::open(&path, &header(), syncer.handle()).unwrap();
+        transcript.append(&[said("c")]).unwrap();
+        let text = fs_err::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 4);
+        assert!(text.starts_with(r#"{"type":"session","version":1,"#));
+        assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_before_the_next_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        let syncer = Syncer::start(folder.path().join("wal")).unwrap();
+        Transcript::open(&path, &header(), syncer.handle()).unwrap().append(&[said("good")]).unwrap();
+        let mut bytes = fs_err::read(&path).unwrap();
+        bytes.extend_from_slice(br#"{"type":"message","id":"torn"#);
+        fs_err::write(&path, &bytes).unwrap();
+        Transcript::open(&path, &header(), syncer.handle()).unwrap().append(&[said("next")]).unwrap();
+        let file = fs_err::File::open(&path).unwrap().into_parts().0;
+        let mut tail = Tail::new(&file).unwrap();
+        let mut lines = 0;
+        while let Some(line) = tail.next_line().unwrap() {
+            Record::parse(line).unwrap();
+            lines += 1;
+        }
+        assert_eq!(lines, 3);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}
