@@ -4,8 +4,10 @@
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
 pub mod engine;
+pub mod prompt;
 pub mod transcript;
 pub mod turn;
+pub mod window;
 
 pub use engine::{Engine, Limits, Parts};
 pub use turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};

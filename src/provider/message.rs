@@ -4,6 +4,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// How a text block begins that flock put beside a person's words: the time, a client's system text. What
+/// is in it was not said by the person.
+pub const CONTEXT_OPEN: &str = "<flock-context";
+
 /// Who a message is from, as a model sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +40,16 @@ impl Message {
     #[must_use]
     pub fn joined_text(&self) -> String {
         joined_text(&self.content)
+    }
+
+    /// Its text blocks without what flock put beside them, joined.
+    #[must_use]
+    pub fn said_text(&self) -> String {
+        let said = self.content.iter().filter_map(|block| match block {
+            Block::Text { text } if !text.starts_with(CONTEXT_OPEN) => Some(text.as_str()),
+            _ => None,
+        });
+        said.collect()
     }
 
     /// The tool calls in it, in order.

@@ -16,8 +16,8 @@ pub struct PastTurn {
     pub messages: Vec<MessageRecord>,
     /// How it ended, if that was written.
     pub end: Option<TurnRecord>,
-    /// Bytes of its lines.
-    pub bytes: u64,
+    /// What the messages cost, as they were estimated.
+    pub cost: u64,
 }
 
 /// The newest turns of a transcript.
@@ -29,47 +29,47 @@ pub struct Past {
     pub broken: usize,
 }
 
-/// Reads the newest whole turns until their lines have `budget` bytes in all. The turn that goes over the
-/// budget is not among them.
+/// The most bytes of lines that are read for one turn's past, whatever they are estimated to cost: pictures
+/// are cheap for a model and large for a host.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Reads the newest whole turns until they cost `budget` in all. The turn that goes over it is not among
+/// them.
 ///
 /// # Errors
 ///
 /// If the file can't be read.
-pub fn past(file: &File, budget: u64) -> io::Result<Past> {
-    let mut past = Past::default();
+pub fn past(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) -> io::Result<Past> {
     let mut tail = Tail::new(file)?;
-    let mut left = budget;
-    // Newest first, and so are the messages in it, until the end.
+    let (mut left, mut bytes_left) = (budget, MOST_BYTES);
+    let mut broken = 0;
+    // Newest first, and so are the messages in them, until the end.
     let mut turns: Vec<PastTurn> = Vec::new();
-    let mut over = false;
     while let Some(line) = tail.next_line()? {
-        let bytes = line.len() as u64 + 1;
-        let record = match Record::parse(line) {
-            Ok(record) => record,
-            Err(_) => {
-                past.broken += 1;
-                continue;
-            }
+        let bytes = line.len() as u64;
+        let Ok(record) = Record::parse(line) else {
+            broken += 1;
+            continue;
         };
-        let turn = match &record {
-            Record::Message(message) => message.turn,
-            Record::Turn(turn) => turn.turn,
+        let (turn, spent) = match &record {
+            Record::Message(message) => (message.turn, cost(message)),
+            Record::Turn(turn) => (turn.turn, 0),
             Record::Session(_) | Record::Unknown => continue,
         };
-        if turns.last().is_none_or(|last| last.turn != turn) {
-            if over {
-                break;
+        let is_older = turns.last().is_none_or(|last| last.turn != turn);
+        if spent > left || bytes > bytes_left {
+            if !is_older {
+                turns.pop();
             }
-            turns.push(PastTurn { turn, messages: Vec::new(), end: None, bytes: 0 });
-        }
-        over = left < bytes;
-        left = left.saturating_sub(bytes);
-        if over {
-            turns.pop();
             break;
         }
+        left -= spent;
+        bytes_left -= bytes;
+        if is_older {
+            turns.push(PastTurn { turn, messages: Vec::new(), end: None, cost: 0 });
+        }
         if let Some(at) = turns.last_mut() {
-            at.bytes += bytes;
+            at.cost += spent;
             match record {
                 Record::Message(message) => at.messages.push(*message),
                 Record::Turn(end) if end.state != Phase::Started && at.end.is_none() => at.end = Some(end),
@@ -81,8 +81,7 @@ pub fn past(file: &File, budget: u64) -> io::Result<Past> {
     for turn in &mut turns {
         turn.messages.reverse();
     }
-    past.turns = turns;
-    Ok(past)
+    Ok(Past { turns, broken })
 }
 
 /// Reads the newest `limit` messages, oldest first, from at most `most` bytes of lines.
@@ -103,4 +102,62 @@ pub fn messages(file: &File, limit: usize, most: u64) -> io::Result<Vec<MessageR
     }
     messages.reverse();
     Ok(messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Message, Role};
+    use std::io::Write as _;
+
+    fn file(turns: &[(TurnId, &[&str])]) -> File {
+        let mut lines = Vec::new();
+        for (turn, texts) in turns {
+            let mark = |state| TurnRecord {
+                turn: *turn,
+                state,
+                at: 1,
+                model: None,
+                steps: None,
+                usage: None,
+                error: None,
+            };
+            Record::Turn(mark(Phase::Started)).write_to(&mut lines);
+            for text in *texts {
+                let message = Message::text(Role::User, *text);
+                Record::Message(Box::new(MessageRecord::new(*turn, 1, message))).write_to(&mut lines);
+            }
+            Record::Turn(mark(Phase::Done)).write_to(&mut lines);
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&lines).unwrap();
+        file
+    }
+
+    fn texts(past: &Past) -> Vec<Vec<String>> {
+        let text = |record: &MessageRecord| record.message.joined_text();
+        past.turns.iter().map(|turn| turn.messages.iter().map(text).collect()).collect()
+    }
+
+    #[test]
+    fn the_newest_whole_turns_are_read() {
+        let ids = [TurnId::new(), TurnId::new(), TurnId::new()];
+        let file = file(&[(ids[0], &["aaaa"]), (ids[1], &["bb", "cc"]), (ids[2], &["d", "e"])]);
+        let read = |budget| past(&file, budget, |record| record.message.joined_text().len() as u64).unwrap();
+        assert_eq!(texts(&read(100)), [vec!["aaaa"], vec!["bb", "cc"], vec!["d", "e"]]);
+        assert_eq!(texts(&read(9)), [vec!["bb", "cc"], vec!["d", "e"]]);
+        assert_eq!(texts(&read(5)), [vec!["d", "e"]], "no half turns");
+        assert_eq!(texts(&read(1)), Vec::<Vec<String>>::new());
+        assert!(read(100).turns.iter().all(|turn| turn.end.is_some()));
+    }
+
+    #[test]
+    fn broken_lines_are_counted_and_cost_nothing_else() {
+        let ids = [TurnId::new(), TurnId::new()];
+        let mut file = file(&[(ids[0], &["a"]), (ids[1], &["b"])]);
+        file.write_all(b"{\"type\":\"message\"\nnonsense\n").unwrap();
+        let past = past(&file, 100, |_| 1).unwrap();
+        assert_eq!((past.broken, past.turns.len()), (2, 2));
+        assert_eq!(messages(&file, 1, 1 << 20).unwrap()[0].message.joined_text(), "b");
+    }
 }

@@ -11,7 +11,6 @@ use crate::agent::TurnError;
 use crate::store::sync::Handle;
 
 /// A transcript that can be appended to. One turn holds it at a time.
-#[derive(Debug)]
 pub struct Transcript {
     path: PathBuf,
     file: File,
@@ -109,8 +108,11 @@ impl Transcript {
             let cut = repair::repair(&self.path)?;
             Ok((cut, Self::open_file(&self.path, self.syncer.clone())?))
         };
-        let (cut, mended) =
-            mend().map_err(|source| TurnError::Transcript { what: "mend", path: self.path.clone(), source })?;
+        let (cut, mended) = mend().map_err(|source| TurnError::Transcript {
+            what: "mend",
+            path: self.path.clone(),
+            source,
+        })?;
         *self = mended;
         Ok(cut)
     }

@@ -43,7 +43,7 @@ impl Answer {
 pub(super) fn answer(document: &Document, request: &Request) -> Answer {
     let start = request.messages.iter().rposition(|message| message.role == Role::User);
     let (asked, since) = match start {
-        Some(at) => (request.messages[at].joined_text(), &request.messages[at + 1..]),
+        Some(at) => (request.messages[at].said_text(), &request.messages[at + 1..]),
         None => (String::new(), request.messages.as_slice()),
     };
     let done = since.iter().filter(|message| message.role == Role::Assistant).count();

@@ -1,0 +1,254 @@
+//! What of a conversation a model is shown: the newest whole turns that fit, in a form every provider
+//! takes. Pure.
+//!
+//! Three things always hold of what [`Window::messages`] gives: the first message is a user's; a message
+//! with calls is followed by one message with exactly their results, in their order; no message is empty.
+
+use std::collections::HashSet;
+
+use crate::provider::{Block, Message, Role};
+use crate::tool::bounded;
+
+/// What a picture costs, whatever its size: providers scale them down to about this.
+const IMAGE_TOKENS: u64 = 1_600;
+
+/// What a message costs besides its content.
+const MESSAGE_TOKENS: u64 = 8;
+
+/// What a call is told to have given when nobody knows.
+pub const INTERRUPTED: &str = "interrupted, outcome unknown";
+
+const LEFT_OUT: &str = "[earlier steps of this turn no longer fit and were left out]";
+
+/// Estimates what some content costs: four bytes a token.
+#[must_use]
+pub fn cost(content: &[Block]) -> u64 {
+    content.iter().map(block_cost).sum::<u64>() + MESSAGE_TOKENS
+}
+
+fn block_cost(block: &Block) -> u64 {
+    match block {
+        Block::Text { text } => text_cost(text),
+        Block::Thinking { thinking, signature, redacted } => {
+            [Some(thinking), signature.as_ref(), redacted.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|text| text_cost(text))
+                .sum()
+        }
+        Block::ToolCall { id, name, arguments } => {
+            text_cost(id) + text_cost(name) + text_cost(&arguments.to_string())
+        }
+        Block::ToolResult { call_id, content, .. } => {
+            text_cost(call_id) + content.iter().map(block_cost).sum::<u64>() + MESSAGE_TOKENS
+        }
+        Block::Image { .. } => IMAGE_TOKENS,
+    }
+}
+
+/// Estimates what a text costs.
+#[must_use]
+pub const fn text_cost(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(4)
+}
+
+/// Whether the model takes pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Images {
+    /// It does.
+    Shown,
+    /// A text stands in their place.
+    Named,
+}
+
+/// A conversation with room for so many tokens.
+#[derive(Clone, Debug)]
+pub struct Window {
+    room: u64,
+    images: Images,
+    past: Vec<Vec<Message>>,
+    input: Vec<Message>,
+    steps: Vec<Vec<Message>>,
+    left_out: bool,
+}
+
+impl Window {
+    /// A turn that begins with `input`, after the turns in `past`, oldest first.
+    #[must_use]
+    pub fn new(room: u64, images: Images, past: Vec<Vec<Message>>, input: Vec<Message>) -> Self {
+        let past = past.into_iter().map(|turn| paired(without_thinking(turn))).collect();
+        let input = paired(input);
+        let mut window = Self { room, images, past, input, steps: Vec::new(), left_out: false };
+        window.shrink();
+        window
+    }
+
+    /// Adds a step of the turn: what the model said, and the results of all its calls.
+    pub fn push(&mut self, answer: Message, results: Vec<Block>) {
+        let mut step = vec![answer];
+        if !results.is_empty() {
+            step.push(Message { role: Role::Tool, content: results });
+        }
+        self.steps.push(paired(step));
+        self.shrink();
+    }
+
+    /// What the model is shown.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        let all = self.past.iter().flatten().chain(&self.input).chain(self.steps.iter().flatten());
+        let mut messages: Vec<Message> =
+            all.skip_while(|message| message.role != Role::User).map(|message| self.shown(message)).collect();
+        if self.left_out {
+            let at = messages.iter().rposition(|message| message.role == Role::User);
+            if let Some(message) = at.and_then(|at| messages.get_mut(at)) {
+                message.content.push(Block::Text { text: LEFT_OUT.to_owned() });
+            }
+        }
+        messages
+    }
+
+    fn shown(&self, message: &Message) -> Message {
+        let mut message = message.clone();
+        if self.images == Images::Named {
+            name_images(&mut message.content);
+        }
+        message
+    }
+
+    /// Leaves out the oldest turns, then the oldest steps of this one, then cuts the results of the last.
+    fn shrink(&mut self) {
+        let mut over = self.total().saturating_sub(self.room);
+        while over > 0 && !self.past.is_empty() {
+            over = over.saturating_sub(turn_cost(&self.past.remove(0)));
+        }
+        while over > 0 && self.steps.len() > 1 {
+            over = over.saturating_sub(turn_cost(&self.steps.remove(0)));
+            if !self.left_out {
+                self.left_out = true;
+                over += text_cost(LEFT_OUT);
+            }
+        }
+        if over > 0 && !self.steps.is_empty() {
+            self.cut_results();
+        }
+    }
+
+    fn cut_results(&mut self) {
+        let results = |message: &Message| message.role == Role::Tool;
+        let fixed =
+            self.total() - self.steps.iter().flatten().filter(|m| results(m)).map(message_cost).sum::<u64>();
+        let room = self.room.saturating_sub(fixed);
+        for message in self.steps.iter_mut().flatten().filter(|message| results(message)) {
+            let share = room / (message.content.len() as u64).max(1);
+            for block in &mut message.content {
+                if block_cost(block) > share
+                    && let Block::ToolResult { content, .. } = block
+                {
+                    // Room for the line that says what is missing, and for the block itself.
+                    let bytes = usize::try_from(share.saturating_sub(60) * 4).unwrap_or(usize::MAX);
+                    let text = crate::provider::message::joined_text(content);
+                    *content = vec![Block::Text { text: bounded::middle_cut(&text, bytes) }];
+                }
+            }
+        }
+    }
+
+    fn total(&self) -> u64 {
+        let turns = self.past.iter().chain(&self.steps).map(|turn| turn_cost(turn)).sum::<u64>();
+        turns + turn_cost(&self.input) + if self.left_out { text_cost(LEFT_OUT) } else { 0 }
+    }
+}
+
+fn turn_cost(turn: &[Message]) -> u64 {
+    turn.iter().map(message_cost).sum()
+}
+
+fn message_cost(message: &Message) -> u64 {
+    cost(&message.content)
+}
+
+/// Thinking belongs to the turn it was thought in; the signature of another model's would be refused.
+fn without_thinking(mut turn: Vec<Message>) -> Vec<Message> {
+    for message in &mut turn {
+        message.content.retain(|block| !matches!(block, Block::Thinking { .. }));
+    }
+    turn
+}
+
+/// Brings calls and results together: one message of results after each message of calls, in the calls'
+/// order. A call without a result gets [`INTERRUPTED`]; a result without a call, and a message without
+/// content, goes.
+fn paired(turn: Vec<Message>) -> Vec<Message> {
+    let mut paired: Vec<Message> = Vec::with_capacity(turn.len());
+    let mut messages = turn.into_iter().peekable();
+    while let Some(mut message) = messages.next() {
+        match message.role {
+            Role::Tool => continue,
+            Role::User => message
+                .content
+                .retain(|block| !matches!(block, Block::ToolCall { .. } | Block::ToolResult { .. })),
+            Role::Assistant => {
+                let mut seen = HashSet::new();
+                message.content.retain(|block| match block {
+                    Block::ToolCall { id, .. } => seen.insert(id.clone()),
+                    Block::ToolResult { .. } => false,
+                    _ => true,
+                });
+            }
+        }
+        let mut given = Vec::new();
+        while let Some(results) = messages.next_if(|next| next.role == Role::Tool) {
+            given.extend(results.content);
+        }
+        let results: Vec<Block> =
+            message.tool_calls().map(|call| take_result(&mut given, call.id, call.name)).collect();
+        let says = |block: &Block| !matches!(block, Block::Text { text } if text.trim().is_empty());
+        message.content.retain(says);
+        if message.content.is_empty() {
+            continue;
+        }
+        paired.push(message);
+        if !results.is_empty() {
+            paired.push(Message { role: Role::Tool, content: results });
+        }
+    }
+    paired
+}
+
+fn take_result(given: &mut Vec<Block>, id: &str, name: &str) -> Block {
+    let is_it = |block: &Block| matches!(block, Block::ToolResult { call_id, .. } if call_id == id);
+    match given.iter().position(is_it) {
+        Some(at) => given.swap_remove(at),
+        None => unknown_result(id, name),
+    }
+}
+
+/// The result of a call of which nobody knows what it did.
+#[must_use]
+pub fn unknown_result(id: &str, name: &str) -> Block {
+    Block::ToolResult {
+        call_id: id.to_owned(),
+        name: name.to_owned(),
+        content: vec![Block::Text { text: INTERRUPTED.to_owned() }],
+        is_error: true,
+    }
+}
+
+fn name_images(content: &mut [Block]) {
+    for block in content {
+        match block {
+            Block::Image { media_type, .. } => {
+                *block = Block::Text {
+                    text: format!("[a picture ({media_type}); this model does not take pictures]"),
+                };
+            }
+            Block::ToolResult { content, .. } => name_images(content),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod tests;
