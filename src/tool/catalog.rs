@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::exec::Exec;
+use super::files;
 use super::process::Process;
 use super::sessions::{self, Sessions};
 use super::{FindAgent, Registry};
@@ -25,8 +26,15 @@ pub fn build(parts: &Parts) -> Registry {
     let mut registry = Registry::default();
     registry.add(Arc::new(Exec::new(Arc::clone(&parts.sandbox))));
     registry.add(Arc::new(Process::new(Arc::clone(&parts.sandbox))));
+    for tool in files::all(&parts.agents) {
+        registry.add(Arc::new(tool));
+    }
     for tool in sessions::all(&parts.sessions) {
         registry.add(Arc::new(tool));
     }
     registry
 }
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

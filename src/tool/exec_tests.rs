@@ -1,1 +1,131 @@
+use serde_json::json;
 
+use super::*;
+use crate::tool::fake::{self, FakeSandbox};
+
+async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<Command>) {
+    let sandbox = Arc::new(sandbox);
+    let answer = fake::call(&Exec::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
+    let ran = std::mem::take(&mut *sandbox.ran.lock().unwrap());
+    (answer, ran)
+}
+
+fn done() -> FakeSandbox {
+    FakeSandbox::ending(End::Exited(0), b"hello\n", b"", 6)
+}
+
+#[tokio::test]
+async fn the_result_says_how_it_ended() {
+    for (end, head, want) in [
+        (End::Exited(0), &b"hello\n"[..], "exit code 0, 1.5 s\nhello\n"),
+        (End::Exited(127), b"", "exit code 127, 1.5 s, no output"),
+        (End::Signalled(9), b"x", "ended by signal 9 (SIGKILL), 1.5 s\nx"),
+        (End::Signalled(250), b"x", "ended by signal 250, 1.5 s\nx"),
+        (End::TimedOut, b"x", "timed out after 2 s and was killed with all it had started\nx"),
+        (End::Cancelled, b"x", "stopped, and killed with all it had started\nx"),
+        (End::Exited(0), b"a\xffb\x1b[31mred\x1b[0m", "exit code 0, 1.5 s\na\u{fffd}bred"),
+    ] {
+        let sandbox = FakeSandbox::ending(end, head, b"", head.len() as u64);
+        assert_eq!(run(sandbox, json!({"command": "x"})).await.0.unwrap(), want);
+    }
+}
+
+#[tokio::test]
+async fn a_gigabyte_is_cut_and_said() {
+    let half = vec![b'x'; OUTPUT_LIMIT / 2];
+    let sandbox = FakeSandbox::ending(End::Exited(0), &half, &half, 1 << 30);
+    let text = run(sandbox, json!({"command": "x"})).await.0.unwrap();
+    assert!(text.len() < OUTPUT_LIMIT + 200, "{}", text.len());
+    let cut = (1u64 << 30) - OUTPUT_LIMIT as u64;
+    assert!(text.contains(&format!("\n[… {cut} bytes cut here …]\n")));
+}
+
+#[tokio::test]
+async fn the_command_is_passed_on() {
+    let (_, ran) = run(done(), json!({"command": "make"})).await;
+    assert_eq!(ran[0].command, "make");
+    assert_eq!(ran[0].workdir.as_deref(), None);
+    assert_eq!(ran[0].timeout, Some(DEFAULT_TIMEOUT));
+    assert_eq!(ran[0].keep, OUTPUT_LIMIT);
+    let all = json!({"command": "make", "workdir": "a/./b", "env": {"A_1": "x y"}, "timeout": 3600});
+    let (_, ran) = run(done(), all).await;
+    assert_eq!(ran[0].workdir.as_deref(), Some("/workspace/a/b"));
+    assert_eq!(ran[0].env, [("A_1".to_owned(), "x y".to_owned())]);
+    assert_eq!(ran[0].timeout, Some(MAX_TIMEOUT));
+}
+
+#[tokio::test]
+async fn background_returns_a_session() {
+    let (answer, ran) = run(done(), json!({"command": "server", "background": true})).await;
+    assert!(answer.unwrap().contains("sessionId 7"));
+    assert_eq!(ran[0].timeout, None);
+    let (_, ran) = run(done(), json!({"command": "server", "background": true, "timeout": 5})).await;
+    assert_eq!(ran[0].timeout, Some(Duration::from_secs(5)));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_and_not_run() {
+    let long = "x".repeat(MAX_COMMAND + 1);
+    let large = "x".repeat(MAX_ENV);
+    for (arguments, part) in [
+        (json!({}), "`command` is missing"),
+        (json!({"command": " "}), "empty"),
+        (json!({"command": 5}), "must be a string"),
+        (json!({"command": "a\0b"}), "NUL"),
+        (json!({"command": long}), "at most 131071"),
+        (json!({"command": "x", "timeout": 0}), "1 to 3600"),
+        (json!({"command": "x", "timeout": 3601}), "1 to 3600"),
+        (json!({"command": "x", "timeout": "5"}), "whole number"),
+        (json!({"command": "x", "background": "yes"}), "true or false"),
+        (json!({"command": "x", "env": {"A=B": "c"}}), "a name is"),
+        (json!({"command": "x", "env": {"1A": "c"}}), "a name is"),
+        (json!({"command": "x", "env": {"": "c"}}), "a name is"),
+        (json!({"command": "x", "env": {"A": "c\0"}}), "NUL"),
+        (json!({"command": "x", "env": {"A": 1}}), "object of strings"),
+        (json!({"command": "x", "env": {"A": large}}), "at most 65536"),
+        (json!({"command": "x", "workdir": "/etc"}), "below /workspace"),
+        (json!({"command": "x", "workdir": "/workspacex"}), "below /workspace"),
+        (json!({"command": "x", "workdir": "../x"}), "below /workspace"),
+        (json!({"command": "x", "workdir": "/workspace/a/../.."}), "below /workspace"),
+        (json!({"command": "x", "workdir": "a\0"}), "below /workspace"),
+        (json!("{\"command\": "), "not valid JSON"),
+        (json!(["x"]), "JSON object"),
+    ] {
+        let (answer, ran) = run(done(), arguments.clone()).await;
+        let error = answer.unwrap_err();
+        assert!(error.contains(part), "{arguments}: {error}");
+        assert!(ran.is_empty(), "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn a_failing_sandbox_is_explained_without_the_host() {
+    let agent = || "coder".parse().unwrap();
+    for (failure, part) in [
+        (SandboxError::Off(agent()), "no sandbox"),
+        (SandboxError::NoJob(3), "no background session 3"),
+        (
+            SandboxError::Lost { agent: agent(), reason: "bad \u{1b}[31mframe".to_owned() },
+            "stopped answering (bad frame)",
+        ),
+        (SandboxError::NotConfined { agent: agent(), finding: "/etc".to_owned() }, "not confined"),
+        (SandboxError::Denied { endpoint: "unix:///run/docker.sock".to_owned() }, "refuses access"),
+        (
+            SandboxError::Unavailable {
+                endpoint: "unix:///run/docker.sock".to_owned(),
+                source: "gone".into(),
+            },
+            "flock doctor",
+        ),
+        (
+            SandboxError::Host { path: "/root/.flock".into(), source: std::io::Error::other("x") },
+            "flock doctor",
+        ),
+    ] {
+        let error = run(FakeSandbox::failing(failure), json!({"command": "x"})).await.0.unwrap_err();
+        assert!(error.contains(part), "{error}");
+        for secret in ["docker.sock", "/root", "/etc", "\u{1b}"] {
+            assert!(!error.contains(secret), "{error}");
+        }
+    }
+}

@@ -5,6 +5,9 @@ pub mod arguments;
 pub mod bounded;
 pub mod catalog;
 pub mod exec;
+#[cfg(test)]
+mod fake;
+pub mod files;
 pub mod process;
 pub mod sessions;
 

@@ -1,1 +1,102 @@
+use serde_json::json;
 
+use super::*;
+use crate::sandbox::{End, SandboxError};
+use crate::tool::fake::{self, FakeSandbox, job};
+
+async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<JobRequest>) {
+    let sandbox = Arc::new(sandbox);
+    let answer = fake::call(&Process::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
+    let asked = std::mem::take(&mut *sandbox.asked.lock().unwrap());
+    (answer, asked)
+}
+
+#[tokio::test]
+async fn each_action_is_one_request() {
+    for (arguments, request) in [
+        (json!({"action": "list"}), JobRequest::List),
+        (json!({"action": "poll", "sessionId": "7"}), JobRequest::Poll(7)),
+        (json!({"action": "poll", "sessionId": 7}), JobRequest::Poll(7)),
+        (json!({"action": "log", "sessionId": " 7 "}), JobRequest::Log(7)),
+        (json!({"action": "kill", "sessionId": "7"}), JobRequest::Kill(7)),
+        (
+            json!({"action": "write", "sessionId": "7", "data": "yes\n"}),
+            JobRequest::Write(7, b"yes\n".to_vec()),
+        ),
+    ] {
+        let (answer, asked) = run(FakeSandbox::replying(vec![job(7, None)], b""), arguments).await;
+        assert!(answer.is_ok());
+        assert_eq!(asked, [request]);
+    }
+}
+
+#[tokio::test]
+async fn answers_are_short_and_clear() {
+    let one = |end| vec![job(7, end)];
+    for (jobs, output, arguments, want) in [
+        (vec![], &b""[..], json!({"action": "list"}), "there are no background sessions"),
+        (
+            vec![job(1, Some(End::Exited(2))), job(2, None)],
+            b"",
+            json!({"action": "list"}),
+            "session 1: exit code 2, 3.0 s, 10 bytes of output: sleep 1…\n\
+             session 2: running for 3 s, 10 bytes of output: sleep 2…",
+        ),
+        (
+            one(None),
+            b"out\x07",
+            json!({"action": "poll", "sessionId": "7"}),
+            "session 7: running for 3 s, 10 bytes of output\nout␇",
+        ),
+        (
+            one(None),
+            b"",
+            json!({"action": "poll", "sessionId": "7"}),
+            "session 7: running for 3 s, 10 bytes of output\nno new output",
+        ),
+        (
+            one(Some(End::Signalled(15))),
+            b"",
+            json!({"action": "kill", "sessionId": "7"}),
+            "session 7: ended by signal 15 (SIGTERM), 3.0 s, 10 bytes of output",
+        ),
+        (
+            one(None),
+            b"",
+            json!({"action": "write", "sessionId": "7", "data": "abc"}),
+            "3 bytes written to session 7",
+        ),
+    ] {
+        assert_eq!(run(FakeSandbox::replying(jobs, output), arguments).await.0.unwrap(), want);
+    }
+    let many = run(
+        FakeSandbox::replying((0..300).map(|id| job(id, None)).collect(), b""),
+        json!({"action": "list"}),
+    );
+    let text = many.await.0.unwrap();
+    assert!(text.starts_with("250 older ones are not shown\nsession 250:"), "{}", &text[..60]);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said() {
+    let long = "x".repeat(MAX_DATA + 1);
+    for (arguments, part) in [
+        (json!({}), "`action` is missing"),
+        (json!({"action": "stop"}), "list, poll, log, write or kill"),
+        (json!({"action": "poll"}), "`sessionId` is missing"),
+        (json!({"action": "poll", "sessionId": "x"}), "the number that exec gave"),
+        (json!({"action": "poll", "sessionId": -1}), "the number that exec gave"),
+        (json!({"action": "poll", "sessionId": 4294967296u64}), "the number that exec gave"),
+        (json!({"action": "write", "sessionId": 1}), "`data` is missing"),
+        (json!({"action": "write", "sessionId": 1, "data": long}), "at most 262144"),
+    ] {
+        let (answer, asked) = run(FakeSandbox::replying(vec![], b""), arguments.clone()).await;
+        let error = answer.unwrap_err();
+        assert!(error.contains(part), "{arguments}: {error}");
+        assert!(asked.is_empty());
+    }
+    let sandbox = FakeSandbox::default();
+    *sandbox.reply.lock().unwrap() = Some(Err(SandboxError::NoJob(9)));
+    let error = run(sandbox, json!({"action": "poll", "sessionId": 9})).await.0.unwrap_err();
+    assert!(error.contains("no background session 9"), "{error}");
+}

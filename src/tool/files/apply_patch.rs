@@ -1,0 +1,208 @@
+//! `apply_patch`: several files at once. The whole patch is worked out in memory first; if any part of it
+//! does not fit, nothing is written.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use super::Workspace;
+use super::failure::for_model;
+use super::patch::{Operation, hunk, parse};
+use super::path::Place;
+use crate::home::beneath::BeneathError;
+use crate::provider::ToolSpec;
+use crate::tool::arguments::Arguments;
+use crate::tool::{ToolError, ToolOutput};
+
+const MAX_INPUT: usize = 1024 * 1024;
+const MAX_OPERATIONS: usize = 200;
+
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "apply_patch".to_owned(),
+        description: "Change several files of your workspace at once, all or nothing. input: *** Begin Patch, \
+                      then *** Add File: p (lines +), *** Delete File: p, *** Update File: p (optional *** Move \
+                      to: q; hunks of @@, then lines with ' ', - or +), then *** End Patch."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"input": {"type": "string"}},
+            "required": ["input"]
+        }),
+    }
+}
+
+pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
+    let input: String = arguments.required_or("input", "patch")?;
+    if input.len() > MAX_INPUT {
+        return Err(nothing_changed(format!("the patch has {} bytes, at most {MAX_INPUT}", input.len())));
+    }
+    let operations = parse::parse(&input).map_err(nothing_changed)?;
+    if operations.len() > MAX_OPERATIONS {
+        return Err(nothing_changed(format!("the patch has more than {MAX_OPERATIONS} files")));
+    }
+    let mut plan = Plan { workspace, files: BTreeMap::new(), said: Vec::new() };
+    for operation in operations {
+        plan.add(operation).map_err(nothing_changed)?;
+    }
+    plan.carry_out()
+}
+
+fn nothing_changed(reason: impl std::fmt::Display) -> ToolError {
+    let reason = reason.to_string();
+    ToolError::model(format!("{}. Nothing was changed", reason.trim_end_matches('.')))
+}
+
+/// A file as the patch leaves it so far.
+struct Planned {
+    /// What is on disk; `None` where there is nothing.
+    before: Option<Before>,
+    /// What is to be there.
+    after: Option<String>,
+    /// The mode of a file that took over another's.
+    mode: Option<u32>,
+}
+
+struct Before {
+    /// Its text; `None` where it was not needed.
+    text: Option<String>,
+    mode: u32,
+}
+
+impl Planned {
+    fn changes(&self) -> bool {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => before.text.as_ref() != Some(after),
+            (None, None) => false,
+            _ => true,
+        }
+    }
+}
+
+struct Plan<'a> {
+    workspace: &'a Workspace,
+    files: BTreeMap<Place, Planned>,
+    said: Vec<String>,
+}
+
+impl Plan<'_> {
+    fn add(&mut self, operation: Operation) -> Result<(), ToolError> {
+        match operation {
+            Operation::Add { path, content } => {
+                let place = Place::parse_writable(&path)?;
+                let planned = self.look(&place)?;
+                if planned.after.is_some() {
+                    return Err(ToolError::model(format!(
+                        "{place} is there already: use *** Update File, or *** Delete File before"
+                    )));
+                }
+                planned.after = Some(content);
+                self.said.push(format!("A {place}"));
+            }
+            Operation::Delete { path } => {
+                let place = Place::parse_writable(&path)?;
+                self.remove(&place)?;
+                self.said.push(format!("D {place}"));
+            }
+            Operation::Update { path, to, hunks } => {
+                let place = Place::parse_writable(&path)?;
+                let text = self.there(&place)?;
+                let changed = hunk::apply(&text, &hunks)
+                    .map_err(|reason| ToolError::model(format!("{place}: {reason}")))?;
+                let target = to.map(|to| Place::parse_writable(&to)).transpose()?;
+                match target.filter(|target| *target != place) {
+                    None => {
+                        self.look(&place)?.after = Some(changed);
+                        self.said.push(format!("M {place}"));
+                    }
+                    Some(target) => {
+                        let source = self.look(&place)?;
+                        source.after = None;
+                        let mode = source.mode.or(source.before.as_ref().map(|before| before.mode));
+                        let moved = self.look(&target)?;
+                        if moved.after.is_some() {
+                            return Err(ToolError::model(format!("{target} is there already")));
+                        }
+                        moved.after = Some(changed);
+                        moved.mode = mode;
+                        self.said.push(format!("M {place} -> {target}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a file that must be there.
+    fn there(&mut self, place: &Place) -> Result<String, ToolError> {
+        self.look(place)?.after.clone().ok_or_else(|| not_there(place))
+    }
+
+    /// A file need not be text to be removed.
+    fn remove(&mut self, place: &Place) -> Result<(), ToolError> {
+        if let Some(planned) = self.files.get_mut(place) {
+            return planned.after.take().map(|_| ()).ok_or_else(|| not_there(place));
+        }
+        let mode = mode(self.workspace, place)?.ok_or_else(|| not_there(place))?;
+        let before = Some(Before { text: None, mode });
+        self.files.insert(place.clone(), Planned { before, after: None, mode: None });
+        Ok(())
+    }
+
+    fn look(&mut self, place: &Place) -> Result<&mut Planned, ToolError> {
+        match self.files.entry(place.clone()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(free) => {
+                let before = match mode(self.workspace, place)? {
+                    Some(mode) => Some(Before { text: Some(self.workspace.text(place)?), mode }),
+                    None => None,
+                };
+                let after = before.as_ref().and_then(|before| before.text.clone());
+                Ok(free.insert(Planned { before, after, mode: None }))
+            }
+        }
+    }
+
+    /// Writes first and removes last: whatever stops this in between, no text is lost.
+    fn carry_out(self) -> Result<ToolOutput, ToolError> {
+        let mut done: Vec<String> = Vec::new();
+        let stopped = |failure: ToolError, done: &[String]| {
+            if done.is_empty() {
+                nothing_changed(failure)
+            } else {
+                ToolError::model(format!("{failure}. Changed before that: {}", done.join(", ")))
+            }
+        };
+        for (place, planned) in self.files.iter().filter(|(_, planned)| planned.changes()) {
+            if let Some(text) = &planned.after {
+                self.workspace.put(place, text, planned.mode).map_err(|failure| stopped(failure, &done))?;
+                done.push(place.to_string());
+            }
+        }
+        for (place, planned) in self.files.iter().filter(|(_, planned)| planned.changes()) {
+            if planned.after.is_none() {
+                self.workspace
+                    .root
+                    .remove(place.relative())
+                    .map_err(|failure| stopped(for_model(place, &failure), &done))?;
+                done.push(place.to_string());
+            }
+        }
+        Ok(ToolOutput::text(format!("done\n{}", self.said.join("\n"))))
+    }
+}
+
+fn not_there(place: &Place) -> ToolError {
+    ToolError::model(format!("{place} is not there"))
+}
+
+/// The mode of a regular file; `None` where nothing is.
+fn mode(workspace: &Workspace, place: &Place) -> Result<Option<u32>, ToolError> {
+    match workspace.root.open_file(place.relative()) {
+        Ok((file, _)) => Ok(Some(file.metadata().map_or(0o644, |data| data.permissions().mode() & 0o777))),
+        Err(BeneathError::NotFound { .. }) => Ok(None),
+        Err(failure) => Err(for_model(place, &failure)),
+    }
+}

@@ -1,0 +1,162 @@
+//! `edit`: replaces one piece of text that occurs exactly once.
+
+use serde_json::json;
+
+use super::failure::for_model;
+use super::path::Place;
+use super::{MAX_FILE, Workspace};
+use crate::provider::ToolSpec;
+use crate::tool::arguments::Arguments;
+use crate::tool::{ToolError, ToolOutput};
+
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "edit".to_owned(),
+        description: "Replace text in a file of your workspace. oldText must occur exactly once, whitespace \
+                      included."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "oldText": {"type": "string"},
+                "newText": {"type": "string"}
+            },
+            "required": ["path", "oldText", "newText"]
+        }),
+    }
+}
+
+pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
+    let place = Place::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
+    let old: String = arguments.required_or("oldText", "old_string")?;
+    let new: String = arguments.required_or("newText", "new_string")?;
+    let text = workspace.text(&place)?;
+    let (at, changed) =
+        replace(&text, &old, &new).map_err(|reason| ToolError::model(format!("{place}: {reason}")))?;
+    workspace.put(&place, &changed, None)?;
+    let line = text[..at].matches('\n').count() + 1;
+    Ok(ToolOutput::text(format!("replaced the text at line {line} of {place}")))
+}
+
+impl Workspace {
+    /// A whole text file, for changing it: bytes that are no text can't be written back unchanged.
+    pub(super) fn text(&self, place: &Place) -> Result<String, ToolError> {
+        let bytes =
+            self.root.read(place.relative(), MAX_FILE).map_err(|failure| for_model(place, &failure))?;
+        let size = bytes.len();
+        String::from_utf8(bytes).map_err(|_| {
+            ToolError::model(format!("{place} is not a UTF-8 text file ({size} bytes): change it with exec"))
+        })
+    }
+}
+
+/// The offset of the replaced text and the whole new text, or why not.
+fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> {
+    if old.is_empty() {
+        return Err("oldText is empty".to_owned());
+    }
+    if old == new {
+        return Err("oldText and newText are the same".to_owned());
+    }
+    // A file with CRLF is shown with it, but models write LF.
+    let (old, new) = if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
+        (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))
+    } else {
+        (old.to_owned(), new.to_owned())
+    };
+    let mut places = places(text, &old);
+    match (places.next(), places.count()) {
+        (None, _) => Err(missing(text, &old)),
+        (Some(at), 0) => {
+            let mut changed = String::with_capacity(text.len() - old.len() + new.len());
+            changed.push_str(&text[..at]);
+            changed.push_str(&new);
+            changed.push_str(&text[at + old.len()..]);
+            Ok((at, changed))
+        }
+        (Some(_), more) => Err(format!(
+            "oldText occurs {} times, it must occur once: give more of the lines around it. Nothing was changed",
+            more + 1
+        )),
+    }
+}
+
+/// Where `old` begins, places that overlap included.
+fn places<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let step = old.chars().next().map_or(1, char::len_utf8);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = from + text.get(from..)?.find(old)?;
+        from = at + step;
+        Some(at)
+    })
+}
+
+fn missing(text: &str, old: &str) -> String {
+    let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .map(|(number, line)| (number + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty())
+        .collect();
+    let near = (!wanted.is_empty())
+        .then(|| {
+            lines
+                .windows(wanted.len())
+                .find(|window| window.iter().map(|(_, line)| *line).eq(wanted.iter().copied()))
+        })
+        .flatten();
+    match near {
+        Some(window) => format!(
+            "oldText does not occur, but it does at line {} with other whitespace. Nothing was changed",
+            window[0].0
+        ),
+        None => "oldText does not occur. Nothing was changed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn exactly_one_place() {
+        assert_eq!(replace("a b c", "b", "x").unwrap(), (2, "a x c".to_owned()));
+        assert_eq!(replace("añb", "ñ", "").unwrap(), (1, "ab".to_owned()));
+        for (text, old, new, part) in [
+            ("a b", "c", "d", "does not occur"),
+            ("a b a", "a", "d", "occurs 2 times"),
+            ("aaa", "aa", "b", "occurs 2 times"),
+            ("ññ", "ñ", "b", "occurs 2 times"),
+            ("a", "", "b", "empty"),
+            ("a", "a", "a", "the same"),
+            ("fn x() {\n    y();\n}", "fn x() {\n  y();\n}", "z", "at line 1 with other whitespace"),
+        ] {
+            let error = replace(text, old, new).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn crlf_stays() {
+        assert_eq!(replace("a\r\nb\r\nc\r\n", "a\nb", "x\ny").unwrap().1, "x\r\ny\r\nc\r\n");
+        assert_eq!(replace("a\r\nb", "a\r\nb", "x").unwrap().1, "x");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_unique_is_replaced(before in "[ab\n]{0,20}", after in "[ab\n]{0,20}", new in "[ab]{0,5}") {
+            let text = format!("{before}XñX{after}");
+            prop_assert_eq!(replace(&text, "XñX", &new).unwrap().1, format!("{before}{new}{after}"));
+        }
+
+        #[test]
+        fn any_input_is_decided(text in ".{0,60}", old in ".{0,4}", new in ".{0,4}") {
+            let _ = replace(&text, &old, &new);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The file tools: `read`, `write`, `edit`, `apply_patch` and `image`. They work on the host, in the
+//! agent's workspace, and reach nothing but regular files below it: the folder is opened once, and all that
+//! follows goes through [`Root`].
+//!
+//! A hard link is a file like any other; an agent can't make one to a file outside its workspace, because
+//! that is another mount in its sandbox.
+
+pub mod apply_patch;
+pub mod edit;
+mod failure;
+pub mod image;
+mod patch;
+mod path;
+mod picture;
+pub mod read;
+pub mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::arguments::Arguments;
+use super::{CallContext, FindAgent, Tool, ToolError, ToolOutput};
+use crate::config::SandboxMode;
+use crate::error;
+use crate::home::beneath::{Owner, Root};
+use crate::provider::{BoxFuture, ToolSpec};
+
+/// The largest file that is read or written, in bytes.
+pub const MAX_FILE: u64 = 10 * 1024 * 1024;
+
+/// A workspace as one call sees it.
+struct Workspace {
+    root: Root,
+    /// Who owns what is made; `None` for flock's own user.
+    owner: Option<Owner>,
+}
+
+/// A file tool: its specification and the function that does its work, which may block.
+pub struct FileTool {
+    spec: ToolSpec,
+    work: fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>,
+    agents: FindAgent,
+}
+
+/// All five, in the order they are offered.
+#[must_use]
+pub fn all(agents: &FindAgent) -> Vec<FileTool> {
+    let tool = |(spec, work): (ToolSpec, _)| FileTool { spec, work, agents: Arc::clone(agents) };
+    vec![
+        tool((read::spec(), read::work)),
+        tool((write::spec(), write::work)),
+        tool((edit::spec(), edit::work)),
+        tool((apply_patch::spec(), apply_patch::work)),
+        tool((image::spec(), image::work)),
+    ]
+}
+
+impl Tool for FileTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let arguments = Arguments::new(arguments)?;
+            let agent = (self.agents)(&context.agent)
+                .ok_or_else(|| ToolError::model("you have been removed from the configuration"))?;
+            let work = self.work;
+            let job = tokio::task::spawn_blocking(move || {
+                let root = Root::open(&agent.workspace).map_err(|failure| {
+                    tracing::warn!("workspace of {}: {}", agent.id, error::chain(&failure));
+                    ToolError::model(
+                        "your workspace can't be opened; the owner finds the cause with `flock doctor`",
+                    )
+                })?;
+                work(&Workspace { root, owner: owner(agent.sandbox) }, &arguments)
+            });
+            match job.await {
+                Ok(result) => result,
+                Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
+            }
+        })
+    }
+}
+
+/// A sandbox made by root runs as a user of its own, who must be able to change what the tools write.
+fn owner(mode: SandboxMode) -> Option<Owner> {
+    (mode == SandboxMode::All && ::nix::unistd::geteuid().is_root()).then_some(SANDBOX_OWNER)
+}
+
+/// The user of a sandbox that root made.
+const SANDBOX_OWNER: Owner = (10001, 10001);

@@ -1,0 +1,199 @@
+//! Reads a patch. Lenient where models are sloppy without being unclear (spaces around markers, a missing
+//! first `@@`, an empty line for an empty context line), strict elsewhere; every error names the line.
+
+use super::{Hunk, Line, Operation};
+
+const BEGIN: &str = "*** Begin Patch";
+const END: &str = "*** End Patch";
+const ADD: &str = "*** Add File:";
+const UPDATE: &str = "*** Update File:";
+const DELETE: &str = "*** Delete File:";
+const MOVE: &str = "*** Move to:";
+const END_OF_FILE: &str = "*** End of File";
+
+struct Lines<'a> {
+    lines: Vec<&'a str>,
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.lines.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let line = self.peek()?;
+        self.at += 1;
+        Some(line)
+    }
+
+    /// An error about the line read last.
+    fn error(&self, message: &str) -> String {
+        format!("line {}: {message}", self.at)
+    }
+}
+
+/// The operations of a patch, at least one, in its order.
+pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<Operation>, String> {
+    let mut lines = Lines { lines: unwrapped(text)?, at: 0 };
+    let mut operations = Vec::new();
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        if line == BEGIN || line.is_empty() || line.starts_with("*** Environment ID:") {
+            continue;
+        }
+        if line == END {
+            break;
+        }
+        if let Some(path) = line.strip_prefix(ADD) {
+            operations.push(Operation::Add { path: name(&lines, path)?, content: content(&mut lines)? });
+        } else if let Some(path) = line.strip_prefix(DELETE) {
+            operations.push(Operation::Delete { path: name(&lines, path)? });
+        } else if let Some(path) = line.strip_prefix(UPDATE) {
+            let path = name(&lines, path)?;
+            operations.push(update(&mut lines, path)?);
+        } else {
+            return Err(lines.error(
+                "expected `*** Add File: …`, `*** Update File: …`, `*** Delete File: …` or `*** End Patch`",
+            ));
+        }
+    }
+    if operations.is_empty() {
+        return Err("the patch changes no file".to_owned());
+    }
+    Ok(operations)
+}
+
+/// The lines from the begin marker on. A here-document or a code fence around the patch is left out.
+fn unwrapped(text: &str) -> Result<Vec<&str>, String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begin = lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
+    let first = lines.get(begin).map_or("", |line| line.trim());
+    let wrapped = first.starts_with("<<") || first.starts_with("```") || first.starts_with("apply_patch");
+    let begin = if wrapped { begin + 1 } else { begin };
+    if lines.get(begin).is_none_or(|line| line.trim() != BEGIN) {
+        return Err(format!("the patch must begin with `{BEGIN}`"));
+    }
+    if !lines.iter().any(|line| line.trim_end() == END) {
+        return Err(format!("the patch must end with `{END}`; perhaps it was cut off"));
+    }
+    // Blank instead of removed, so that line numbers stay those of the text.
+    Ok(lines.into_iter().enumerate().map(|(at, line)| if at < begin { "" } else { line }).collect())
+}
+
+fn name(lines: &Lines<'_>, path: &str) -> Result<String, String> {
+    let path = path.trim();
+    if path.is_empty() {
+        return Err(lines.error("the file's name is missing"));
+    }
+    Ok(path.to_owned())
+}
+
+/// Whether a line begins something new. A line of content always has `+`, `-` or a space before it, so one
+/// that begins with the stars is never content.
+fn is_marker(line: &str) -> bool {
+    line.starts_with("*** ") && line.trim_end() != END_OF_FILE
+}
+
+fn content(lines: &mut Lines<'_>) -> Result<String, String> {
+    let mut text = String::new();
+    while let Some(line) = lines.peek() {
+        if is_marker(line) {
+            break;
+        }
+        lines.at += 1;
+        match line.strip_prefix('+') {
+            Some(rest) => text.push_str(rest),
+            // A line that lost its sign.
+            None if line.trim().is_empty() => {}
+            None => return Err(lines.error("each line of a new file begins with `+`")),
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn update(lines: &mut Lines<'_>, path: String) -> Result<Operation, String> {
+    let mut to = None;
+    if let Some(target) = lines.peek().and_then(|line| line.trim().strip_prefix(MOVE)) {
+        lines.at += 1;
+        to = Some(name(lines, target)?);
+    }
+    let mut hunks = Vec::new();
+    while lines.peek().is_some_and(|line| !is_marker(line)) {
+        // Between two hunks an empty line says nothing.
+        if !hunks.is_empty() && lines.peek().is_some_and(|line| line.trim().is_empty()) {
+            lines.at += 1;
+            continue;
+        }
+        hunks.push(hunk(lines)?);
+    }
+    if hunks.is_empty() && to.is_none() {
+        return Err(lines.error("the file to update has no hunk"));
+    }
+    Ok(Operation::Update { path, to, hunks })
+}
+
+fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
+    let mut hunk = Hunk::default();
+    while let Some(header) = lines.peek().and_then(header) {
+        lines.at += 1;
+        if !header.is_empty() {
+            hunk.headers.push(header.to_owned());
+        }
+    }
+    while let Some(line) = lines.peek() {
+        if line.trim_end() == END_OF_FILE {
+            lines.at += 1;
+            hunk.at_end = true;
+            break;
+        }
+        if is_marker(line) || header(line).is_some() {
+            break;
+        }
+        lines.at += 1;
+        let mut chars = line.chars();
+        hunk.lines.push(match chars.next() {
+            Some('+') => Line::Added(chars.as_str().to_owned()),
+            Some('-') => Line::Removed(chars.as_str().to_owned()),
+            Some(' ') => Line::Context(chars.as_str().to_owned()),
+            None => Line::Context(String::new()),
+            Some(_) => {
+                return Err(lines.error(
+                    "each line of a hunk begins with `+`, `-` or a space; a new hunk begins with `@@`",
+                ));
+            }
+        });
+    }
+    // An empty line before the next marker is the model's layout, not the file's.
+    let mut back = lines.at;
+    while !hunk.at_end
+        && hunk.lines.len() > 1
+        && lines.lines.get(back - 1).is_some_and(|line| line.is_empty())
+    {
+        hunk.lines.pop();
+        back -= 1;
+    }
+    if hunk.lines.is_empty() {
+        return Err(lines.error("a hunk without lines"));
+    }
+    if !hunk.lines.iter().any(|line| !matches!(line, Line::Context(_))) {
+        return Err(lines.error("a hunk that changes nothing"));
+    }
+    Ok(hunk)
+}
+
+/// The text after `@@`. What a unified diff has there, line numbers, says nothing that can be trusted.
+fn header(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("@@")?;
+    let rest = match rest.trim_start().strip_prefix('-') {
+        Some(numbers) if numbers.contains("@@") => numbers.split_once("@@").map_or("", |(_, after)| after),
+        _ => rest,
+    };
+    let rest = rest.strip_prefix(' ').unwrap_or(rest).trim_end();
+    Some(rest.strip_suffix("@@").unwrap_or(rest).trim_end())
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+//! What kind of picture some bytes are, by their beginning and not by their name, and how large it is.
+
+/// A picture, as far as its head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Picture {
+    /// As in `image/png`.
+    pub(super) media_type: &'static str,
+    /// Width and height in pixels; `None` where the head is damaged.
+    pub(super) size: Option<(u32, u32)>,
+}
+
+/// The picture that the bytes begin like.
+pub(super) fn sniff(bytes: &[u8]) -> Option<Picture> {
+    let (media_type, size) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        ("image/png", png(bytes))
+    } else if bytes.starts_with(b"\xff\xd8\xff") {
+        ("image/jpeg", jpeg(bytes))
+    } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+        ("image/gif", little(bytes, 6).zip(little(bytes, 8)))
+    } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        ("image/webp", webp(bytes))
+    } else {
+        return None;
+    };
+    Some(Picture { media_type, size })
+}
+
+fn png(bytes: &[u8]) -> Option<(u32, u32)> {
+    if bytes.get(12..16)? != b"IHDR" {
+        return None;
+    }
+    let side = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    side(16).zip(side(20))
+}
+
+/// Goes from marker to marker up to the one that starts a frame.
+fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
+    let mut at = 2;
+    loop {
+        if *bytes.get(at)? != 0xff {
+            return None;
+        }
+        match *bytes.get(at + 1)? {
+            // Filling.
+            0xff => at += 1,
+            // Markers without a body.
+            0x01 | 0xd0..=0xd7 => at += 2,
+            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
+                return big(bytes, at + 7).zip(big(bytes, at + 5));
+            }
+            0xd8..=0xda => return None,
+            _ => {
+                let length = big(bytes, at + 2).filter(|length| *length >= 2)?;
+                at += 2 + length as usize;
+            }
+        }
+    }
+}
+
+fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
+    match bytes.get(12..16)? {
+        b"VP8 " => {
+            if bytes.get(23..26)? != b"\x9d\x01\x2a" {
+                return None;
+            }
+            Some((little(bytes, 26)? & 0x3fff, little(bytes, 28)? & 0x3fff))
+        }
+        b"VP8L" => {
+            if *bytes.get(20)? != 0x2f {
+                return None;
+            }
+            let bits = u32::from_le_bytes(bytes.get(21..25)?.try_into().ok()?);
+            Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+        }
+        b"VP8X" => {
+            let side = |at: usize| Some((little(bytes, at)? | u32::from(*bytes.get(at + 2)?) << 16) + 1);
+            side(24).zip(side(27))
+        }
+        _ => None,
+    }
+}
+
+fn big(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
+}
+
+fn little(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_four_kinds_are_known_by_their_beginning() {
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03";
+        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x0b\x08\0\x03\0\x02";
+        let gif = b"GIF89a\x02\0\x03\0";
+        let webp = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x01\0\0\x02\0\0";
+        for (bytes, media_type) in [
+            (&png[..], "image/png"),
+            (&jpeg[..], "image/jpeg"),
+            (&gif[..], "image/gif"),
+            (&webp[..], "image/webp"),
+        ] {
+            assert_eq!(sniff(bytes), Some(Picture { media_type, size: Some((2, 3)) }), "{media_type}");
+            let short = &bytes[..bytes.len() - 1];
+            assert_eq!(sniff(short).unwrap().size, None, "{media_type} cut short");
+        }
+        for bytes in [&b""[..], b"hello", b"<svg/>", b"\x89PNG", b"RIFF\0\0\0\0WAVE"] {
+            assert_eq!(sniff(bytes), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decided(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0usize..5) {
+            let mut picture = [&b"\x89PNG\r\n\x1a\n"[..], b"\xff\xd8\xff", b"GIF89a", b"RIFF\0\0\0\0WEBPVP8L", b""][kind].to_vec();
+            picture.extend(bytes);
+            let _ = sniff(&picture);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `write`: a whole file, in one step.
+
+use serde_json::json;
+
+use super::failure::for_model;
+use super::path::Place;
+use super::{MAX_FILE, Workspace};
+use crate::provider::ToolSpec;
+use crate::tool::arguments::Arguments;
+use crate::tool::{ToolError, ToolOutput};
+
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "write".to_owned(),
+        description: "Write a file of your workspace, new or over an old one; missing folders are made."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+            "required": ["path", "content"]
+        }),
+    }
+}
+
+pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
+    let place = Place::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
+    let content: String = arguments.required("content")?;
+    workspace.put(&place, &content, None)?;
+    Ok(ToolOutput::text(format!("wrote {} bytes to {place}", content.len())))
+}
+
+impl Workspace {
+    /// Puts a file there with the folders above it. `mode` is for a new file that takes over another's.
+    pub(super) fn put(&self, place: &Place, content: &str, mode: Option<u32>) -> Result<(), ToolError> {
+        if content.len() as u64 > MAX_FILE {
+            return Err(ToolError::model(format!(
+                "{} bytes for {place}; at most {MAX_FILE} can be written",
+                content.len()
+            )));
+        }
+        let explain = |failure| for_model(place, &failure);
+        if let Some(folder) = place.relative().parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            self.root.create_dir_all(folder, self.owner).map_err(explain)?;
+        }
+        self.root.write(place.relative(), content.as_bytes(), mode, self.owner).map_err(explain)
+    }
+}
