@@ -21,7 +21,7 @@ use crate::id::{AgentId, IdError};
 pub use edit::edit;
 pub use file::read;
 pub use live::Live;
-pub use model::{Agent, Api, Autonomy, Config, Role, SandboxMode};
+pub use model::{Agent, Api, Autonomy, Config, DockerSettings, Role, SandboxMode};
 
 /// Why the configuration can't be read or changed.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,17 @@
 //! Where an agent's commands run. [`Sandbox`] is the seam: Docker is behind it today, other engines later,
 //! and no caller knows which.
 
+pub mod binds;
+pub mod engine;
+mod explain;
+pub mod image;
+pub mod inspect;
+pub mod names;
 pub mod policy;
+pub mod spec;
+#[cfg(test)]
+mod testing;
+pub mod workspace;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -170,6 +180,12 @@ pub enum SandboxError {
         agent: AgentId,
         /// As in `a bind of /var/run/docker.sock`.
         what: String,
+    },
+    /// A container of the same name that this home did not make. It is left alone.
+    #[error("the container {name} is not of this home")]
+    Foreign {
+        /// Its name.
+        name: String,
     },
     /// No such background job.
     #[error("there is no job {0}")]

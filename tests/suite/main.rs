@@ -8,5 +8,6 @@
 )]
 
 mod cli;
+mod docker;
 mod law;
 mod support;

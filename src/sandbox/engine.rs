@@ -1,0 +1,210 @@
+//! The connection to the Docker engine: where it is, one way to call it, and what its refusals mean.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error as EngineError;
+
+use crate::env;
+use crate::sandbox::SandboxError;
+
+/// How long the engine may take to answer a question that costs it nothing. A stopped or frozen engine can
+/// accept a connection and then say nothing at all.
+pub const QUICK: Duration = Duration::from_secs(10);
+
+/// How long the engine may take to make, start or remove something on a busy machine.
+pub const SLOW: Duration = Duration::from_secs(120);
+
+/// How long an image may take to be pulled, built or imported.
+pub const IMAGE: Duration = Duration::from_secs(1800);
+
+/// A Docker engine. Making one touches nothing; the first call connects.
+#[derive(Debug)]
+pub struct Engine {
+    endpoint: String,
+    client: OnceLock<Docker>,
+}
+
+impl Engine {
+    /// The engine that `DOCKER_HOST` names, else the machine's own, else the user's rootless one.
+    #[must_use]
+    pub fn from_env() -> Self {
+        Self::at(env::DOCKER_HOST.get().unwrap_or_else(|| {
+            let rootless = env::RUNTIME_DIR.get().map(|folder| format!("{folder}/docker.sock"));
+            match rootless {
+                Some(socket) if !Path::new(SOCKET).exists() && Path::new(&socket).exists() => {
+                    format!("unix://{socket}")
+                }
+                _ => format!("unix://{SOCKET}"),
+            }
+        }))
+    }
+
+    /// The engine at `endpoint`, as in `unix:///var/run/docker.sock`.
+    #[must_use]
+    pub fn at(endpoint: impl Into<String>) -> Self {
+        Self { endpoint: endpoint.into(), client: OnceLock::new() }
+    }
+
+    /// Where it is looked for.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The path of its socket on this machine.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        self.endpoint.strip_prefix("unix://").map(Path::new)
+    }
+
+    /// The client. Cheap to clone.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Unavailable`] and [`SandboxError::Denied`].
+    pub fn client(&self) -> Result<Docker, SandboxError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let unavailable = |source: Box<dyn std::error::Error + Send + Sync>| SandboxError::Unavailable {
+            endpoint: self.endpoint.clone(),
+            source,
+        };
+        let Some(socket) = self.socket() else {
+            return Err(unavailable("only unix:// endpoints are supported".into()));
+        };
+        // bollard's own check says "not found" of a socket in a folder this user may not enter.
+        match fs_err::metadata(socket) {
+            Err(source) if source.kind() == ErrorKind::PermissionDenied => {
+                return Err(SandboxError::Denied { endpoint: self.endpoint.clone() });
+            }
+            Err(source) => return Err(unavailable(Box::new(source))),
+            Ok(_) => {}
+        }
+        let client = Docker::connect_with_unix(&self.endpoint, IMAGE.as_secs(), bollard::API_DEFAULT_VERSION)
+            .map_err(|source| self.error("connect", source))?;
+        Ok(self.client.get_or_init(|| client).clone())
+    }
+
+    /// Calls the engine. `what` completes the sentence "Docker failed to …".
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::error`] sorts them; an engine that says nothing within `limit` is unavailable.
+    pub async fn call<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        request: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, SandboxError> {
+        match tokio::time::timeout(limit, request).await {
+            Ok(answer) => answer.map_err(|source| self.error(what, source)),
+            Err(_) => Err(SandboxError::Unavailable {
+                endpoint: self.endpoint.clone(),
+                source: format!("no answer within {} seconds to: {what}", limit.as_secs()).into(),
+            }),
+        }
+    }
+
+    /// As [`Engine::call`], with "there is no such thing" (404) as `None`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::call`].
+    pub async fn find<T>(
+        &self,
+        what: &str,
+        limit: Duration,
+        request: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<Option<T>, SandboxError> {
+        let found = async {
+            match request.await {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if status(&error) == Some(404) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.call(what, limit, found).await
+    }
+
+    /// What an error of the client means to a person.
+    #[must_use]
+    pub fn error(&self, what: &str, source: EngineError) -> SandboxError {
+        let endpoint = self.endpoint.clone();
+        match io_kind(&source) {
+            Some(ErrorKind::PermissionDenied) => return SandboxError::Denied { endpoint },
+            Some(
+                ErrorKind::NotFound
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionAborted
+                | ErrorKind::NotConnected
+                | ErrorKind::BrokenPipe
+                | ErrorKind::UnexpectedEof,
+            ) => return SandboxError::Unavailable { endpoint, source: Box::new(source) },
+            _ => {}
+        }
+        match source {
+            EngineError::SocketNotFoundError(_)
+            | EngineError::RequestTimeoutError
+            | EngineError::HyperLegacyError { .. } => {
+                SandboxError::Unavailable { endpoint, source: Box::new(source) }
+            }
+            source => SandboxError::Engine { what: what.to_owned(), source: Box::new(source) },
+        }
+    }
+
+    /// The engine's version and API version.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::call`].
+    pub async fn version(&self) -> Result<(String, String), SandboxError> {
+        let client = self.client()?;
+        let version = self.call("say its version", QUICK, client.version()).await?;
+        Ok((version.version.unwrap_or_default(), version.api_version.unwrap_or_default()))
+    }
+}
+
+/// The HTTP status of a refusal by the engine.
+#[must_use]
+pub fn status(error: &EngineError) -> Option<u16> {
+    match error {
+        EngineError::DockerResponseServerError { status_code, .. } => Some(*status_code),
+        _ => None,
+    }
+}
+
+/// The HTTP status, where the engine refused a call.
+#[must_use]
+pub fn refusal(error: &SandboxError) -> Option<u16> {
+    match error {
+        SandboxError::Engine { source, .. } => source.downcast_ref::<EngineError>().and_then(status),
+        _ => None,
+    }
+}
+
+/// The first operating system error below an error of the client.
+fn io_kind(error: &EngineError) -> Option<ErrorKind> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+            return Some(io.kind());
+        }
+        next = match cause.downcast_ref::<EngineError>() {
+            // Transparent variants hide the inner error itself from `source`.
+            Some(EngineError::IOError { err }) => Some(err),
+            Some(EngineError::HyperResponseError { err }) => Some(err),
+            Some(EngineError::HyperLegacyError { err }) => Some(err),
+            _ => cause.source(),
+        };
+    }
+    None
+}
+
+const SOCKET: &str = "/var/run/docker.sock";

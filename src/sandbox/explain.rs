@@ -1,0 +1,31 @@
+//! The way out of each failure of a sandbox.
+
+use crate::error::{Explain, Kind};
+use crate::sandbox::SandboxError;
+
+impl Explain for SandboxError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Unavailable { .. } | Self::Denied { .. } => Kind::DockerUnavailable,
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Unavailable { endpoint, .. } if endpoint.starts_with("unix://") => {
+                "sudo systemctl start docker"
+            }
+            Self::Unavailable { .. } => "unset DOCKER_HOST, or set it to unix:///var/run/docker.sock",
+            Self::Denied { .. } => "sudo usermod -aG docker $USER, then log in again",
+            Self::NoImage { .. } => "flock init",
+            Self::NotConfined { .. } | Self::Lost { .. } | Self::Engine { .. } => "flock doctor",
+            Self::Foreign { name } => {
+                return Some(format!("docker rm -f {name}, if you made it and don't need it"));
+            }
+            Self::Refused { .. } => "flock config validate",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}

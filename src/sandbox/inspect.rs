@@ -1,0 +1,130 @@
+//! Whether a container is what was asked for. The engine's answer is compared with the specification, field
+//! by field; anything that loosens the container is a finding, and a finding means that it is not used.
+
+use std::collections::BTreeSet;
+
+use bollard::models::{ContainerInspectResponse, HostConfig, MountPoint};
+
+use crate::sandbox::names;
+use crate::sandbox::spec::{ContainerSpec, HELPER_TARGET, MountSpec, Source};
+
+/// What differs between the container and its specification. Empty: it is as confined as was asked for.
+#[must_use]
+pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<String> {
+    let mut findings = Findings::default();
+    let config = found.config.clone().unwrap_or_default();
+    let labels = config.labels.unwrap_or_default();
+    for (label, value) in spec.labels() {
+        findings.equal(&format!("label {label}"), &labels.get(&label), &Some(&value));
+    }
+    findings.equal("image", &found.image.as_ref(), &Some(&spec.image));
+    findings.equal("user", &config.user.as_ref(), &Some(&spec.user));
+    let entrypoint = config.entrypoint.unwrap_or_default();
+    findings.check("entrypoint", entrypoint == [HELPER_TARGET]);
+    findings.check("command", config.cmd.unwrap_or_default().is_empty());
+    findings.check("terminal", config.tty != Some(true));
+    findings.check("standard input", config.open_stdin == Some(true) && config.stdin_once != Some(true));
+    match &found.host_config {
+        Some(host) => host_config(spec, host, &mut findings),
+        None => findings.check("host configuration", false),
+    }
+    mounts(spec, found.mounts.as_deref().unwrap_or_default(), &mut findings);
+    let networks = found.network_settings.as_ref().and_then(|settings| settings.networks.as_ref());
+    let only_none = networks.is_none_or(|networks| networks.keys().all(|name| name == "none"));
+    findings.check("networks", only_none);
+    findings.0
+}
+
+fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings) {
+    findings.equal("network", &host.network_mode.as_deref(), &Some("none"));
+    findings.check("privileged", host.privileged != Some(true));
+    findings.check("read-only root", host.readonly_rootfs == Some(true));
+    let dropped = host.cap_drop.as_deref().unwrap_or_default();
+    findings.check("dropped capabilities", dropped.iter().any(|name| name == "ALL"));
+    findings.none("added capabilities", host.cap_add.as_deref());
+    let options = host.security_opt.as_deref().unwrap_or_default();
+    findings.check("security options", options == ["no-new-privileges"]);
+    findings.none("devices", host.devices.as_deref());
+    findings.none("device rules", host.device_cgroup_rules.as_deref());
+    findings.none("device requests", host.device_requests.as_deref());
+    findings.none("binds", host.binds.as_deref());
+    findings.none("volumes of other containers", host.volumes_from.as_deref());
+    findings.none("added groups", host.group_add.as_deref());
+    findings.none("links", host.links.as_deref());
+    findings.check("sysctls", host.sysctls.as_ref().is_none_or(std::collections::HashMap::is_empty));
+    findings.check("ports", host.port_bindings.as_ref().is_none_or(std::collections::HashMap::is_empty));
+    let namespaces = [("pid", &host.pid_mode), ("uts", &host.uts_mode), ("user", &host.userns_mode)];
+    for (name, mode) in namespaces {
+        findings.check(&format!("{name} namespace"), mode.as_deref().unwrap_or_default().is_empty());
+    }
+    findings.equal("ipc namespace", &host.ipc_mode.as_deref(), &Some("private"));
+    findings.equal("memory", &host.memory, &Some(spec.memory));
+    findings.equal("cpu", &host.nano_cpus, &Some(spec.nano_cpus));
+    findings.equal("processes", &host.pids_limit, &Some(spec.pids));
+    findings.check("out-of-memory killer", host.oom_kill_disable != Some(true));
+    let limits = host.ulimits.clone().unwrap_or_default();
+    findings.check("ulimits", spec.ulimits().iter().all(|limit| limits.contains(limit)));
+    findings.equal("tmpfs", &host.tmpfs.clone().unwrap_or_default(), &spec.tmpfs());
+    let driver = host.log_config.as_ref().and_then(|log| log.typ.as_deref());
+    findings.equal("log driver", &driver, &Some("none"));
+    let masked = host.masked_paths.as_deref();
+    findings.check("masked paths", masked.is_none_or(|paths| paths.iter().any(|path| path == "/proc/kcore")));
+    let read_only = host.readonly_paths.as_deref();
+    findings
+        .check("read-only paths", read_only.is_none_or(|paths| paths.iter().any(|path| path == "/proc/sys")));
+}
+
+/// The mounts as a set: the engine reports them in any order.
+fn mounts(spec: &ContainerSpec, found: &[MountPoint], findings: &mut Findings) {
+    let asked: BTreeSet<MountSpec> = spec.mounts.iter().cloned().collect();
+    let mut there = BTreeSet::new();
+    for mount in found {
+        let target = mount.destination.clone().unwrap_or_default();
+        let source = match mount.typ.as_deref() {
+            Some("bind") => Source::Path(mount.source.clone().unwrap_or_default().into()),
+            Some("volume") if mount.driver.as_deref() == Some("local") => {
+                Source::Volume(mount.name.clone().unwrap_or_default())
+            }
+            // `/tmp`, which is compared by its options.
+            Some("tmpfs") if target == "/tmp" => continue,
+            _ => {
+                findings.check(&format!("mount of {target}"), false);
+                continue;
+            }
+        };
+        there.insert(MountSpec { target, source, writable: mount.rw == Some(true) });
+    }
+    for mount in asked.symmetric_difference(&there) {
+        findings.check(&format!("mount of {}", mount.target), false);
+    }
+}
+
+#[derive(Default)]
+struct Findings(Vec<String>);
+
+impl Findings {
+    fn check(&mut self, what: &str, holds: bool) {
+        if !holds {
+            self.0.push(format!("{what} differs from what was asked for"));
+        }
+    }
+
+    fn equal<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, found: &T, asked: &T) {
+        if found != asked {
+            self.0.push(format!("{what} is {found:?} and should be {asked:?}"));
+        }
+    }
+
+    fn none<T>(&mut self, what: &str, list: Option<&[T]>) {
+        if list.is_some_and(|list| !list.is_empty()) {
+            self.0.push(format!("it has {what}"));
+        }
+    }
+}
+
+/// The specification's hash that a container carries, if it is this home's.
+#[must_use]
+pub fn spec_hash<'a>(owner: &str, labels: &'a std::collections::HashMap<String, String>) -> Option<&'a str> {
+    let of_this_home = labels.get(names::LABEL_HOME).is_some_and(|home| home == owner);
+    of_this_home.then(|| labels.get(names::LABEL_SPEC).map_or("", String::as_str))
+}

@@ -1,0 +1,324 @@
+//! What an agent's container is, as an allow-list: nothing that is not a field here can be asked of the
+//! engine. The same agent, image and files always give the same specification and so the same hash.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, MountVolumeOptions,
+    ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::config::Agent;
+use crate::home::Home;
+use crate::sandbox::binds::{self, Decision};
+use crate::sandbox::{SandboxError, names};
+
+/// Where the helper is in the sandbox.
+pub const HELPER_TARGET: &str = "/flock-helper";
+/// Where the workspace is in the sandbox.
+pub const WORKSPACE_TARGET: &str = "/workspace";
+/// The files that say who an agent is; it can read them and not change them.
+pub const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
+
+/// A limit where the configuration sets none.
+const MEMORY: u64 = 2 << 30;
+const CPU_MILLIS: u64 = 2000;
+const PIDS: i64 = 256;
+const OPEN_FILES: i64 = 4096;
+const TMP_BYTES: u64 = 512 << 20;
+
+/// What the host knows beyond the configuration.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The image, as an id: a tag may come to mean another image.
+    pub image: String,
+    /// Who the sandbox runs as.
+    pub user: User,
+    /// The helper's program on the host.
+    pub helper: PathBuf,
+    /// The agent's workspace, with all links followed.
+    pub workspace: PathBuf,
+    /// The identity files, all of them.
+    pub identity: Vec<IdentityFile>,
+    /// Processor cores there are.
+    pub cores: u64,
+    /// The engine's socket, which no bind may reach.
+    pub engine_socket: Option<PathBuf>,
+}
+
+/// A user of the container: numbers, since the image need not know the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// An identity file as it is on the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdentityFile {
+    /// Its name in the workspace.
+    pub name: String,
+    /// Its inode: a file that was replaced is another one, and a mount stays on the old.
+    pub inode: u64,
+}
+
+/// A container, complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ContainerSpec {
+    /// Its name.
+    pub name: String,
+    /// The home that owns it.
+    pub home: String,
+    /// Whose it is.
+    pub agent: String,
+    /// The image's id.
+    pub image: String,
+    /// `uid:gid`.
+    pub user: String,
+    /// All that is mounted, by target.
+    pub mounts: Vec<MountSpec>,
+    /// The identity files mounted over the workspace's own.
+    pub identity: Vec<IdentityFile>,
+    /// Memory limit in bytes; there is no swap beyond it.
+    pub memory: i64,
+    /// CPU limit in billionths of a core.
+    pub nano_cpus: i64,
+    /// The most processes.
+    pub pids: i64,
+    /// The most open files of a process.
+    pub open_files: i64,
+    /// The size of `/tmp` in bytes.
+    pub tmp_bytes: u64,
+}
+
+/// Something mounted into a container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct MountSpec {
+    /// Where in the container.
+    pub target: String,
+    /// What of the host.
+    pub source: Source,
+    /// Whether it may be written.
+    pub writable: bool,
+}
+
+/// What is mounted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Source {
+    /// A folder or file.
+    Path(PathBuf),
+    /// A volume.
+    Volume(String),
+}
+
+impl ContainerSpec {
+    /// The container of `agent`, a pure function of its arguments but for links that binds lead through.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Refused`] where the configuration asks for what no sandbox may have.
+    pub fn build(home: &Home, agent: &Agent, host: &Host) -> Result<Self, SandboxError> {
+        let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what };
+        if let Some(key) = agent.docker.refused.first() {
+            return Err(refused(format!("the setting {key:?}")));
+        }
+        if let Some(network) = agent.docker.network.as_deref().filter(|network| *network != "none") {
+            return Err(refused(format!("the network {network:?}")));
+        }
+        workspace_allowed(home, agent, host).map_err(refused)?;
+        let mut mounts = vec![
+            MountSpec {
+                target: HELPER_TARGET.to_owned(),
+                source: Source::Path(host.helper.clone()),
+                writable: false,
+            },
+            MountSpec {
+                target: binds::STORE_TARGET.to_owned(),
+                source: Source::Volume(names::store_volume(home)),
+                writable: false,
+            },
+            MountSpec {
+                target: WORKSPACE_TARGET.to_owned(),
+                source: Source::Path(host.workspace.clone()),
+                writable: true,
+            },
+        ];
+        mounts.extend(host.identity.iter().map(|file| MountSpec {
+            target: format!("{WORKSPACE_TARGET}/{}", file.name),
+            source: Source::Path(host.workspace.join(&file.name)),
+            writable: false,
+        }));
+        for bind in &agent.docker.binds {
+            match binds::decide(home, bind, host.engine_socket.as_deref(), &[], binds::resolve) {
+                Decision::Store => {}
+                Decision::Host { source, target, writable } => {
+                    mounts.push(MountSpec { target, source: Source::Path(source), writable });
+                }
+                Decision::Refused(what) => return Err(refused(what)),
+            }
+        }
+        mounts.sort();
+        let memory = agent.docker.memory.unwrap_or(MEMORY);
+        // The engine refuses a limit above what the machine has.
+        let cpu_millis = agent.docker.cpu_millis.unwrap_or(CPU_MILLIS).min(host.cores.max(1) * 1000);
+        Ok(Self {
+            name: names::sandbox(home, &agent.id),
+            home: names::owner(home),
+            agent: agent.id.to_string(),
+            image: host.image.clone(),
+            user: format!("{}:{}", host.user.uid, host.user.gid),
+            mounts,
+            identity: host.identity.clone(),
+            memory: i64::try_from(memory).unwrap_or(i64::MAX),
+            nano_cpus: i64::try_from(cpu_millis.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
+            pids: PIDS,
+            open_files: OPEN_FILES,
+            tmp_bytes: TMP_BYTES.min(memory / 2),
+        })
+    }
+
+    /// The hash that tells whether a container was made from this specification.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        // Fields and mounts have a fixed order, so the text is canonical. The version takes in what is
+        // fixed in `body` and so not a field.
+        let text = serde_json::to_vec(&(BODY_VERSION, self)).unwrap_or_default();
+        Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
+            hex.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
+            hex.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
+            hex
+        })
+    }
+
+    /// The labels of the container.
+    #[must_use]
+    pub fn labels(&self) -> HashMap<String, String> {
+        HashMap::from([
+            (names::LABEL_HOME.to_owned(), self.home.clone()),
+            (names::LABEL_AGENT.to_owned(), self.agent.clone()),
+            (names::LABEL_SPEC.to_owned(), self.hash()),
+        ])
+    }
+
+    /// The limits on a process.
+    #[must_use]
+    pub fn ulimits(&self) -> Vec<ResourcesUlimits> {
+        let limit = |name: &str, value| ResourcesUlimits {
+            name: Some(name.to_owned()),
+            soft: Some(value),
+            hard: Some(value),
+        };
+        vec![limit("nofile", self.open_files), limit("core", 0)]
+    }
+
+    /// The options of `/tmp`. Programs are built and run there.
+    #[must_use]
+    pub fn tmpfs(&self) -> HashMap<String, String> {
+        let options = format!("rw,exec,nosuid,nodev,size={},mode=1777", self.tmp_bytes);
+        HashMap::from([("/tmp".to_owned(), options)])
+    }
+
+    /// What the engine is asked to create.
+    #[must_use]
+    pub fn body(&self) -> ContainerCreateBody {
+        let host_config = HostConfig {
+            network_mode: Some("none".to_owned()),
+            readonly_rootfs: Some(true),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            privileged: Some(false),
+            ipc_mode: Some("private".to_owned()),
+            pids_limit: Some(self.pids),
+            memory: Some(self.memory),
+            memory_swap: Some(self.memory),
+            nano_cpus: Some(self.nano_cpus),
+            ulimits: Some(self.ulimits()),
+            tmpfs: Some(self.tmpfs()),
+            mounts: Some(self.mounts.iter().map(|mount| mount.body(&self.home)).collect()),
+            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            // Who starts a container also attaches to it and probes it: the engine must not do it alone.
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            init: Some(false),
+            ..HostConfig::default()
+        };
+        ContainerCreateBody {
+            hostname: Some(self.agent.clone()),
+            user: Some(self.user.clone()),
+            image: Some(self.image.clone()),
+            entrypoint: Some(vec![HELPER_TARGET.to_owned()]),
+            cmd: Some(Vec::new()),
+            working_dir: Some(WORKSPACE_TARGET.to_owned()),
+            labels: Some(self.labels()),
+            tty: Some(false),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(false),
+            open_stdin: Some(true),
+            // With `true` a second attach after the first one has gone never gets an answer.
+            stdin_once: Some(false),
+            stop_signal: Some("SIGKILL".to_owned()),
+            network_disabled: Some(false),
+            host_config: Some(host_config),
+            ..ContainerCreateBody::default()
+        }
+    }
+}
+
+impl MountSpec {
+    fn body(&self, home: &str) -> Mount {
+        let (typ, source, volume_options) = match &self.source {
+            Source::Path(path) => (MountType::BIND, path.to_string_lossy().into_owned(), None),
+            Source::Volume(name) => {
+                let labels = HashMap::from([(names::LABEL_HOME.to_owned(), home.to_owned())]);
+                let options = MountVolumeOptions {
+                    // The store is seeded by its own container, never from a sandbox's image.
+                    no_copy: Some(true),
+                    labels: Some(labels),
+                    ..MountVolumeOptions::default()
+                };
+                (MountType::VOLUME, name.clone(), Some(options))
+            }
+        };
+        Mount {
+            target: Some(self.target.clone()),
+            source: Some(source),
+            typ: Some(typ),
+            read_only: Some(!self.writable),
+            volume_options,
+            ..Mount::default()
+        }
+    }
+}
+
+/// A workspace is the agent's own folder below `workspaces/`, or a folder outside the home that a person
+/// configured and that gives away nothing of the system.
+fn workspace_allowed(home: &Home, agent: &Agent, host: &Host) -> Result<(), String> {
+    let path: &Path = &host.workspace;
+    if path.starts_with(home.workspaces()) {
+        return if path == home.workspace(&agent.id) {
+            Ok(())
+        } else {
+            Err(format!("the workspace {}, which is another agent's", path.display()))
+        };
+    }
+    let resolved = binds::Resolved { path: path.to_owned(), is_socket: false };
+    match binds::forbidden(home, &resolved, host.engine_socket.as_deref()) {
+        None => Ok(()),
+        Some(why) => Err(format!("the workspace {}: {why}", path.display())),
+    }
+}
+
+/// Goes up when [`ContainerSpec::body`] changes what it asks for.
+const BODY_VERSION: u32 = 1;
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

@@ -1,0 +1,22 @@
+//! What tests of this module share.
+
+use std::path::PathBuf;
+
+use crate::config::{Agent, DockerSettings, Role, SandboxMode};
+
+/// A worker with this id.
+pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
+    Agent {
+        id: id.parse().unwrap(),
+        role: Role::Worker,
+        archetype: None,
+        runtime: "native".to_owned(),
+        model: None,
+        workspace,
+        sandbox: SandboxMode::All,
+        autonomy: crate::config::Autonomy::Supervised,
+        allow: Vec::new(),
+        deny: Vec::new(),
+        docker: DockerSettings::default(),
+    }
+}

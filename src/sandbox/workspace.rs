@@ -1,0 +1,207 @@
+//! The workspace on the host, made ready before its container: it exists, has its identity files, and
+//! belongs to whom the sandbox runs as.
+//!
+//! What is in a workspace was written by an agent, so a link there may point anywhere: nothing here follows
+//! one, and the walk goes from open folder to open folder, so that a folder swapped for a link meanwhile
+//! leads nowhere.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::dir::Dir;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use nix::unistd::{Gid, Uid, fchownat};
+
+use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::sandbox::spec::{IDENTITY_FILES, IdentityFile, User};
+
+/// Who sandboxes run as where flock itself runs as root: root in a container is root on the host's files.
+pub const UNPRIVILEGED: User = User { uid: 10001, gid: 10001 };
+
+/// Who sandboxes of this process run as.
+#[must_use]
+pub fn sandbox_user() -> User {
+    let (uid, gid) = (Uid::effective(), Gid::effective());
+    if uid.is_root() { UNPRIVILEGED } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
+}
+
+/// A workspace that is ready to be mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its path with all links followed.
+    pub path: PathBuf,
+    /// Its identity files, all five of them.
+    pub identity: Vec<IdentityFile>,
+}
+
+/// Makes the workspace if it is missing, makes missing identity files empty, and where flock runs as root
+/// gives all of it to the sandbox's user.
+///
+/// An identity file that is not there could be made by the agent, as a link to a file of the host that the
+/// next mount would follow; so they are always there before a container is.
+///
+/// # Errors
+///
+/// The path that failed, and why.
+pub fn prepare(path: &Path) -> Result<Workspace, (PathBuf, io::Error)> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error: io::Error| (path, error)
+    };
+    fs_err::create_dir_all(path).map_err(at(path))?;
+    let path = fs_err::canonicalize(path).map_err(at(path))?;
+    let root = Root::open(&path).map_err(|error| (path.clone(), io::Error::other(error)))?;
+    for name in IDENTITY_FILES {
+        make_identity(&root, name).map_err(at(&path.join(name)))?;
+    }
+    if Uid::effective().is_root() {
+        let folder = open_folder(nix::fcntl::AT_FDCWD, path.as_path()).map_err(at(&path))?;
+        own(folder.as_fd(), UNPRIVILEGED).map_err(at(&path))?;
+    }
+    let identity = identity(&path)?;
+    Ok(Workspace { path, identity })
+}
+
+/// The identity files of a workspace as they are now.
+///
+/// # Errors
+///
+/// The file that is missing, or is not a file.
+pub fn identity(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
+    let mut files = Vec::with_capacity(IDENTITY_FILES.len());
+    for name in IDENTITY_FILES {
+        let file = path.join(name);
+        match fs_err::symlink_metadata(&file) {
+            Ok(found) if found.is_file() => {
+                files.push(IdentityFile { name: name.to_owned(), inode: found.ino() });
+            }
+            Ok(_) => return Err((file, io::Error::other("it is not a file"))),
+            Err(error) => return Err((file, error)),
+        }
+    }
+    Ok(files)
+}
+
+fn make_identity(root: &Root, name: &str) -> io::Result<()> {
+    let found = match root.stat(Path::new(name)) {
+        Ok(entry) => Some(entry.kind),
+        Err(BeneathError::NotFound { .. }) => None,
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    match found {
+        Some(Kind::File) => Ok(()),
+        Some(Kind::Folder) => Err(io::Error::other("it is a folder")),
+        Some(Kind::Link | Kind::Other) => {
+            root.remove(Path::new(name)).map_err(io::Error::other)?;
+            root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other)
+        }
+        None => root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other),
+    }
+}
+
+/// Gives a folder and all below it to `user`; links themselves, not what they point to. What has more than
+/// one hard link is left alone unless it is a folder: the other name may be outside.
+fn own(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    nix::unistd::fchown(folder, Some(uid), Some(gid))?;
+    // Explicit, not by recursion: a deep tree must not use up the stack, nor a wide one the descriptors.
+    let mut open: Vec<(Dir, Vec<std::ffi::CString>)> = vec![listed(folder.try_clone_to_owned()?)?];
+    while let Some((dir, names)) = open.last_mut() {
+        let Some(name) = names.pop() else {
+            open.pop();
+            continue;
+        };
+        let here = dir.as_fd();
+        let Ok(found) = fstatat(here, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
+        let is_folder = kind(&found) == SFlag::S_IFDIR;
+        let others = (found.st_uid, found.st_gid) != (user.uid, user.gid);
+        if others && (is_folder || found.st_nlink == 1) {
+            fchownat(here, name.as_c_str(), Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        }
+        if is_folder && open.len() < MAX_DEPTH {
+            let Some((dir, _)) = open.last() else { break };
+            if let Ok(inner) = open_folder(dir.as_fd(), name.as_c_str()) {
+                let inner = listed(inner)?;
+                open.push(inner);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn listed(folder: OwnedFd) -> io::Result<(Dir, Vec<std::ffi::CString>)> {
+    let mut dir = Dir::from_fd(folder)?;
+    let mut names = Vec::new();
+    for entry in dir.iter() {
+        let entry = entry?;
+        let name: &CStr = entry.file_name();
+        if name != c"." && name != c".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok((dir, names))
+}
+
+fn open_folder<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    openat(at, path, flags, Mode::empty()).map_err(io::Error::from)
+}
+
+fn kind(found: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT
+}
+
+/// Deeper folders keep their owner: a path this long can't be opened in one piece anyway.
+const MAX_DEPTH: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_files_are_files_whatever_was_planted() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "secret").unwrap();
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(workspace.join("SOUL.md"), "kind").unwrap();
+        std::os::unix::fs::symlink(&secret, workspace.join("AGENTS.md")).unwrap();
+        nix::unistd::mkfifo(&workspace.join("USER.md"), Mode::S_IRWXU).unwrap();
+        let ready = prepare(&workspace).unwrap();
+        assert_eq!(ready.identity.len(), IDENTITY_FILES.len());
+        assert_eq!(std::fs::read_to_string(workspace.join("AGENTS.md")).unwrap(), "");
+        assert_eq!(std::fs::read_to_string(workspace.join("SOUL.md")).unwrap(), "kind");
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
+        assert_eq!(prepare(&workspace).unwrap(), ready, "a second time changes nothing");
+        std::fs::remove_file(workspace.join("SOUL.md")).unwrap();
+        assert!(identity(&workspace).is_err());
+    }
+
+    #[test]
+    fn ownership_changes_below_the_workspace_only() {
+        if !Uid::effective().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        std::fs::write(&outside, "").unwrap();
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir_all(workspace.join("a/b")).unwrap();
+        std::fs::write(workspace.join("a/b/file"), "").unwrap();
+        std::os::unix::fs::symlink(&outside, workspace.join("a/link")).unwrap();
+        std::fs::hard_link(&outside, workspace.join("a/hard")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), workspace.join("a/folder")).unwrap();
+        prepare(&workspace).unwrap();
+        let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
+        assert_eq!(owner(&workspace.join("a/b/file")), UNPRIVILEGED.uid);
+        assert_eq!(owner(&workspace.join("a/link")), UNPRIVILEGED.uid);
+        assert_eq!(owner(&workspace), UNPRIVILEGED.uid);
+        assert_eq!(owner(&outside), 0);
+        assert_eq!(owner(folder.path()), 0);
+    }
+}
