@@ -34,8 +34,147 @@ complete -c flock -n "__fish_flock_needs_command" -s v -l verbose -d 'Say more; 
 complete -c flock -n "__fish_flock_needs_command" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
 complete -c flock -n "__fish_flock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_needs_command" -s V -l version -d 'Print version'
+complete -c flock -n "__fish_flock_needs_command" -f -a "init" -d 'Set up a home, or complete one that is half made'
+complete -c flock -n "__fish_flock_needs_command" -f -a "add" -d 'Add an agent'
+complete -c flock -n "__fish_flock_needs_command" -f -a "remove" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_needs_command" -f -a "rm" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_needs_command" -f -a "list" -d 'List the agents'
+complete -c flock -n "__fish_flock_needs_command" -f -a "ls" -d 'List the agents'
+complete -c flock -n "__fish_flock_needs_command" -f -a "config" -d 'Read, change or check the configuration'
 complete -c flock -n "__fish_flock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c flock -n "__fish_flock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand init" -l model -d 'The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5' -r
+complete -c flock -n "__fish_flock_using_subcommand init" -l token-file -d 'Take the owner\'s token for the HTTP API from a file, or from stdin with "-"' -r
+complete -c flock -n "__fish_flock_using_subcommand init" -l port -d 'The gateway\'s port on 127.0.0.1; without it 3779, or the next free one' -r
+complete -c flock -n "__fish_flock_using_subcommand init" -l gateway -d 'Which gateway to set up' -r -f -a "native\t'The one in this program'"
+complete -c flock -n "__fish_flock_using_subcommand init" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand init" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand init" -l no-images -d 'Leave out the images and the package store; they are made when they are first needed'
+complete -c flock -n "__fish_flock_using_subcommand init" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand init" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand init" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand init" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand add" -l role -d 'What it is in the team' -r -f -a "orchestrator\t'Stands for the owner: makes channels, assigns members'
+sysadmin\t'Looks after the machine; not sandboxed'
+worker\t'Does the work'"
+complete -c flock -n "__fish_flock_using_subcommand add" -l model -d 'Its model; without one the default model' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: the name of a file in the home\'s archetypes/' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns; this flock has "native"' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How hard its model thinks, where the provider can be told' -r -f -a "low\t''
+medium\t''
+high\t''"
+complete -c flock -n "__fish_flock_using_subcommand add" -l packages -d 'Packages for its profile, by their names in nixpkgs' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l network -d 'The network of its container; this flock has "none"' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l egress -d 'A host it may reach through the proxy; not in this flock yet' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l memory -d 'The most memory of its container, as in 2g' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l cpus -d 'The most cores of its container, as in 1.5' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand add" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand add" -l on-host -d 'Run a CLI runtime on the host itself; not in this flock yet'
+complete -c flock -n "__fish_flock_using_subcommand add" -l no-container -d 'Leave out the container; it is made at the agent\'s first command'
+complete -c flock -n "__fish_flock_using_subcommand add" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand add" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand add" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand add" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand add" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand remove" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand remove" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand remove" -l purge -d 'Delete its workspace and transcripts, too, after asking'
+complete -c flock -n "__fish_flock_using_subcommand remove" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand remove" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand remove" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand remove" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand remove" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand rm" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand rm" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand rm" -l purge -d 'Delete its workspace and transcripts, too, after asking'
+complete -c flock -n "__fish_flock_using_subcommand rm" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand rm" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand rm" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand rm" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand list" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand list" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand list" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand list" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand list" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand list" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand ls" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand ls" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand ls" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand ls" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand ls" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand ls" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "get" -d 'Print the configuration, or one value of it'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "set" -d 'Change one value'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "unset" -d 'Take one value out'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "validate" -d 'Check that the configuration is usable'
+complete -c flock -n "__fish_flock_using_subcommand config; and not __fish_seen_subcommand_from get set unset validate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from get" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from unset" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from validate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "get" -d 'Print the configuration, or one value of it'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change one value'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "unset" -d 'Take one value out'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "validate" -d 'Check that the configuration is usable'
+complete -c flock -n "__fish_flock_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand completions" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
 complete -c flock -n "__fish_flock_using_subcommand completions" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'
@@ -45,8 +184,17 @@ complete -c flock -n "__fish_flock_using_subcommand completions" -s q -l quiet -
 complete -c flock -n "__fish_flock_using_subcommand completions" -s v -l verbose -d 'Say more; twice for still more'
 complete -c flock -n "__fish_flock_using_subcommand completions" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
 complete -c flock -n "__fish_flock_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from completions help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "init" -d 'Set up a home, or complete one that is half made'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "add" -d 'Add an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "remove" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "list" -d 'List the agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "config" -d 'Read, change or check the configuration'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "get" -d 'Print the configuration, or one value of it'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "set" -d 'Change one value'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "unset" -d 'Take one value out'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "validate" -d 'Check that the configuration is usable'
 
 # util-linux's flock has the same name: its lines begin with a file, so file names stay on offer.
 complete -c flock -n "__fish_flock_needs_command" -F

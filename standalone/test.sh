@@ -40,6 +40,9 @@ if [ -z "$quick" ]; then
     step "Release build"
     cargo build --locked --release
 
+    step "The OpenAI client"
+    ./standalone/openai.sh
+
     step "The whole life of a home, in a container with the host's engine"
     ./standalone/compose.sh
 fi

@@ -4,6 +4,7 @@
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
 pub mod engine;
+pub mod identity;
 pub mod prompt;
 pub mod transcript;
 pub mod turn;

@@ -1,10 +1,11 @@
 //! What a verb gets besides its own arguments, and how it ends.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Failure;
 use crate::error::Kind;
+use crate::home::{Home, version};
 use crate::ui::Printer;
 
 /// How a verb ended that has said all there is to say.
@@ -46,10 +47,35 @@ impl Context {
         Self { printer, home, yes }
     }
 
-    /// The home that was asked for with `--home`.
-    #[must_use]
-    pub fn home_option(&self) -> Option<&Path> {
-        self.home.as_deref()
+    /// Where the home is or would be.
+    ///
+    /// # Errors
+    ///
+    /// If there is no place for one.
+    pub fn place(&self) -> Result<Home, Failure> {
+        Ok(Home::locate(self.home.as_deref())?)
+    }
+
+    /// The home, which `init` has made.
+    ///
+    /// # Errors
+    ///
+    /// If it has not.
+    pub fn home(&self) -> Result<Home, Failure> {
+        let home = self.place()?;
+        home.require()?;
+        Ok(home)
+    }
+
+    /// The home, to be changed.
+    ///
+    /// # Errors
+    ///
+    /// If `init` has not made it, or a newer flock has.
+    pub fn home_to_change(&self) -> Result<Home, Failure> {
+        let home = self.home()?;
+        version::check_writable(&home)?;
+        Ok(home)
     }
 
     /// Whether a person can be asked: there is one on both ends, and neither `--yes` nor `--json` was given.

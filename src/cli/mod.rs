@@ -4,9 +4,18 @@
 //! Failure>`, a variant of [`Verb`] and an arm of [`Verb::run`]. Verbs say what they have to say through
 //! [`Printer`] and never end the process.
 
+pub mod add;
 pub mod completions;
+pub mod config;
 mod context;
 mod handover;
+mod images;
+pub mod init;
+pub mod list;
+mod models;
+pub mod nix;
+pub mod remove;
+mod team;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -68,12 +77,24 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Init(init::Args),
+    Add(add::Args),
+    #[command(visible_alias = "rm")]
+    Remove(remove::Args),
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    Config(config::Args),
     Completions(completions::Args),
 }
 
 impl Verb {
     fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self {
+            Self::Init(args) => init::run(&args, context),
+            Self::Add(args) => add::run(&args, context),
+            Self::Remove(args) => remove::run(&args, context),
+            Self::List(args) => list::run(&args, context),
+            Self::Config(args) => config::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
         }
     }

@@ -27,13 +27,35 @@ pub fn edit<T, E: From<ConfigError>>(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<T, E>,
 ) -> Result<T, E> {
+    // A file that was broken by hand is not ours to build on: the person would lose the chance to mend it.
+    let usable = |document: &Value| {
+        parse::config(document, home).map(drop).map_err(|problem| file::shape(home, problem).into())
+    };
+    replace(home, |document| usable(document).and_then(|()| change(document)))
+}
+
+/// As [`edit()`], for a document that may lack what makes it usable, as OpenClaw's own: the change completes
+/// it.
+///
+/// # Errors
+///
+/// As [`edit()`].
+pub fn complete<T, E: From<ConfigError>>(
+    home: &Home,
+    change: impl FnOnce(&mut Value) -> Result<T, E>,
+) -> Result<T, E> {
+    replace(home, change)
+}
+
+fn replace<T, E: From<ConfigError>>(
+    home: &Home,
+    change: impl FnOnce(&mut Value) -> Result<T, E>,
+) -> Result<T, E> {
     let home_error = |error| E::from(ConfigError::from(error));
     home.require().map_err(home_error)?;
     version::check_writable(home).map_err(home_error)?;
     let _lock = Lock::acquire(&home.config_lock(), PATIENCE).map_err(home_error)?;
     let (old, mut document) = file::read_document(home).map_err(E::from)?;
-    // A file that was broken by hand is not ours to build on: the person would lose the chance to mend it.
-    parse::config(&document, home).map_err(|problem| E::from(file::shape(home, problem)))?;
     let before = render(&document);
     let value = change(&mut document)?;
     let after = render(&document);

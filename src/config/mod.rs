@@ -18,7 +18,7 @@ use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::id::{AgentId, IdError};
 
-pub use edit::edit;
+pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{Agent, Api, Autonomy, Config, DockerSettings, Role, SandboxMode};

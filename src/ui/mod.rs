@@ -3,6 +3,7 @@
 //! Commands hand over what they know; this module decides where it goes, in which colour, and that nothing
 //! in it can steer the terminal.
 
+pub mod ask;
 pub mod clean;
 pub mod failure;
 pub mod line;

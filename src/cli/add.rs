@@ -1,0 +1,197 @@
+//! `flock add`: an agent, from its configuration to its confined container.
+//!
+//! Everything is checked before anything is written. Then, in this order: workspace and identity files,
+//! configuration (from here on there is an agent), container. What fails after that says that the agent is
+//! there and is made ready at its next command.
+
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, list, models, team};
+use crate::agent::identity;
+use crate::config::agents::{self, NewAgent};
+use crate::config::{self, Config, ConfigError, Role, parse};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::{AgentId, ModelRef};
+use crate::ui::{Line, Tone};
+
+/// Add an agent
+///
+/// Makes its configuration, its workspace and its container, and returns once a probe inside has found the
+/// container confined. A running gateway takes the agent up at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Its id: a-z, 0-9, '-' and '_', at most 63
+    pub id: String,
+    /// What it is in the team
+    #[arg(long, value_enum, default_value = "worker")]
+    pub role: Role,
+    /// Its model; without one the default model
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<ModelRef>,
+    /// What it is good at: the name of a file in the home's archetypes/
+    #[arg(long, value_name = "NAME")]
+    pub archetype: Option<String>,
+    /// What runs its turns; this flock has "native"
+    #[arg(long, default_value = "native", value_name = "NAME")]
+    pub runtime: String,
+    /// How hard its model thinks, where the provider can be told
+    #[arg(long, value_parser = ["low", "medium", "high"])]
+    pub effort: Option<String>,
+    /// Packages for its profile, by their names in nixpkgs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub packages: Vec<String>,
+    /// The network of its container; this flock has "none"
+    #[arg(long, value_name = "none|proxy", default_value = "none")]
+    pub network: String,
+    /// A host it may reach through the proxy; not in this flock yet
+    #[arg(long, value_name = "HOST[:PORT]", hide = true)]
+    pub egress: Vec<String>,
+    /// The most memory of its container, as in 2g
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// The most cores of its container, as in 1.5
+    #[arg(long, value_name = "NUMBER")]
+    pub cpus: Option<f64>,
+    /// Run a CLI runtime on the host itself; not in this flock yet
+    #[arg(long, hide = true)]
+    pub on_host: bool,
+    /// Leave out the container; it is made at the agent's first command
+    #[arg(long)]
+    pub no_container: bool,
+}
+
+/// Adds the agent.
+///
+/// # Errors
+///
+/// If something it was given is not usable, the id is taken, or a part could not be made.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let agent = check(args)?;
+    let home = context.home_to_change()?;
+    let config = config::read(&home)?;
+    if config.agent(&agent.id).is_some() {
+        return Err(ConfigError::Exists(agent.id).into());
+    }
+    check_archetype(&home, agent.archetype.as_deref())?;
+    context.block_on(add(args, &agent, &home, &config, context))
+}
+
+async fn add(
+    args: &Args,
+    agent: &NewAgent,
+    home: &Home,
+    config: &Config,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let sandboxed = agent.role != Role::Sysadmin && !args.no_container;
+    let gateway = team::gateway(home, config).await?;
+    if gateway.is_none() && (sandboxed || !args.packages.is_empty()) {
+        team::engine().await?;
+    }
+    identity::write(&home.workspace(&agent.id), &agent.id, agent.role, agent.archetype.as_deref())?;
+    config::edit(home, |document| agents::add(document, home, agent))?;
+    if sandboxed {
+        let progress = context.printer.progress(&format!("making the sandbox of {}", agent.id));
+        let made = match &gateway {
+            Some(gateway) => team::prepare(gateway, &agent.id).await,
+            None => team::make(home, &agent.id, context).await,
+        };
+        made.map_err(|failure| half_done(&agent.id, failure))?;
+        progress.done(&format!("sandbox of {} confined", agent.id));
+    }
+    for package in &args.packages {
+        super::nix::install(home, &agent.id, package, context)
+            .await
+            .map_err(|failure| half_done(&agent.id, failure))?;
+    }
+    report(home, &agent.id, gateway.is_some(), context)
+}
+
+fn report(home: &Home, id: &AgentId, running: bool, context: &Context) -> Result<Exit, Failure> {
+    let config = config::read(home)?;
+    let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
+    models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
+    if context.printer.json_wanted() {
+        let agent: Value = list::describe(agent);
+        context.printer.json(&json!({"agent": agent}));
+        return Ok(Exit::Done);
+    }
+    let line = Line::new().with(Tone::Good, "added").plain(" ").accent(id.as_str());
+    context.printer.line(line.plain(format!(", {} in {}", agent.role.as_str(), agent.workspace.display())));
+    let next = if running { format!("flock chat {id}") } else { "flock start".to_owned() };
+    context.printer.say(Line::new().plain("next: ").accent(next));
+    Ok(Exit::Done)
+}
+
+/// All that can be known to be wrong without looking at the home.
+fn check(args: &Args) -> Result<NewAgent, Failure> {
+    let id: AgentId = args.id.parse()?;
+    let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
+    match args.runtime.as_str() {
+        "native" => {}
+        "openclaw" | "claude" | "codex" | "gemini" | "opencode" => {
+            return usage(format!("this flock does not run agents with {} yet; it has native", args.runtime));
+        }
+        other => return usage(format!("{other:?} is not a runtime; this flock has native")),
+    }
+    match args.network.as_str() {
+        "none" => {}
+        "proxy" => {
+            return usage("this flock has no egress proxy yet; sandboxes have the network none".into());
+        }
+        other => return usage(format!("{other:?} is not a network; this flock has none")),
+    }
+    if !args.egress.is_empty() {
+        return usage("this flock has no egress proxy yet, so --egress would have no effect".into());
+    }
+    if args.on_host {
+        return usage("--on-host is for CLI runtimes, which this flock does not have yet".into());
+    }
+    if let Some(memory) = &args.memory
+        && parse::bytes(&json!(memory)).is_none()
+    {
+        return usage(format!("{memory:?} is not a size; write it as in 512m or 2g, at least 32m"));
+    }
+    if let Some(cpus) = args.cpus
+        && !(0.1..=1024.0).contains(&cpus)
+    {
+        return usage(format!("{cpus} is not a number of cores from 0.1 to 1024"));
+    }
+    for package in &args.packages {
+        super::nix::check_package(package)?;
+    }
+    Ok(NewAgent {
+        id,
+        role: args.role,
+        archetype: args.archetype.clone(),
+        runtime: args.runtime.clone(),
+        model: args.model.clone(),
+        effort: args.effort.clone(),
+        autonomy: None,
+        memory: args.memory.clone(),
+        cpus: args.cpus,
+    })
+}
+
+fn check_archetype(home: &Home, archetype: Option<&str>) -> Result<(), Failure> {
+    let Some(name) = archetype else { return Ok(()) };
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    let usage = |text: String, hint: String| Err(Failure::new(Kind::Usage, text).hint(hint));
+    if name.is_empty() || name.len() > 63 || !name.chars().all(allowed) {
+        let text = format!("{name:?} is not the name of an archetype: use a-z, 0-9, '-' and '_'");
+        return usage(text, "flock add --help".to_owned());
+    }
+    let file = home.archetypes().join(format!("{name}.md"));
+    if !file.is_file() {
+        return usage(format!("there is no archetype {name}"), format!("write it into {}", file.display()));
+    }
+    Ok(())
+}
+
+fn half_done(id: &AgentId, mut failure: Failure) -> Failure {
+    failure.causes.insert(0, failure.message);
+    failure.message = format!("agent {id} is added, but not everything of it could be made");
+    failure.hint.get_or_insert_with(|| "flock doctor".to_owned());
+    failure
+}

@@ -1,0 +1,136 @@
+//! `flock config`: reading, changing and checking the configuration.
+
+mod path;
+mod value;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, models};
+use crate::config;
+use crate::error::Kind;
+use crate::ui::{Line, Tone};
+use path::Path;
+
+/// Read, change or check the configuration
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print the configuration, or one value of it
+    ///
+    /// Keys and tokens are shown only where their own path is asked for.
+    Get {
+        /// As in gateway.auth.token or agents.list[coder].model.primary
+        path: Option<Path>,
+    },
+    /// Change one value
+    ///
+    /// What is missing on the way is made. A literal apiKey goes to the home's secrets/, and the
+    /// configuration gets its name.
+    Set {
+        /// As in gateway.auth.token or agents.list[coder].model.primary
+        path: Path,
+        /// JSON, or a text; "-" reads it from stdin, which is the way for keys and tokens
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Take one value out
+    Unset {
+        /// As in agents.list[coder].sandbox.docker.memory
+        path: Path,
+    },
+    /// Check that the configuration is usable
+    Validate,
+}
+
+/// Runs the verb below `config`.
+///
+/// # Errors
+///
+/// If the configuration is not usable, or a change would make it so.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Get { path } => get(path.as_ref(), context),
+        Verb::Set { path, value } => set(path, value, context),
+        Verb::Unset { path } => unset(path, context),
+        Verb::Validate => validate(context),
+    }
+}
+
+fn get(path: Option<&Path>, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let (_, mut document) = config::file::read_document(&home)?;
+    let Some(path) = path else {
+        value::hide_secrets(&mut document);
+        context.printer.json(&document);
+        return Ok(Exit::Done);
+    };
+    let Some(found) = path.get(&document) else {
+        return Err(
+            Failure::new(Kind::Failed, format!("the configuration has no {path}")).hint("flock config get")
+        );
+    };
+    match found {
+        Value::String(text) if !context.printer.json_wanted() => context.printer.line(text.as_str()),
+        Value::Object(_) | Value::Array(_) => {
+            let mut shown = found.clone();
+            value::hide_secrets(&mut shown);
+            context.printer.json(&shown);
+        }
+        found => context.printer.json(found),
+    }
+    Ok(Exit::Done)
+}
+
+fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let mut value = value::read(path, text)?;
+    // The secret is stored first: a configuration that names a secret that is not there is of no use.
+    let stored = value::store_keys(&home, path, &mut value)?;
+    config::edit(&home, |document| path.set(document, value))?;
+    for name in stored {
+        let line =
+            Line::new().plain("the key is in ").accent(home.secrets().join(&name).display().to_string());
+        context.printer.say(line.plain(format!("; the configuration says \"secret:{name}\"")));
+    }
+    done(&format!("{path} is set"), context);
+    Ok(Exit::Done)
+}
+
+fn unset(path: &Path, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let there = config::edit(&home, |document| Ok::<_, Failure>(path.remove(document)))?;
+    if !there {
+        return Err(
+            Failure::new(Kind::Failed, format!("the configuration has no {path}")).hint("flock config get")
+        );
+    }
+    done(&format!("{path} is taken out"), context);
+    Ok(Exit::Done)
+}
+
+fn validate(context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let config = config::read(&home)?;
+    models::warn_of_unusable(&home, &config, context);
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
+    } else {
+        let line = Line::new().with(Tone::Good, "valid").plain(": ");
+        context.printer.line(line.accent(home.config().display().to_string()));
+    }
+    Ok(Exit::Done)
+}
+
+fn done(text: &str, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"changed": true}));
+    } else {
+        context.printer.say(text);
+    }
+}

@@ -1,0 +1,227 @@
+//! The name of a place in the configuration: `gateway.auth.token`, `agents.list[coder].model.primary`,
+//! `agents.list[0].id`, `models.providers["my.own"].baseUrl`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use super::super::Failure;
+use crate::error::Kind;
+
+/// A place in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    text: String,
+    steps: Vec<Step>,
+}
+
+/// A step further in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    /// A key of an object.
+    Key(String),
+    /// A place in a list.
+    Index(usize),
+    /// The entry of a list with this id.
+    Id(String),
+}
+
+impl FromStr for Path {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |why: &str| format!("{why}; write it as in gateway.auth.token or agents.list[coder].model");
+        let mut steps = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            if let Some(inside) = rest.strip_prefix('[') {
+                let end = inside.find(']').ok_or_else(|| bad("a \"[\" has no \"]\""))?;
+                steps.push(
+                    step_in_brackets(&inside[..end]).ok_or_else(|| bad("there is nothing in a \"[]\""))?,
+                );
+                rest = &inside[end + 1..];
+            } else {
+                let rest_of_key = match rest.strip_prefix('.') {
+                    Some(after) if !steps.is_empty() => after,
+                    Some(_) => return Err(bad("it begins with a dot")),
+                    None if steps.is_empty() => rest,
+                    None => return Err(bad("after a \"]\" comes a dot")),
+                };
+                let end = rest_of_key.find(['.', '[']).unwrap_or(rest_of_key.len());
+                if end == 0 {
+                    return Err(bad("a key is empty"));
+                }
+                steps.push(Step::Key(rest_of_key[..end].to_owned()));
+                rest = &rest_of_key[end..];
+            }
+        }
+        if steps.is_empty() {
+            return Err(bad("it is empty"));
+        }
+        Ok(Self { text: text.to_owned(), steps })
+    }
+}
+
+fn step_in_brackets(text: &str) -> Option<Step> {
+    if let Some(quoted) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        return Some(Step::Key(quoted.to_owned()));
+    }
+    if text.is_empty() {
+        return None;
+    }
+    Some(text.parse().map_or_else(|_| Step::Id(text.to_owned()), Step::Index))
+}
+
+impl Path {
+    /// The keys on the way, without lists' places.
+    pub fn keys(&self) -> Vec<&str> {
+        self.steps
+            .iter()
+            .map(|step| match step {
+                Step::Key(key) | Step::Id(key) => key.as_str(),
+                Step::Index(_) => "",
+            })
+            .collect()
+    }
+
+    /// What is there.
+    pub fn get<'d>(&self, document: &'d Value) -> Option<&'d Value> {
+        self.steps.iter().try_fold(document, |at, step| match step {
+            Step::Key(key) => at.get(key),
+            Step::Index(index) => at.get(index),
+            Step::Id(id) => at.as_array()?.iter().find(|entry| entry["id"] == id.as_str()),
+        })
+    }
+
+    /// Puts a value there, making objects on the way; entries of lists must be there.
+    ///
+    /// # Errors
+    ///
+    /// If the way leads through something else.
+    pub fn set(&self, document: &mut Value, value: Value) -> Result<(), Failure> {
+        let mut at = document;
+        for step in &self.steps {
+            at = match step {
+                Step::Key(key) => {
+                    if at.is_null() {
+                        *at = Value::Object(Map::new());
+                    }
+                    let object = at.as_object_mut().ok_or_else(|| {
+                        self.blocked(&format!("{key:?} is a key, but what holds it is no object"))
+                    })?;
+                    object.entry(key.as_str()).or_insert(Value::Null)
+                }
+                Step::Index(index) => {
+                    let list =
+                        at.as_array_mut().ok_or_else(|| self.blocked("what holds the number is no list"))?;
+                    let length = list.len();
+                    if *index == length {
+                        list.push(Value::Null);
+                    }
+                    list.get_mut(*index)
+                        .ok_or_else(|| self.blocked(&format!("the list has {length} entries")))?
+                }
+                Step::Id(id) => {
+                    let list = at
+                        .as_array_mut()
+                        .ok_or_else(|| self.blocked(&format!("what holds [{id}] is no list")))?;
+                    list.iter_mut()
+                        .find(|entry| entry["id"] == id.as_str())
+                        .ok_or_else(|| self.blocked(&format!("no entry has the id {id:?}")))?
+                }
+            };
+        }
+        *at = value;
+        Ok(())
+    }
+
+    /// Takes out what is there; says whether something was.
+    pub fn remove(&self, document: &mut Value) -> bool {
+        let Some((last, way)) = self.steps.split_last() else { return false };
+        let holder = way.iter().try_fold(document, |at, step| match step {
+            Step::Key(key) => at.get_mut(key),
+            Step::Index(index) => at.get_mut(index),
+            Step::Id(id) => at.as_array_mut()?.iter_mut().find(|entry| entry["id"] == id.as_str()),
+        });
+        match (holder, last) {
+            (Some(Value::Object(object)), Step::Key(key)) => object.shift_remove(key).is_some(),
+            (Some(Value::Array(list)), Step::Index(index)) if *index < list.len() => {
+                list.remove(*index);
+                true
+            }
+            (Some(Value::Array(list)), Step::Id(id)) => {
+                let before = list.len();
+                list.retain(|entry| entry["id"] != id.as_str());
+                list.len() != before
+            }
+            _ => false,
+        }
+    }
+
+    fn blocked(&self, why: &str) -> Failure {
+        Failure::new(Kind::Usage, format!("{self} can't be set: {why}")).hint("flock config get")
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn path(text: &str) -> Path {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn places_are_found_by_key_number_and_id() {
+        let document = json!({"a": {"b.c": 1}, "list": [{"id": "x", "n": 2}, {"id": "gpt-4.1", "n": 3}]});
+        assert_eq!(path("a[\"b.c\"]").get(&document), Some(&json!(1)));
+        assert_eq!(path("list[1].n").get(&document), Some(&json!(3)));
+        assert_eq!(path("list[gpt-4.1].n").get(&document), Some(&json!(3)));
+        assert_eq!(path("list[x].n").get(&document), Some(&json!(2)));
+        assert_eq!(path("list[y].n").get(&document), None);
+        assert_eq!(path("a.b.c").get(&document), None);
+    }
+
+    #[test]
+    fn setting_makes_objects_and_keeps_the_rest() {
+        let mut document = json!({"list": [{"id": "x"}], "text": "t"});
+        path("new.deep.key").set(&mut document, json!(1)).unwrap();
+        path("list[x].n").set(&mut document, json!(2)).unwrap();
+        path("list[1]").set(&mut document, json!({"id": "y"})).unwrap();
+        assert_eq!(
+            document,
+            json!({"list": [{"id": "x", "n": 2}, {"id": "y"}], "text": "t", "new": {"deep": {"key": 1}}})
+        );
+        for blocked in ["text.key", "list[z].n", "list[9]", "text[0]", "list.key"] {
+            let failure = path(blocked).set(&mut document, json!(1)).unwrap_err();
+            assert_eq!(failure.kind, Kind::Usage, "{blocked}");
+        }
+    }
+
+    #[test]
+    fn removing_says_whether_something_was_there() {
+        let mut document = json!({"a": 1, "b": {"c": 2}, "list": [{"id": "x"}, {"id": "y"}]});
+        assert!(path("b.c").remove(&mut document));
+        assert!(path("list[y]").remove(&mut document));
+        assert!(path("list[0]").remove(&mut document));
+        assert!(!path("b.c").remove(&mut document));
+        assert!(!path("a.b.c").remove(&mut document));
+        assert_eq!(document, json!({"a": 1, "b": {}, "list": []}));
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        for bad in ["", ".a", "a..b", "a.", "a[", "a[]", "a[0]b", "[\"a"] {
+            assert!(bad.parse::<Path>().is_err(), "{bad}");
+        }
+    }
+}

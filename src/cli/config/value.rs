@@ -1,0 +1,155 @@
+//! Values on their way into and out of the configuration: what text means, and where keys go.
+
+use std::io::Read as _;
+
+use serde_json::Value;
+
+use super::super::Failure;
+use super::path::Path;
+use crate::config::secret;
+use crate::error::Kind;
+use crate::home::Home;
+
+/// No value from stdin is longer than this, in bytes.
+const CAP: u64 = 1 << 20;
+
+/// The value a text stands for: JSON where it is JSON, else the text. A key or token is always text.
+///
+/// # Errors
+///
+/// If stdin can't be read.
+pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
+    let text = if text == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .take(CAP)
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::caused(format!("failed to read {path} from stdin"), &error))?;
+        text.trim().to_owned()
+    } else {
+        text.to_owned()
+    };
+    if text.is_empty() {
+        let text = format!("the value of {path} is empty");
+        return Err(Failure::new(Kind::Usage, text).hint(format!("flock config unset {path}")));
+    }
+    if path.keys().last().is_some_and(|key| is_secret(key)) {
+        return Ok(Value::String(text));
+    }
+    Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+/// Moves literal `apiKey`s of a value that goes to `path` to the home's secrets. The result names them.
+///
+/// # Errors
+///
+/// If a secret can't be written, or has no name of its own.
+pub fn store_keys(home: &Home, path: &Path, value: &mut Value) -> Result<Vec<String>, Failure> {
+    let mut stored = Vec::new();
+    let way: Vec<String> = path.keys().into_iter().map(str::to_owned).collect();
+    store_below(home, &way, value, &mut stored)?;
+    Ok(stored)
+}
+
+fn store_below(
+    home: &Home,
+    way: &[String],
+    value: &mut Value,
+    stored: &mut Vec<String>,
+) -> Result<(), Failure> {
+    match value {
+        Value::String(text) if way.last().is_some_and(|key| key == "apiKey") && !is_reference(text) => {
+            // `models.providers.<name>.apiKey`: the secret has the provider's name.
+            let name = way.len().checked_sub(2).map_or("", |at| way[at].as_str());
+            if !secret::is_name(name) {
+                let text = format!("no secret can have the name {name:?}, so the key has no place");
+                return Err(Failure::new(Kind::Usage, text)
+                    .hint("use a provider name of letters, digits, '-' and '_'"));
+            }
+            secret::set(home, name, text)?;
+            *text = format!("secret:{name}");
+            stored.push(name.to_owned());
+        }
+        Value::Object(object) => {
+            for (key, value) in object {
+                let way: Vec<String> = way.iter().cloned().chain([key.clone()]).collect();
+                store_below(home, &way, value, stored)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Replaces keys and tokens by a word that says so.
+pub fn hide_secrets(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                match value {
+                    Value::String(text) if is_secret(key) && !is_reference(text) => *text = HIDDEN.to_owned(),
+                    value => hide_secrets(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(hide_secrets),
+        _ => {}
+    }
+}
+
+const HIDDEN: &str = "(hidden; ask for its own path)";
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
+}
+
+/// What names a key instead of being one.
+fn is_reference(text: &str) -> bool {
+    text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_is_json_where_it_is_json_and_a_key_is_always_text() {
+        let of = |path: &str, text| read(&path.parse().unwrap(), text).unwrap();
+        assert_eq!(of("a.port", "3780"), json!(3780));
+        assert_eq!(of("a.on", "true"), json!(true));
+        assert_eq!(of("a.model", "x/y"), json!("x/y"));
+        assert_eq!(of("a.binds", "[\"x\"]"), json!(["x"]));
+        assert_eq!(of("gateway.auth.token", "12345678"), json!("12345678"));
+        assert!(read(&"a".parse().unwrap(), "").is_err());
+    }
+
+    #[test]
+    fn literal_keys_move_and_references_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let mut value =
+            json!({"mine": {"apiKey": "sk-1", "baseUrl": "http://x"}, "other": {"apiKey": "env:X"}});
+        let stored = store_keys(&home, &"models.providers".parse().unwrap(), &mut value).unwrap();
+        assert_eq!(stored, ["mine"]);
+        assert_eq!(value["mine"]["apiKey"], "secret:mine");
+        assert_eq!(value["other"]["apiKey"], "env:X");
+        assert_eq!(secret::get(&home, "mine").unwrap().as_deref(), Some("sk-1"));
+        let mut value = json!("sk-2");
+        store_keys(&home, &"models.providers.p.apiKey".parse().unwrap(), &mut value).unwrap();
+        assert_eq!(value, "secret:p");
+    }
+
+    #[test]
+    fn secrets_are_not_shown_with_the_rest() {
+        let mut value =
+            json!({"gateway": {"auth": {"token": "t"}}, "p": [{"apiKey": "k"}, {"apiKey": "env:K"}]});
+        hide_secrets(&mut value);
+        assert_eq!(value["gateway"]["auth"]["token"], HIDDEN);
+        assert_eq!(value["p"][0]["apiKey"], HIDDEN);
+        assert_eq!(value["p"][1]["apiKey"], "env:K");
+    }
+}

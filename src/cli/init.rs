@@ -1,0 +1,121 @@
+//! `flock init`: makes a home, or completes one.
+//!
+//! Every step leaves a home that the next `init` goes on from: folders, instance id, configuration,
+//! workspaces, format number, images. Nothing that is there is made again.
+
+mod choice;
+mod home;
+
+use clap::ValueEnum;
+use serde_json::json;
+
+use super::{Context, Exit, Failure, images, models};
+use crate::config;
+use crate::error::Kind;
+use crate::home::{Home, version};
+use crate::id::ModelRef;
+use crate::ui::{Line, Tone};
+
+/// Set up a home, or complete one that is half made
+///
+/// Makes the folders, the configuration, the agents orchestrator and sysadmin, the sandbox images and the
+/// shared package store. Safe to run again: agents, unknown keys and files that are there stay.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<ModelRef>,
+    /// Take the owner's token for the HTTP API from a file, or from stdin with "-"
+    ///
+    /// Without it a random token is made.
+    #[arg(long, value_name = "FILE|-")]
+    pub token_file: Option<String>,
+    /// The gateway's port on 127.0.0.1; without it 3779, or the next free one
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// Leave out the images and the package store; they are made when they are first needed
+    #[arg(long)]
+    pub no_images: bool,
+    /// Which gateway to set up
+    #[arg(long, value_enum, default_value_t)]
+    pub gateway: Gateway,
+}
+
+/// A gateway that can be set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Gateway {
+    /// The one in this program.
+    #[default]
+    Native,
+    /// OpenClaw as well.
+    #[value(hide = true)]
+    Openclaw,
+}
+
+/// Makes or completes the home.
+///
+/// # Errors
+///
+/// What could not be made; what was made until then stays and is used by the next call.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    if args.gateway == Gateway::Openclaw {
+        let text = "this flock does not offer the OpenClaw gateway yet; the native one needs nothing more";
+        return Err(Failure::new(Kind::Usage, text).hint("flock init"));
+    }
+    let home = context.place()?;
+    version::check_writable(&home)?;
+    let fresh = !home.config().exists();
+    let token = args.token_file.as_deref().map(home::read_token).transpose()?;
+    let choice = choice::choose(args.model.as_ref(), &home, fresh, context)?;
+
+    let made = home::complete(&home, &home::Wanted { model: choice.model, token, port: args.port })?;
+    for (provider, key) in choice.keys {
+        config::secret::set(&home, provider, &key)?;
+    }
+    for note in &made.notes {
+        context.printer.say(note.as_str());
+    }
+    let config = config::read(&home)?;
+    models::warn_of_unusable(&home, &config, context);
+    let said = json!({
+        "home": home.root(),
+        "config": home.config(),
+        "created": fresh,
+        "url": format!("http://127.0.0.1:{}", config.port),
+        "agents": config.agents.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>(),
+        "images": if args.no_images { "left out" } else { "ready" },
+    });
+    if !args.no_images {
+        images::make(&home, &config, context)?;
+    }
+    if context.printer.json_wanted() {
+        context.printer.json(&said);
+    } else {
+        report(&home, config.port, fresh, args.no_images, context);
+    }
+    Ok(Exit::Done)
+}
+
+fn report(home: &Home, port: u16, fresh: bool, no_images: bool, context: &Context) {
+    let printer = &context.printer;
+    let title = if fresh { "flock is set up" } else { "flock was set up already and is complete" };
+    printer.line(Line::new().with(Tone::Good, title));
+    printer.line(Line::new().plain("  home     ").accent(home.root().display().to_string()));
+    printer.line(Line::new().plain("  config   ").accent(home.config().display().to_string()));
+    printer.line(
+        Line::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(" once started"),
+    );
+    if no_images {
+        printer.line("  images   left out; they are made when they are first needed");
+    }
+    printer.say("");
+    printer.say("next:");
+    for (command, what) in [
+        ("flock add coder", "an agent with a workspace and a sandbox of its own"),
+        ("flock start", "the gateway"),
+        ("flock chat coder", "talk to it"),
+    ] {
+        let gap = " ".repeat(18 - command.len());
+        printer.say(Line::new().plain("  ").accent(command).plain(format!("{gap}{what}")));
+    }
+}

