@@ -4,11 +4,18 @@
 //! Retry, time limits and the choice of a provider for a model live here too; what goes into a request is
 //! the agent's business. [`Catalog::resolve`] is the way in.
 
+pub mod anthropic;
+mod assembly;
+mod call;
 pub mod catalog;
 pub mod error;
+pub mod http;
 pub mod key;
 pub mod message;
+pub mod openai;
+pub mod retry;
 pub mod script;
+mod stream;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 pub use endpoint::{Endpoint, KNOWN, known};
 
+use super::anthropic::Anthropic;
+use super::http::{Http, Limits};
 use super::key::{self, ApiKey};
+use super::openai::OpenAi;
 use super::script::{self, Script};
 use super::{Provider, ProviderError};
 use crate::config::model::{ModelSettings, ProviderSettings};
@@ -34,12 +37,13 @@ pub struct Resolved {
 #[derive(Clone, Debug)]
 pub struct Catalog {
     home: Home,
+    http: Arc<Http>,
 }
 
 /// Where a model is to be asked, all of it checked.
 #[derive(Clone, Debug)]
 struct Target {
-    api: Api,
+    speaks: Speaks,
     base_url: reqwest::Url,
     key: Option<ApiKey>,
 }
@@ -48,7 +52,13 @@ impl Catalog {
     /// The catalog of this home. Nothing is opened and no connection is made before a model is asked.
     #[must_use]
     pub fn new(home: Home) -> Self {
-        Self { home }
+        Self::with_limits(home, Limits::default())
+    }
+
+    /// As [`Catalog::new`], with other limits for silence and size.
+    #[must_use]
+    pub fn with_limits(home: Home, limits: Limits) -> Self {
+        Self { home, http: Arc::new(Http::new(limits)) }
     }
 
     /// The model, ready to be asked.
@@ -72,7 +82,7 @@ impl Catalog {
         let target = self.target(model, settings, known)?;
         let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
         Ok(Resolved {
-            provider: self.provider(model, target)?,
+            provider: self.provider(model, target),
             context_window: own
                 .and_then(|own| own.context_window)
                 .unwrap_or(known.map_or(32_768, |known| known.context_window)),
@@ -127,13 +137,13 @@ impl Catalog {
             .and_then(|settings| settings.api)
             .or(known.map(|known| known.api))
             .unwrap_or(Api::OpenAiCompletions);
-        if !matches!(api, Api::OpenAiCompletions | Api::AnthropicMessages) {
+        let Some(speaks) = Speaks::of(api) else {
             return Err(missing(
                 "flock does not speak its wire format yet".to_owned(),
                 "api",
                 "openai-completions",
             ));
-        }
+        };
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(reason, "apiKey", "-"))?;
         // At its public address a provider that has a key wants one; behind another address it may not.
@@ -143,17 +153,40 @@ impl Catalog {
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(missing("its key holds characters that no key has".to_owned(), "apiKey", "-"));
         }
-        Ok(Target { api, base_url, key })
+        Ok(Target { speaks, base_url, key })
     }
 
-    fn provider(&self, model: &ModelRef, target: Target) -> Result<Arc<dyn Provider>, ProviderError> {
-        let _ = target;
-        Err(ProviderError::NotConfigured {
-            provider: model.provider().to_owned(),
-            model: model.to_string(),
-            reason: "flock does not speak its wire format yet".to_owned(),
-            hint: "flock doctor".to_owned(),
-        })
+    fn provider(&self, model: &ModelRef, target: Target) -> Arc<dyn Provider> {
+        let Target { speaks, base_url, key } = target;
+        match speaks {
+            Speaks::Messages => {
+                Arc::new(Anthropic::new(self.http.clone(), model.provider(), &base_url, key.as_ref()))
+            }
+            Speaks::Completions => {
+                Arc::new(OpenAi::new(self.http.clone(), model.provider(), &base_url, key.as_ref()))
+            }
+        }
+    }
+}
+
+/// The wire formats there are.
+#[derive(Clone, Copy, Debug)]
+enum Speaks {
+    Messages,
+    Completions,
+}
+
+impl Speaks {
+    const fn of(api: Api) -> Option<Self> {
+        match api {
+            Api::AnthropicMessages => Some(Self::Messages),
+            Api::OpenAiCompletions => Some(Self::Completions),
+            Api::OpenAiResponses
+            | Api::OpenAiCodexResponses
+            | Api::GoogleGenerativeAi
+            | Api::GoogleGeminiCli
+            | Api::BedrockConverseStream => None,
+        }
     }
 }
 

@@ -1,0 +1,220 @@
+//! The events of a Messages stream.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::assembly::Assembly;
+use super::super::stream::{Decoder, EventError, Progress, decode};
+use super::super::{Request, Response, Sink, StopReason};
+
+/// Reads a stream of Messages events.
+pub(super) struct Messages<'a> {
+    answer: Assembly<'a>,
+    stop: StopReason,
+    /// The call whose arguments are being sent, by the index of its block.
+    call: Option<(u64, usize)>,
+}
+
+/// All events in one: reading the few fields is cheaper than choosing by the tag first.
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    index: Option<u64>,
+    delta: Option<Delta>,
+    content_block: Option<Content>,
+    message: Option<Whole>,
+    usage: Option<Tokens>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Delta {
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    #[serde(rename = "type")]
+    kind: String,
+    id: Option<String>,
+    name: Option<String>,
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    data: Option<String>,
+    input: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default)]
+    content: Vec<Content>,
+    stop_reason: Option<String>,
+    usage: Option<Tokens>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    message: Option<String>,
+}
+
+impl<'a> Messages<'a> {
+    pub(super) fn new(sink: Sink<'a>, limit: usize) -> Self {
+        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, call: None }
+    }
+
+    pub(super) fn finish(self, request: &Request) -> Response {
+        self.answer.finish(self.stop, request)
+    }
+
+    fn open(&mut self, index: u64, content: Content) -> Result<(), EventError> {
+        self.call = None;
+        match content.kind.as_str() {
+            "text" => self.answer.text(content.text.unwrap_or_default())?,
+            "thinking" => {
+                self.answer.open_thinking(None)?;
+                self.answer.thinking(content.thinking.unwrap_or_default())?;
+                self.answer.signature(&content.signature.unwrap_or_default())?;
+            }
+            "redacted_thinking" => self.answer.open_thinking(content.data)?,
+            "tool_use" => {
+                let id = content.id.unwrap_or_default();
+                let call = self.answer.open_call(&id, &content.name.unwrap_or_default())?;
+                self.call = Some((index, call));
+                // Some servers send all arguments here and no delta.
+                if let Some(input) =
+                    content.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()))
+                {
+                    self.answer.whole_arguments(call, input)?;
+                }
+            }
+            // What the provider runs by itself is no business of ours.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn more(&mut self, index: u64, delta: Delta) -> Result<(), EventError> {
+        if let Some(text) = delta.text {
+            self.answer.text(text)?;
+        }
+        if let Some(thinking) = delta.thinking {
+            self.answer.thinking(thinking)?;
+        }
+        if let Some(signature) = delta.signature {
+            self.answer.signature(&signature)?;
+        }
+        if let (Some(json), Some((at, call))) = (delta.partial_json, self.call)
+            && at == index
+        {
+            self.answer.arguments(call, "", &json)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, tokens: &Tokens) {
+        let usage = &mut self.answer.usage;
+        // The counts grow from event to event, and a server may leave one out of the later ones.
+        let newer = |known: &mut u64, count: Option<u64>| *known = count.unwrap_or(0).max(*known);
+        newer(&mut usage.input, tokens.input_tokens);
+        newer(&mut usage.output, tokens.output_tokens);
+        newer(&mut usage.cache_read, tokens.cache_read_input_tokens);
+        newer(&mut usage.cache_write, tokens.cache_creation_input_tokens);
+    }
+}
+
+impl Decoder for Messages<'_> {
+    fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
+        let event: Event = decode(data)?;
+        if let Some(tokens) = &event.usage {
+            self.count(tokens);
+        }
+        match event.kind.as_str() {
+            "message_start" => {
+                if let Some(tokens) = event.message.and_then(|message| message.usage) {
+                    self.count(&tokens);
+                }
+            }
+            "content_block_start" => {
+                if let Some(content) = event.content_block {
+                    self.open(event.index.unwrap_or(0), content)?;
+                }
+            }
+            "content_block_delta" => {
+                if let Some(delta) = event.delta {
+                    self.more(event.index.unwrap_or(0), delta)?;
+                }
+            }
+            "message_delta" => {
+                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
+                    self.stop = stop(&reason);
+                    return Ok(Progress::Stopped);
+                }
+            }
+            "message_stop" => return Ok(Progress::Done),
+            "error" => return Err(failure(event.error)),
+            _ => {}
+        }
+        Ok(Progress::Running)
+    }
+
+    fn whole(&mut self, document: &[u8]) -> Result<(), EventError> {
+        let whole: Whole = decode(document)?;
+        if whole.error.is_some() {
+            return Err(failure(whole.error));
+        }
+        let Some(reason) = whole.stop_reason else {
+            return Err(EventError::Unreadable("it is not a message".to_owned()));
+        };
+        for (index, content) in (0..).zip(whole.content) {
+            self.open(index, content)?;
+        }
+        if let Some(tokens) = &whole.usage {
+            self.count(tokens);
+        }
+        self.stop = stop(&reason);
+        Ok(())
+    }
+}
+
+fn stop(reason: &str) -> StopReason {
+    match reason {
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+        "refusal" => StopReason::Refusal,
+        _ => StopReason::End,
+    }
+}
+
+fn failure(failure: Option<Failure>) -> EventError {
+    let (kind, message) = failure.map(|failure| (failure.kind, failure.message)).unwrap_or_default();
+    let kind = kind.unwrap_or_default();
+    let status = match kind.as_str() {
+        "invalid_request_error" => 400,
+        "authentication_error" => 401,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "request_too_large" => 413,
+        "rate_limit_error" => 429,
+        "overloaded_error" => 529,
+        _ => 500,
+    };
+    EventError::Failure { status, message: message.unwrap_or(kind) }
+}

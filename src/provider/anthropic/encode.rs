@@ -1,0 +1,210 @@
+//! The neutral request as a Messages request. What the API would refuse for its form alone (blank texts,
+//! foreign ids, results that are not one message) is put right here.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::call::{self, Style};
+use super::super::{Block, Message, Request, Role};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<[Part<'a>; 1]>,
+    messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Cache>,
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+struct Part<'a> {
+    #[serde(flatten)]
+    kind: Kind<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Cache>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Kind<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: Cow<'a, Value>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Kind<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+/// Marks the end of what the provider may keep for the next request.
+#[derive(Clone, Copy, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Cache {
+    Ephemeral,
+}
+
+impl<'a> From<Kind<'a>> for Part<'a> {
+    fn from(kind: Kind<'a>) -> Self {
+        Self { kind, cache_control: None }
+    }
+}
+
+/// The request's bytes.
+pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
+    let system = (!is_blank(&request.system)).then(|| {
+        let text = Cow::Borrowed(request.system.as_str());
+        [Part { kind: Kind::Text { text }, cache_control: Some(Cache::Ephemeral) }]
+    });
+    let mut tools: Vec<Tool<'_>> = request
+        .tools
+        .iter()
+        .map(|tool| Tool {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: &tool.parameters,
+            cache_control: None,
+        })
+        .collect();
+    // Tools come before the system text in what is kept, so its mark covers them too.
+    if system.is_none()
+        && let Some(last) = tools.last_mut()
+    {
+        last.cache_control = Some(Cache::Ephemeral);
+    }
+    let mut messages = turns(&request.messages);
+    mark_last(&mut messages);
+    let body =
+        Body { model: &request.model, max_tokens: request.max_tokens, stream: true, system, messages, tools };
+    let mut bytes = Vec::with_capacity(8 * 1024);
+    serde_json::to_writer(&mut bytes, &body)?;
+    Ok(bytes)
+}
+
+/// The next request of this turn goes on from here: what has been said so far can be kept.
+fn mark_last(messages: &mut [Turn<'_>]) {
+    let last = messages.last_mut().filter(|turn| turn.role == "user");
+    if let Some(part) = last.and_then(|turn| turn.content.last_mut()) {
+        part.cache_control = Some(Cache::Ephemeral);
+    }
+}
+
+/// Messages of one side become one turn, the results of tools first.
+fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
+    let mut turns: Vec<Turn<'_>> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let role = if message.role == Role::Assistant { "assistant" } else { "user" };
+        let parts = message.content.iter().filter_map(|block| part(role, block)).map(Part::from);
+        match turns.last_mut() {
+            Some(last) if last.role == role => last.content.extend(parts),
+            _ => {
+                let content: Vec<Part<'_>> = parts.collect();
+                if !content.is_empty() {
+                    turns.push(Turn { role, content });
+                }
+            }
+        }
+    }
+    for turn in turns.iter_mut().filter(|turn| turn.role == "user") {
+        turn.content.sort_by_key(|part| !matches!(part.kind, Kind::ToolResult { .. }));
+    }
+    turns
+}
+
+fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
+    match block {
+        Block::Text { text } => text_part(text),
+        Block::Image { media_type, data } if role == "user" => Some(image(media_type, data)),
+        Block::Image { .. } => None,
+        // Without a signature it is another provider's, and would be refused.
+        Block::Thinking { thinking, signature, redacted } if role == "assistant" => {
+            match (redacted, signature) {
+                (Some(data), _) if !is_blank(data) => Some(Kind::RedactedThinking { data }),
+                (_, Some(signature)) if !is_blank(signature) => Some(Kind::Thinking { thinking, signature }),
+                _ => None,
+            }
+        }
+        Block::Thinking { .. } => None,
+        Block::ToolCall { id, name, arguments } if role == "assistant" => Some(Kind::ToolUse {
+            id: call::wire_id(id, Style::Plain),
+            name: call::tool_name(name),
+            input: call::input(arguments),
+        }),
+        Block::ToolCall { .. } => None,
+        Block::ToolResult { call_id, content, is_error, .. } if role == "user" => Some(Kind::ToolResult {
+            tool_use_id: call::wire_id(call_id, Style::Plain),
+            content: content.iter().filter_map(result_part).collect(),
+            is_error: *is_error,
+        }),
+        Block::ToolResult { .. } => None,
+    }
+}
+
+fn result_part(block: &Block) -> Option<Kind<'_>> {
+    match block {
+        Block::Text { text } => text_part(text),
+        Block::Image { media_type, data } => Some(image(media_type, data)),
+        _ => None,
+    }
+}
+
+fn text_part(text: &str) -> Option<Kind<'_>> {
+    (!is_blank(text)).then(|| Kind::Text { text: Cow::Borrowed(text) })
+}
+
+fn image<'a>(media_type: &'a str, data: &'a str) -> Kind<'a> {
+    if matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp") && !data.is_empty() {
+        Kind::Image { source: Source { kind: "base64", media_type, data } }
+    } else {
+        Kind::Text { text: Cow::Owned(format!("[an image of type {media_type} was left out]")) }
+    }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

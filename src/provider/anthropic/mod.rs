@@ -1,0 +1,67 @@
+//! Anthropic's Messages API, streamed.
+
+mod decode;
+mod encode;
+
+use std::sync::Arc;
+
+use super::http::{Endpoint, Http};
+use super::key::ApiKey;
+use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+
+/// The version of the API that this speaks.
+const VERSION: &str = "2023-06-01";
+
+/// An API that speaks Anthropic's Messages.
+pub struct Anthropic {
+    endpoint: Endpoint,
+    http: Arc<Http>,
+}
+
+impl Anthropic {
+    /// The API at `base`: its root, with or without `/v1`.
+    #[must_use]
+    pub fn new(http: Arc<Http>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
+        let mut url = base.clone();
+        let root = base.path().trim_end_matches('/');
+        url.set_path(&format!("{}/v1/messages", root.strip_suffix("/v1").unwrap_or(root)));
+        let mut endpoint = Endpoint::new(provider, url, key.cloned());
+        endpoint.header("anthropic-version", VERSION);
+        if let Some(key) = key {
+            endpoint.header("x-api-key", key.expose());
+        }
+        Self { endpoint, http }
+    }
+}
+
+impl Provider for Anthropic {
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Response, ProviderError>> {
+        Box::pin(async move {
+            let body = encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let mut decoder = decode::Messages::new(sink, self.http.limits().answer);
+            stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
+            Ok(decoder.finish(request))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_url_may_hold_the_version() {
+        for (base, expected) in [
+            ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+            ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/messages"),
+            ("https://x.org/anthropic", "https://x.org/anthropic/v1/messages"),
+        ] {
+            let api = Anthropic::new(Arc::default(), "x", &base.parse().unwrap(), None);
+            assert_eq!(api.endpoint.url().as_str(), expected);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! An answer being put together from the pieces of a stream, whatever its wire format.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{Block, Delta, Message, Request, Response, Sink, StopReason, Usage};
+
+/// A name a model made up may be any text; a longer one is of no use to anybody.
+const LONGEST_NAME: usize = 256;
+const LONGEST_ID: usize = 512;
+/// More calls than this in one answer are a model that has lost its way.
+const MOST_BLOCKS: usize = 512;
+
+/// The answer holds more than it may.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+/// What has come so far.
+pub struct Assembly<'a> {
+    parts: Vec<Part>,
+    sink: Sink<'a>,
+    bytes: usize,
+    limit: usize,
+    /// What it cost so far.
+    pub usage: Usage,
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Thinking { thinking: String, signature: String, redacted: Option<String> },
+    Call { id: String, name: String, arguments: String, whole: Option<Value> },
+}
+
+impl<'a> Assembly<'a> {
+    /// Nothing yet. Pieces go to `sink`; `limit` bounds the bytes of all parts.
+    pub fn new(sink: Sink<'a>, limit: usize) -> Self {
+        Self { parts: Vec::new(), sink, bytes: 0, limit, usage: Usage::default() }
+    }
+
+    /// More text; it goes on with the last part if that is text.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`], as for all that add.
+    pub fn text(&mut self, piece: String) -> Result<(), TooLong> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.count(piece.len())?;
+        if let Some(Part::Text(text)) = self.parts.last_mut() {
+            text.push_str(&piece);
+        } else {
+            self.push(Part::Text(piece.clone()))?;
+        }
+        (self.sink)(Delta::Text(piece));
+        Ok(())
+    }
+
+    /// More thinking; it goes on with the last part if that is thinking that is not signed yet.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn thinking(&mut self, piece: String) -> Result<(), TooLong> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.count(piece.len())?;
+        match self.parts.last_mut() {
+            Some(Part::Thinking { thinking, redacted: None, .. }) => thinking.push_str(&piece),
+            _ => self.push(Part::Thinking {
+                thinking: piece.clone(),
+                signature: String::new(),
+                redacted: None,
+            })?,
+        }
+        (self.sink)(Delta::Thinking(piece));
+        Ok(())
+    }
+
+    /// A new part of thinking, which what follows belongs to; `redacted` is its opaque data.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn open_thinking(&mut self, redacted: Option<String>) -> Result<(), TooLong> {
+        self.count(redacted.as_ref().map_or(0, String::len))?;
+        self.push(Part::Thinking { thinking: String::new(), signature: String::new(), redacted })
+    }
+
+    /// More of the signature of the last part of thinking.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn signature(&mut self, piece: &str) -> Result<(), TooLong> {
+        self.count(piece.len())?;
+        if let Some(Part::Thinking { signature, .. }) = self.parts.last_mut() {
+            signature.push_str(piece);
+        }
+        Ok(())
+    }
+
+    /// A new call; returns what [`Assembly::arguments`] knows it by.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn open_call(&mut self, id: &str, name: &str) -> Result<usize, TooLong> {
+        self.count(id.len() + name.len())?;
+        self.push(Part::Call {
+            id: cut(id.trim(), LONGEST_ID),
+            name: cut(name.trim(), LONGEST_NAME),
+            arguments: String::new(),
+            whole: None,
+        })?;
+        Ok(self.parts.len() - 1)
+    }
+
+    /// More of a call's arguments, and its name where it comes late.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn arguments(&mut self, call: usize, late_name: &str, piece: &str) -> Result<(), TooLong> {
+        self.count(piece.len())?;
+        if let Some(Part::Call { name, arguments, .. }) = self.parts.get_mut(call) {
+            arguments.push_str(piece);
+            if name.is_empty() {
+                *name = cut(late_name.trim(), LONGEST_NAME);
+            }
+        }
+        Ok(())
+    }
+
+    /// A call's arguments, given as JSON and not as text.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn whole_arguments(&mut self, call: usize, value: Value) -> Result<(), TooLong> {
+        self.count(value.to_string().len())?;
+        if let Some(Part::Call { whole, .. }) = self.parts.get_mut(call) {
+            *whole = Some(value);
+        }
+        Ok(())
+    }
+
+    /// Whether a call's arguments are complete JSON already, so that more belongs to another call.
+    #[must_use]
+    pub fn is_complete(&self, call: usize) -> bool {
+        match self.parts.get(call) {
+            Some(Part::Call { whole: Some(_), .. }) => true,
+            Some(Part::Call { arguments, .. }) => {
+                serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// The id a call was opened with.
+    #[must_use]
+    pub fn call_id(&self, call: usize) -> &str {
+        match self.parts.get(call) {
+            Some(Part::Call { id, .. }) => id,
+            _ => "",
+        }
+    }
+
+    /// Whether nothing has come.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The answer. A call is what makes a model stop for tools, whatever it says of itself; a call that was
+    /// cut by the limit is kept, so that the model is told its arguments are broken.
+    #[must_use]
+    pub fn finish(self, stop: StopReason, request: &Request) -> Response {
+        let withheld = stop == StopReason::Refusal;
+        let parts = self.parts.into_iter().filter(|part| !withheld || !matches!(part, Part::Call { .. }));
+        let mut content: Vec<Block> = parts.filter_map(into_block).collect();
+        let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall { .. }));
+        if has_calls {
+            distinguish(&mut content, request);
+        }
+        let stop = match stop {
+            StopReason::Refusal => StopReason::Refusal,
+            _ if has_calls => StopReason::ToolUse,
+            StopReason::ToolUse => StopReason::End,
+            other => other,
+        };
+        Response { content, stop, usage: self.usage }
+    }
+
+    fn push(&mut self, part: Part) -> Result<(), TooLong> {
+        if self.parts.len() >= MOST_BLOCKS {
+            return Err(TooLong);
+        }
+        self.parts.push(part);
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), TooLong> {
+        self.bytes += bytes;
+        if self.bytes > self.limit { Err(TooLong) } else { Ok(()) }
+    }
+}
+
+fn into_block(part: Part) -> Option<Block> {
+    match part {
+        Part::Text(text) => Some(Block::Text { text }),
+        Part::Thinking { thinking, signature, redacted } => {
+            let signature = Some(signature).filter(|signature| !signature.is_empty());
+            if thinking.is_empty() && signature.is_none() && redacted.is_none() {
+                return None;
+            }
+            Some(Block::Thinking { thinking, signature, redacted })
+        }
+        Part::Call { id, name, arguments, whole } => {
+            let arguments = whole.unwrap_or_else(|| parse(arguments));
+            Some(Block::ToolCall { id, name, arguments })
+        }
+    }
+}
+
+/// Arguments as an object where they are one, also where a model wrote the object into a string; the text
+/// itself where they are not.
+fn parse(text: String) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(serde_json::Map::new());
+    }
+    match serde_json::from_str::<Value>(&text) {
+        Ok(value @ Value::Object(_)) => value,
+        Ok(Value::Null) => Value::Object(serde_json::Map::new()),
+        Ok(Value::String(inner)) => match serde_json::from_str::<Value>(&inner) {
+            Ok(value @ Value::Object(_)) => value,
+            _ => Value::String(text),
+        },
+        _ => Value::String(text),
+    }
+}
+
+/// Gives a new id to each call that has none, or one that the conversation has already: results could not
+/// be told apart, and providers refuse such a history.
+fn distinguish(content: &mut [Block], request: &Request) {
+    let mut seen: HashSet<&str> =
+        request.messages.iter().flat_map(Message::tool_calls).map(|call| call.id).collect();
+    for block in content {
+        if let Block::ToolCall { id, .. } = block {
+            if id.is_empty() || seen.contains(id.as_str()) {
+                *id = new_id();
+            }
+            seen.insert(id);
+        }
+    }
+}
+
+fn new_id() -> String {
+    let mut id = uuid::Uuid::new_v4().simple().to_string();
+    id.truncate(20);
+    id.insert_str(0, "call");
+    id
+}
+
+fn cut(text: &str, limit: usize) -> String {
+    text[..text.floor_char_boundary(limit)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::provider::Role;
+
+    fn request(ids: &[&str]) -> Request {
+        let calls = ids.iter().map(|id| Block::ToolCall {
+            id: (*id).to_owned(),
+            name: "x".to_owned(),
+            arguments: json!({}),
+        });
+        Request {
+            model: "m".to_owned(),
+            system: String::new(),
+            messages: vec![Message { role: Role::Assistant, content: calls.collect() }],
+            tools: Vec::new(),
+            max_tokens: 1,
+        }
+    }
+
+    #[test]
+    fn arguments_are_an_object_or_the_text_itself() {
+        for (text, expected) in [
+            ("", json!({})),
+            (" \n", json!({})),
+            ("null", json!({})),
+            (r#"{"a":1}"#, json!({"a": 1})),
+            (r#""{\"a\":1}""#, json!({"a": 1})),
+            (r#"{"a":"#, json!(r#"{"a":"#)),
+            ("[1]", json!("[1]")),
+            ("7", json!("7")),
+            (r#""text""#, json!(r#""text""#)),
+        ] {
+            assert_eq!(parse(text.to_owned()), expected, "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(parse(deep.clone()), json!(deep));
+    }
+
+    #[test]
+    fn ids_are_made_distinct() {
+        let mut sink = |_: Delta| {};
+        let mut assembly = Assembly::new(&mut sink, 1000);
+        for id in ["new", "old", "", "new"] {
+            assembly.open_call(id, "read").unwrap();
+        }
+        let response = assembly.finish(StopReason::End, &request(&["old"]));
+        assert_eq!(response.stop, StopReason::ToolUse);
+        let message = Message { role: Role::Assistant, content: response.content };
+        let ids: Vec<&str> = message.tool_calls().map(|call| call.id).collect();
+        assert_eq!(ids[0], "new");
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 4);
+        assert!(!ids.contains(&"") && !ids.contains(&"old"));
+    }
+
+    #[test]
+    fn an_answer_is_bounded() {
+        let mut sink = |_: Delta| {};
+        let mut assembly = Assembly::new(&mut sink, 10);
+        assembly.text("12345".to_owned()).unwrap();
+        assert_eq!(assembly.thinking("123456".to_owned()), Err(TooLong));
+        let mut assembly = Assembly::new(&mut sink, 100_000);
+        let calls = (0..1000).map(|_| assembly.open_call("", "x")).take_while(Result::is_ok).count();
+        assert_eq!(calls, MOST_BLOCKS);
+    }
+
+    #[test]
+    fn a_stop_for_tools_needs_a_call() {
+        let mut sink = |_: Delta| {};
+        let assembly = Assembly::new(&mut sink, 10);
+        assert_eq!(assembly.finish(StopReason::ToolUse, &request(&[])).stop, StopReason::End);
+        let mut assembly = Assembly::new(&mut sink, 100);
+        assembly.text("no".to_owned()).unwrap();
+        assembly.open_call("a", "b").unwrap();
+        let refused = assembly.finish(StopReason::Refusal, &request(&[]));
+        assert_eq!((refused.stop, refused.content.len()), (StopReason::Refusal, 1));
+    }
+}

@@ -1,0 +1,109 @@
+//! The connection pools. A client is made when it is first needed: loading the trusted roots takes tens of
+//! milliseconds, which a gateway that only asks a server on this machine never has to spend.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Url};
+
+use super::Limits;
+
+/// The pools that all providers of a catalog share.
+#[derive(Debug, Default)]
+pub struct Http {
+    limits: Limits,
+    loopback: OnceLock<Client>,
+    general: OnceLock<Client>,
+}
+
+impl Http {
+    /// No connection yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, loopback: OnceLock::new(), general: OnceLock::new() }
+    }
+
+    /// The limits of every call.
+    #[must_use]
+    pub const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The client for this address.
+    pub(super) async fn client(&self, url: &Url) -> Result<&Client, String> {
+        if url.scheme() == "http" && is_loopback(url) {
+            return ready(&self.loopback, || loopback(self.limits.connect));
+        }
+        if self.general.get().is_none() {
+            let connect = self.limits.connect;
+            let built = tokio::task::spawn_blocking(move || general(connect)).await;
+            let client = built.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+            // Another call may have been first; then its pool is the one.
+            let _ = self.general.set(client);
+        }
+        self.general.get().ok_or_else(|| "no HTTP client".to_owned())
+    }
+}
+
+fn ready(cell: &OnceLock<Client>, build: impl Fn() -> reqwest::Result<Client>) -> Result<&Client, String> {
+    if let Some(client) = cell.get() {
+        return Ok(client);
+    }
+    let client = build().map_err(|error| error.to_string())?;
+    Ok(cell.get_or_init(|| client))
+}
+
+/// Without trusted roots and without a proxy: nothing here leaves the machine.
+fn loopback(connect: Duration) -> reqwest::Result<Client> {
+    common(connect).no_proxy().tls_certs_only([]).http1_only().build()
+}
+
+fn general(connect: Duration) -> reqwest::Result<Client> {
+    common(connect).tcp_keepalive(Duration::from_secs(60)).build()
+}
+
+fn common(connect: Duration) -> ClientBuilder {
+    // An error only says that it was done before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .user_agent(concat!("flock/", env!("CARGO_PKG_VERSION")))
+        // A request carries a key: it goes where the configuration says and nowhere else.
+        .redirect(Policy::none())
+        .connect_timeout(connect)
+        .pool_idle_timeout(Duration::from_secs(60))
+        .tcp_nodelay(true)
+        // A compressed stream is held back by whoever compresses it.
+        .gzip(false)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for (url, expected) in [
+            ("http://127.0.0.1:1/v1", true),
+            ("http://127.9.9.9/", true),
+            ("http://[::1]:80/", true),
+            ("http://localhost:1/", true),
+            ("http://localhost.example.org/", false),
+            ("http://127.0.0.1.example.org/", false),
+            ("http://192.168.0.1/", false),
+        ] {
+            assert_eq!(is_loopback(&url.parse().unwrap()), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Asking a provider over HTTP: one connection pool, time limits of our own, bounded errors, and the answer's
+//! bytes as they come. It knows no wire format.
+
+mod body;
+mod client;
+mod refusal;
+mod retry_after;
+pub mod sse;
+
+use std::time::Duration;
+
+pub use body::Body;
+pub use client::Http;
+pub(super) use refusal::message_of;
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::ProviderError;
+use super::key::ApiKey;
+
+/// How long a provider may be silent, and how much it may say.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// Until the answer begins.
+    pub first_byte: Duration,
+    /// Between two pieces of an answer.
+    pub idle: Duration,
+    /// For what may follow the answer's end, as the count of tokens does.
+    pub settle: Duration,
+    /// Bytes of text, thinking and arguments in one answer.
+    pub answer: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            first_byte: Duration::from_secs(600),
+            idle: Duration::from_secs(600),
+            settle: Duration::from_secs(5),
+            answer: 8 * 1024 * 1024,
+        }
+    }
+}
+
+/// One place to ask, with all that every request to it has in common.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    provider: String,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<ApiKey>,
+}
+
+impl Endpoint {
+    /// The address `url` of a provider; `key` is removed from whatever it says.
+    #[must_use]
+    pub fn new(provider: &str, url: Url, key: Option<ApiKey>) -> Self {
+        let mut headers = HeaderMap::with_capacity(6);
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        Self { provider: provider.to_owned(), url, headers, key }
+    }
+
+    /// Sends this header with every request. A value no header can hold is left out; the catalog has
+    /// checked the key.
+    pub fn header(&mut self, name: &'static str, value: &str) {
+        if let Ok(mut value) = HeaderValue::from_str(value) {
+            value.set_sensitive(true);
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+
+    /// The provider's id.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Posts a request and returns its answer from the first byte on.
+    ///
+    /// # Errors
+    ///
+    /// The provider can't be reached, is silent, or answers with anything but success.
+    pub async fn post<'a>(&'a self, http: &Http, request: Vec<u8>) -> Result<Body<'a>, ProviderError> {
+        let limits = http.limits();
+        let client = http.client(&self.url).await.map_err(|reason| self.failed(reason))?;
+        let sent = client.post(self.url.clone()).headers(self.headers.clone()).body(request).send();
+        let response = tokio::time::timeout(limits.first_byte, sent)
+            .await
+            .map_err(|_| ProviderError::TimedOut {
+                provider: self.provider.clone(),
+                after: limits.first_byte,
+            })?
+            .map_err(|error| self.broken(&error))?;
+        if response.status().is_success() {
+            return Ok(Body::new(self, response, limits));
+        }
+        Err(refusal::read(self, response).await)
+    }
+
+    /// An error event, or a failure in words, without the key.
+    #[must_use]
+    pub fn status(&self, status: u16, message: &str, retry_after: Option<Duration>) -> ProviderError {
+        ProviderError::from_status(&self.provider, status, self.clean(message), retry_after)
+    }
+
+    /// The provider failed in this way.
+    #[must_use]
+    pub fn failed(&self, message: impl AsRef<str>) -> ProviderError {
+        ProviderError::Failed {
+            provider: self.provider.clone(),
+            message: self.clean(message.as_ref()),
+            retry_after: None,
+        }
+    }
+
+    /// The provider sent something that is not its format.
+    #[must_use]
+    pub fn garbled(&self, message: impl AsRef<str>) -> ProviderError {
+        ProviderError::Garbled { provider: self.provider.clone(), message: self.clean(message.as_ref()) }
+    }
+
+    fn broken(&self, error: &reqwest::Error) -> ProviderError {
+        let host = self.url.host_str().unwrap_or_default();
+        let at = self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"));
+        let cause = innermost(error);
+        if error.is_connect() {
+            self.failed(format!("can't connect to {at}: {cause}"))
+        } else {
+            self.failed(format!("the connection to {at} broke: {cause}"))
+        }
+    }
+
+    /// What a provider said, fit for a line of a log or an error: without the key, bounded, printable.
+    fn clean(&self, text: &str) -> String {
+        const LONGEST: usize = 600;
+        let text = match &self.key {
+            Some(key) => key.scrub(text),
+            None => text.to_owned(),
+        };
+        let mut clean = String::with_capacity(text.len().min(LONGEST));
+        for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty())
+        {
+            if clean.len() + word.len() > LONGEST {
+                clean.push_str(&word[..word.floor_char_boundary(LONGEST - clean.len().min(LONGEST))]);
+                clean.push('…');
+                break;
+            }
+            if !clean.is_empty() {
+                clean.push(' ');
+            }
+            clean.push_str(word);
+        }
+        clean
+    }
+}
+
+/// The last cause names what happened; those above it repeat that a request failed, and the address with it.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if std::ptr::addr_eq(cause, std::ptr::from_ref(error)) {
+        return "no cause is known".to_owned();
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(key: &str) -> Endpoint {
+        Endpoint::new("x", "http://127.0.0.1:9/".parse().unwrap(), ApiKey::new(key))
+    }
+
+    #[test]
+    fn what_a_provider_says_is_cleaned() {
+        let endpoint = endpoint("sk-planted");
+        assert_eq!(endpoint.clean("bad key\x1b[31m\n\n sk-planted "), "bad key [31m [key]");
+        for text in ["ä".repeat(5_000), "word ".repeat(5_000), String::new()] {
+            assert!(endpoint.clean(&text).len() <= 604, "{}", endpoint.clean(&text).len());
+        }
+    }
+
+    #[test]
+    fn a_header_with_a_key_is_not_shown() {
+        let mut endpoint = endpoint("sk-planted");
+        endpoint.header("authorization", "Bearer sk-planted");
+        assert!(!format!("{endpoint:?}").contains("planted"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Server-sent events, as far as model APIs use them: the data of each event, whatever its name.
+//!
+//! Lenient where servers are: any line end, no space after the colon, no blank line after the last event.
+
+/// Cuts a stream of bytes into events. What it keeps between two pieces is one unfinished event.
+#[derive(Debug, Default)]
+pub struct Events {
+    line: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    after_return: bool,
+    begun: bool,
+}
+
+impl Events {
+    /// Takes more bytes and gives the data of each event they complete to `on_event`, until it returns an
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// That of `on_event`.
+    pub fn feed<E>(
+        &mut self,
+        mut bytes: &[u8],
+        mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.after_return && bytes.first() == Some(&b'\n') {
+            bytes = &bytes[1..];
+        }
+        if !bytes.is_empty() {
+            self.after_return = false;
+        }
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            let line = &bytes[..end];
+            if self.line.is_empty() {
+                self.take(line, &mut on_event)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.line);
+                whole.extend_from_slice(line);
+                self.take(&whole, &mut on_event)?;
+                whole.clear();
+                self.line = whole;
+            }
+            let is_return = bytes[end] == b'\r';
+            bytes = &bytes[end + 1..];
+            if is_return {
+                match bytes.first() {
+                    Some(b'\n') => bytes = &bytes[1..],
+                    Some(_) => {}
+                    None => self.after_return = true,
+                }
+            }
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The stream has ended; an event whose blank line is missing is still one.
+    ///
+    /// # Errors
+    ///
+    /// That of `on_event`.
+    pub fn end<E>(&mut self, mut on_event: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take(&line, &mut on_event)?;
+        }
+        self.take(b"", &mut on_event)
+    }
+
+    /// Bytes kept of an event that is not complete.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.line.len() + self.data.len()
+    }
+
+    fn take<E>(&mut self, line: &[u8], on_event: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let line = if self.begun { line } else { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) };
+        self.begun = true;
+        if line.is_empty() {
+            if !std::mem::take(&mut self.has_data) {
+                return Ok(());
+            }
+            let result = on_event(&self.data);
+            self.data.clear();
+            return result;
+        }
+        let Some(value) = line.strip_prefix(b"data") else { return Ok(()) };
+        let value = match value {
+            [] => value,
+            [b':', b' ', rest @ ..] | [b':', rest @ ..] => rest,
+            _ => return Ok(()),
+        };
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(value);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events(pieces: &[&[u8]]) -> Vec<String> {
+        let mut seen = Vec::new();
+        let mut events = Events::default();
+        let mut on_event = |data: &[u8]| {
+            seen.push(String::from_utf8_lossy(data).into_owned());
+            Ok::<(), ()>(())
+        };
+        for piece in pieces {
+            events.feed(piece, &mut on_event).unwrap();
+        }
+        events.end(&mut on_event).unwrap();
+        assert_eq!(events.pending(), 0);
+        seen
+    }
+
+    #[test]
+    fn the_data_of_each_event() {
+        let stream = b"\xef\xbb\xbf: hello\nevent: a\ndata: one\n\ndata:two\r\ndata: more\r\n\r\nid: 7\n\nretry: 1\rdata: three\r\rdatax: no\n\ndata\n\ndata: last";
+        assert_eq!(events(&[stream]), ["one", "two\nmore", "three", "", "last"]);
+    }
+
+    proptest! {
+        #[test]
+        fn where_the_stream_is_cut_does_not_matter(
+            text in "(data: ?[a-z]{0,3}|:x|[a-z]{0,4}|\r\n|\n|\r|é){0,40}",
+            cuts in prop::collection::vec(0usize..200, 0..8),
+        ) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.push(0);
+            cuts.push(bytes.len());
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(events(&pieces), events(&[bytes]));
+        }
+
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+            events(&[&bytes]);
+        }
+    }
+}

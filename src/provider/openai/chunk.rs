@@ -1,0 +1,149 @@
+//! A piece of a streamed completion, read with patience: every field may be missing, null, or of another
+//! shape with some server.
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
+
+/// An event, or a whole completion.
+#[derive(Deserialize)]
+pub(super) struct Chunk {
+    #[serde(default)]
+    pub choices: Option<Vec<Choice>>,
+    #[serde(default)]
+    pub usage: Option<Tokens>,
+    /// Where Groq counts.
+    #[serde(default)]
+    pub x_groq: Option<Groq>,
+    #[serde(default)]
+    pub error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Groq {
+    #[serde(default)]
+    pub usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice {
+    #[serde(default)]
+    pub delta: Option<Piece>,
+    #[serde(default)]
+    pub message: Option<Piece>,
+    #[serde(default)]
+    pub finish_reason: Option<String>,
+    #[serde(default)]
+    pub error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Piece {
+    #[serde(default)]
+    pub content: Text,
+    #[serde(default)]
+    pub reasoning_content: Option<String>,
+    #[serde(default)]
+    pub reasoning: Option<String>,
+    #[serde(default)]
+    pub refusal: Option<String>,
+    #[serde(default)]
+    pub tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CallPiece {
+    #[serde(default)]
+    pub index: Option<u64>,
+    #[serde(default)]
+    pub id: Option<String>,
+    #[serde(default)]
+    pub function: Option<FunctionPiece>,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct FunctionPiece {
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Text; an object with some servers.
+    #[serde(default)]
+    pub arguments: Value,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) struct Tokens {
+    #[serde(default)]
+    pub prompt_tokens: Option<u64>,
+    #[serde(default)]
+    pub completion_tokens: Option<u64>,
+    #[serde(default)]
+    pub prompt_tokens_details: Option<Cached>,
+    /// Where DeepSeek counts.
+    #[serde(default)]
+    pub prompt_cache_hit_tokens: Option<u64>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) struct Cached {
+    #[serde(default)]
+    pub cached_tokens: Option<u64>,
+}
+
+/// Content: a string, nothing, or Mistral's list of parts with text and thinking.
+#[derive(Default)]
+pub(super) struct Text {
+    pub text: String,
+    pub thinking: String,
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a list of parts, or null")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text { text: text.to_owned(), thinking: String::new() })
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
+        Ok(Text { text, thinking: String::new() })
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Text, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text, A::Error> {
+        let mut whole = Text::default();
+        while let Some(part) = parts.next_element::<Value>()? {
+            whole.text.push_str(part["text"].as_str().unwrap_or_default());
+            match &part["thinking"] {
+                Value::String(thinking) => whole.thinking.push_str(thinking),
+                Value::Array(inner) => {
+                    for part in inner {
+                        whole.thinking.push_str(part["text"].as_str().unwrap_or_default());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(whole)
+    }
+}

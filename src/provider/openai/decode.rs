@@ -1,0 +1,171 @@
+//! The chunks of a chat completions stream.
+
+use serde_json::Value;
+
+use super::super::assembly::Assembly;
+use super::super::http::message_of;
+use super::super::stream::{Decoder, EventError, Progress, decode};
+use super::super::{Request, Response, Sink, StopReason};
+use super::chunk::{CallPiece, Choice, Chunk, Piece, Tokens};
+
+/// Reads a stream of completion chunks.
+pub(super) struct Completion<'a> {
+    answer: Assembly<'a>,
+    stop: StopReason,
+    /// The calls so far: the index a server knows one by, if it has any, and what the answer knows it by.
+    calls: Vec<(Option<u64>, usize)>,
+    stopped: bool,
+}
+
+impl<'a> Completion<'a> {
+    pub(super) fn new(sink: Sink<'a>, limit: usize) -> Self {
+        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, calls: Vec::new(), stopped: false }
+    }
+
+    pub(super) fn finish(self, request: &Request) -> Response {
+        self.answer.finish(self.stop, request)
+    }
+
+    fn chunk(&mut self, chunk: Chunk) -> Result<(), EventError> {
+        if let Some(error) = &chunk.error {
+            return Err(failure(error));
+        }
+        if let Some(tokens) = chunk.usage.or(chunk.x_groq.and_then(|groq| groq.usage)) {
+            self.count(tokens);
+        }
+        match chunk.choices.and_then(|choices| choices.into_iter().next()) {
+            Some(choice) => self.choice(choice),
+            None => Ok(()),
+        }
+    }
+
+    fn choice(&mut self, choice: Choice) -> Result<(), EventError> {
+        if let Some(error) = &choice.error {
+            return Err(failure(error));
+        }
+        if let Some(piece) = choice.delta.or(choice.message) {
+            self.piece(piece)?;
+        }
+        if let Some(reason) = choice.finish_reason.as_deref().filter(|reason| !reason.is_empty()) {
+            self.stopped = true;
+            match reason {
+                "length" | "model_length" => self.stop = StopReason::Length,
+                "content_filter" => self.stop = StopReason::Refusal,
+                "error" => {
+                    return Err(EventError::Failure { status: 500, message: "the model failed".to_owned() });
+                }
+                // A call, or a refusal in words, has been seen already.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: Piece) -> Result<(), EventError> {
+        // Some send the same thinking under both names.
+        let thinking = piece.reasoning_content.filter(|text| !text.is_empty()).or(piece.reasoning);
+        self.answer.thinking(thinking.unwrap_or_default())?;
+        self.answer.thinking(piece.content.thinking)?;
+        self.answer.text(piece.content.text)?;
+        if let Some(refusal) = piece.refusal.filter(|refusal| !refusal.is_empty()) {
+            self.stop = StopReason::Refusal;
+            self.answer.text(refusal)?;
+        }
+        for call in piece.tool_calls.unwrap_or_default() {
+            self.call(call)?;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, piece: CallPiece) -> Result<(), EventError> {
+        let id = piece.id.unwrap_or_default();
+        let function = piece.function.unwrap_or_default();
+        let name = function.name.unwrap_or_default();
+        let call = match self.known(piece.index, &id, &name) {
+            Some(call) => call,
+            None => {
+                let call = self.answer.open_call(&id, &name)?;
+                self.calls.push((piece.index, call));
+                call
+            }
+        };
+        match function.arguments {
+            Value::String(text) => self.answer.arguments(call, &name, &text)?,
+            Value::Null => self.answer.arguments(call, &name, "")?,
+            whole => self.answer.whole_arguments(call, whole)?,
+        }
+        Ok(())
+    }
+
+    /// The call that a piece goes on with; `None` where it begins a new one. Servers that send whole calls
+    /// give all of them the index 0, or none, and no id: then a new name after complete arguments tells.
+    fn known(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let call = match index {
+            Some(_) => self.calls.iter().rev().find(|(known, _)| *known == index)?.1,
+            None if !id.is_empty() => {
+                let same = |(_, call): &&(Option<u64>, usize)| self.answer.call_id(*call) == id;
+                return self.calls.iter().rev().find(same).map(|(_, call)| *call);
+            }
+            None => self.calls.last()?.1,
+        };
+        let known_id = self.answer.call_id(call);
+        let other_id = !id.is_empty() && !known_id.is_empty() && id != known_id;
+        let next_whole = !name.is_empty() && id.is_empty() && self.answer.is_complete(call);
+        (!other_id && !next_whole).then_some(call)
+    }
+
+    fn count(&mut self, tokens: Tokens) {
+        let cached = tokens
+            .prompt_tokens_details
+            .and_then(|details| details.cached_tokens)
+            .or(tokens.prompt_cache_hit_tokens)
+            .unwrap_or(0);
+        let usage = &mut self.answer.usage;
+        if let Some(prompt) = tokens.prompt_tokens {
+            usage.input = prompt.saturating_sub(cached);
+            usage.cache_read = cached.min(prompt);
+        }
+        usage.output = tokens.completion_tokens.unwrap_or(usage.output);
+    }
+}
+
+impl Decoder for Completion<'_> {
+    fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
+        if data.trim_ascii() == b"[DONE]" {
+            // Without anything before it this is no answer; some servers never say why a model stopped.
+            let nothing = !self.stopped && self.answer.is_empty();
+            return if nothing {
+                Err(EventError::Unreadable("it ends before it begins".to_owned()))
+            } else {
+                Ok(Progress::Done)
+            };
+        }
+        self.chunk(decode(data)?)?;
+        Ok(if self.stopped { Progress::Stopped } else { Progress::Running })
+    }
+
+    fn whole(&mut self, document: &[u8]) -> Result<(), EventError> {
+        let whole: Chunk = decode(document)?;
+        if whole.error.is_none() && whole.choices.as_ref().is_none_or(Vec::is_empty) {
+            return Err(EventError::Unreadable("there is no choice in it".to_owned()));
+        }
+        self.chunk(whole)
+    }
+}
+
+fn failure(error: &Value) -> EventError {
+    let number = |value: &Value| match value {
+        Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let code = number(&error["code"]).or_else(|| number(&error["status"])).filter(|code| *code >= 400);
+    let status = code.unwrap_or(match error["type"].as_str().or(error["code"].as_str()) {
+        Some("rate_limit_exceeded" | "rate_limit_error" | "tokens" | "requests") => 429,
+        Some("overloaded_error" | "overloaded") => 529,
+        Some("invalid_request_error" | "context_length_exceeded") => 400,
+        Some("authentication_error" | "invalid_api_key") => 401,
+        _ => 500,
+    });
+    EventError::Failure { status, message: message_of(error).unwrap_or_else(|| error.to_string()) }
+}

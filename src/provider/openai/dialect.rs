@@ -1,0 +1,67 @@
+//! Where those who speak chat completions differ.
+
+use super::super::call::Style;
+
+/// How one of them wants to be spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dialect {
+    /// The limit's name: OpenAI's newer models refuse the old one, others don't know the new one.
+    pub max_completion_tokens: bool,
+    /// Whether the count of tokens must be asked for; Mistral sends it anyway and refuses to be asked.
+    pub ask_usage: bool,
+    /// Its ids of tool calls.
+    pub ids: Style,
+}
+
+impl Dialect {
+    pub(super) fn of(provider: &str, host: &str) -> Self {
+        let is = |name: &str| host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
+        let mistral = provider == "mistral" || is("mistral.ai");
+        Self {
+            max_completion_tokens: is("api.openai.com") || is("openai.azure.com"),
+            ask_usage: !mistral,
+            ids: if mistral { Style::Nine } else { Style::Short },
+        }
+    }
+
+    /// The ids for this model: Mistral's models are strict behind a router too.
+    pub(super) fn ids_for(self, model: &str) -> Style {
+        let model = model.to_ascii_lowercase();
+        let family = ["mistral", "mixtral", "codestral", "pixtral", "devstral", "ministral"];
+        if family.iter().any(|name| model.contains(name)) { Style::Nine } else { self.ids }
+    }
+}
+
+/// Whether a model wants its own thinking back beside its tool calls, and refuses a history without it.
+pub(super) fn wants_thinking_back(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model).split(':').next().unwrap_or(model);
+    name.starts_with("kimi-k2-thinking")
+        || name.starts_with("mimo-v2")
+        || matches!(name, "kimi-for-coding" | "kimi-k2.5" | "kimi-k2.6" | "deepseek-reasoner")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dialects_go_by_host() {
+        assert!(Dialect::of("openai", "api.openai.com").max_completion_tokens);
+        assert!(Dialect::of("mine", "x.openai.azure.com").max_completion_tokens);
+        assert!(!Dialect::of("openai", "127.0.0.1").max_completion_tokens);
+        assert!(!Dialect::of("mine", "notapi.openai.com.example.org").max_completion_tokens);
+        assert_eq!(Dialect::of("mine", "api.mistral.ai").ids, Style::Nine);
+        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("mistralai/Devstral-2"), Style::Nine);
+        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("qwen3"), Style::Short);
+    }
+
+    #[test]
+    fn thinking_goes_back_where_it_is_wanted() {
+        for model in ["kimi-k2.5", "moonshotai/kimi-k2-thinking:free", "mimo-v2-pro", "deepseek-reasoner"] {
+            assert!(wants_thinking_back(model), "{model}");
+        }
+        for model in ["gpt-5", "kimi-k2", "qwen3:8b"] {
+            assert!(!wants_thinking_back(model), "{model}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The neutral request as a chat completions request.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::super::call;
+use super::super::{Block, Message, Request, Role, ToolSpec};
+use super::dialect::{Dialect, wants_thinking_back};
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    messages: Vec<Wire<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: &'a ToolSpec,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Wire<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: Content<'a>,
+    },
+    Assistant {
+        content: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_content: Option<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<Call<'a>>,
+    },
+    Tool {
+        tool_call_id: Cow<'a, str>,
+        content: Cow<'a, str>,
+    },
+}
+
+/// A text alone stays a plain string: small servers know nothing else.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: Image<'a> },
+}
+
+#[derive(Serialize)]
+struct Image<'a> {
+    url: DataUrl<'a>,
+}
+
+struct DataUrl<'a> {
+    media_type: &'a str,
+    data: &'a str,
+}
+
+impl fmt::Display for DataUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data:{};base64,{}", self.media_type, self.data)
+    }
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: Cow<'a, str>,
+    #[serde(serialize_with = "as_json_text")]
+    arguments: Cow<'a, Value>,
+}
+
+fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(arguments)
+}
+
+/// The request's bytes.
+pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
+    let (max_tokens, max_completion_tokens) = if dialect.max_completion_tokens {
+        (None, Some(request.max_tokens))
+    } else {
+        (Some(request.max_tokens), None)
+    };
+    let body = Body {
+        model: &request.model,
+        stream: true,
+        stream_options: dialect.ask_usage.then_some(StreamOptions { include_usage: true }),
+        max_tokens,
+        max_completion_tokens,
+        messages: messages(request, dialect),
+        tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
+    };
+    let mut bytes = Vec::with_capacity(8 * 1024);
+    serde_json::to_writer(&mut bytes, &body)?;
+    Ok(bytes)
+}
+
+fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
+    let mut wire = Vec::with_capacity(request.messages.len() + 1);
+    if !is_blank(&request.system) {
+        wire.push(Wire::System { content: &request.system });
+    }
+    let style = dialect.ids_for(&request.model);
+    let think = wants_thinking_back(&request.model);
+    // A result holds text only; its pictures follow as the user's, once all results have been given.
+    let mut pictures: Vec<Part<'_>> = Vec::new();
+    for message in &request.messages {
+        match message.role {
+            Role::Assistant => {
+                flush(&mut wire, &mut pictures);
+                wire.extend(assistant(message, style, think));
+            }
+            Role::User | Role::Tool => {
+                for block in &message.content {
+                    if let Block::ToolResult { call_id, name, content, is_error } = block {
+                        wire.push(Wire::Tool {
+                            tool_call_id: call::wire_id(call_id, style),
+                            content: result_text(content, *is_error),
+                        });
+                        collect_pictures(name, content, &mut pictures);
+                    }
+                }
+                user(message, &mut wire, &mut pictures);
+            }
+        }
+    }
+    flush(&mut wire, &mut pictures);
+    wire
+}
+
+fn flush<'a>(wire: &mut Vec<Wire<'a>>, pictures: &mut Vec<Part<'a>>) {
+    if !pictures.is_empty() {
+        wire.push(Wire::User { content: Content::Parts(std::mem::take(pictures)) });
+    }
+}
+
+fn user<'a>(message: &'a Message, wire: &mut Vec<Wire<'a>>, pictures: &mut Vec<Part<'a>>) {
+    let own = message.content.iter().filter_map(|block| match block {
+        Block::Text { text } if !is_blank(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
+        Block::Image { media_type, data } => Some(image(media_type, data)),
+        _ => None,
+    });
+    let own: Vec<Part<'_>> = own.collect();
+    if own.is_empty() {
+        return;
+    }
+    let mut parts = std::mem::take(pictures);
+    parts.extend(own);
+    wire.push(Wire::User { content: content(parts) });
+}
+
+fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {
+    if parts.iter().any(|part| matches!(part, Part::ImageUrl { .. })) {
+        return Content::Parts(parts);
+    }
+    if let [Part::Text { text }] = parts.as_mut_slice() {
+        return Content::Text(std::mem::take(text));
+    }
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text { text } => Some(text.as_ref()),
+        Part::ImageUrl { .. } => None,
+    });
+    Content::Text(Cow::Owned(texts.collect::<Vec<_>>().join("\n\n")))
+}
+
+fn assistant(message: &Message, style: call::Style, think: bool) -> Option<Wire<'_>> {
+    let tool_calls: Vec<Call<'_>> = message
+        .tool_calls()
+        .map(|call| Call {
+            id: call::wire_id(call.id, style),
+            kind: "function",
+            function: Function { name: call::tool_name(call.name), arguments: call::input(call.arguments) },
+        })
+        .collect();
+    let content = Some(texts(&message.content)).filter(|text| !is_blank(text));
+    if content.is_none() && tool_calls.is_empty() {
+        return None;
+    }
+    let reasoning_content = (think && !tool_calls.is_empty()).then(|| thinking(&message.content));
+    Some(Wire::Assistant { content, reasoning_content, tool_calls })
+}
+
+fn thinking(content: &[Block]) -> String {
+    let thinking = content.iter().filter_map(|block| match block {
+        Block::Thinking { thinking, .. } => Some(thinking.as_str()),
+        _ => None,
+    });
+    thinking.collect()
+}
+
+/// The texts among these, joined; borrowed where there is one.
+fn texts(content: &[Block]) -> Cow<'_, str> {
+    let mut texts = content.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(one), None) => Cow::Borrowed(one),
+        (Some(first), Some(second)) => {
+            Cow::Owned([first, second].into_iter().chain(texts).collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+/// This wire has no mark for a failure, so the text has to say it.
+fn result_text(content: &[Block], is_error: bool) -> Cow<'_, str> {
+    let text = texts(content);
+    let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    match (is_blank(&text), is_error) {
+        (true, false) => Cow::Borrowed("(no output)"),
+        (true, true) => Cow::Borrowed("error: (no output)"),
+        (false, true) if !says_so => Cow::Owned(format!("error: {text}")),
+        (false, _) => text,
+    }
+}
+
+fn collect_pictures<'a>(tool: &str, content: &'a [Block], pictures: &mut Vec<Part<'a>>) {
+    let mut first = true;
+    for block in content {
+        if let Block::Image { media_type, data } = block {
+            if std::mem::take(&mut first) {
+                pictures.push(Part::Text { text: Cow::Owned(format!("[from the result of {tool}]")) });
+            }
+            pictures.push(image(media_type, data));
+        }
+    }
+}
+
+fn image<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
+    if media_type.starts_with("image/") && !data.is_empty() {
+        Part::ImageUrl { image_url: Image { url: DataUrl { media_type, data } } }
+    } else {
+        Part::Text { text: Cow::Owned(format!("[an image of type {media_type} was left out]")) }
+    }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

@@ -1,0 +1,72 @@
+//! OpenAI's chat completions, streamed, as OpenAI and everybody else speaks them: Ollama, vLLM, llama.cpp,
+//! OpenRouter, Mistral.
+
+mod chunk;
+mod decode;
+mod dialect;
+mod encode;
+
+use std::sync::Arc;
+
+use dialect::Dialect;
+
+use super::http::{Endpoint, Http};
+use super::key::ApiKey;
+use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+
+/// An API that speaks chat completions.
+pub struct OpenAi {
+    endpoint: Endpoint,
+    http: Arc<Http>,
+    dialect: Dialect,
+}
+
+impl OpenAi {
+    /// The API at `base`, which includes `/v1`. Servers of one's own need no key.
+    #[must_use]
+    pub fn new(http: Arc<Http>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
+        let mut url = base.clone();
+        let root = base.path().trim_end_matches('/');
+        url.set_path(&format!("{}/chat/completions", root.strip_suffix("/chat/completions").unwrap_or(root)));
+        let dialect = Dialect::of(provider, base.host_str().unwrap_or_default());
+        let mut endpoint = Endpoint::new(provider, url, key.cloned());
+        if let Some(key) = key {
+            endpoint.header("authorization", &format!("Bearer {}", key.expose()));
+        }
+        Self { endpoint, http, dialect }
+    }
+}
+
+impl Provider for OpenAi {
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Response, ProviderError>> {
+        Box::pin(async move {
+            let body = encode::request(request, self.dialect)
+                .map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let mut decoder = decode::Completion::new(sink, self.http.limits().answer);
+            stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
+            Ok(decoder.finish(request))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_appended_once() {
+        for (base, expected) in [
+            ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1/chat/completions"),
+            ("http://127.0.0.1:11434/v1/", "http://127.0.0.1:11434/v1/chat/completions"),
+            ("http://x/v1/chat/completions", "http://x/v1/chat/completions"),
+            ("https://x/openai?api-version=1", "https://x/openai/chat/completions?api-version=1"),
+        ] {
+            let api = OpenAi::new(Arc::default(), "x", &base.parse().unwrap(), None);
+            assert_eq!(api.endpoint.url().as_str(), expected);
+        }
+    }
+}

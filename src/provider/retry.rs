@@ -1,0 +1,165 @@
+//! Asking again after a failure: when and how long to wait is policy; waiting is the driver's.
+
+use std::time::Duration;
+
+use super::{Delta, Provider, ProviderError, Request, Response, Sink};
+
+/// How often a model is asked, and how long is waited in between.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// How often it is asked in all.
+    pub attempts: u32,
+    /// The wait after the first failure; it doubles each time.
+    pub first_wait: Duration,
+    /// The longest of these waits.
+    pub longest_wait: Duration,
+    /// A provider that wants to be left alone for longer than this is not asked again.
+    pub longest_asked_wait: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            attempts: 4,
+            first_wait: Duration::from_secs(1),
+            longest_wait: Duration::from_secs(30),
+            longest_asked_wait: Duration::from_secs(120),
+        }
+    }
+}
+
+/// What to do after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Ask again after this time.
+    Retry {
+        /// The time.
+        wait: Duration,
+    },
+    /// Report the failure.
+    GiveUp,
+}
+
+impl Policy {
+    /// What to do after the failure of the attempt with this number, counted from 1. `jitter` is random in
+    /// 0 to 1 and keeps many turns that failed together from asking together.
+    #[must_use]
+    pub fn next(&self, attempt: u32, error: &ProviderError, jitter: f64) -> Decision {
+        let (attempts, asked) = match error {
+            ProviderError::Limited { retry_after, .. } | ProviderError::Failed { retry_after, .. } => {
+                (self.attempts, *retry_after)
+            }
+            // A silent provider has cost minutes already: once more, on a new connection.
+            ProviderError::TimedOut { .. } => (self.attempts.min(2), None),
+            ProviderError::NotConfigured { .. }
+            | ProviderError::Unauthorised { .. }
+            | ProviderError::Rejected { .. }
+            | ProviderError::Garbled { .. } => return Decision::GiveUp,
+        };
+        if attempt >= attempts || asked.is_some_and(|asked| asked > self.longest_asked_wait) {
+            return Decision::GiveUp;
+        }
+        let doubled = self.first_wait.saturating_mul(1 << attempt.saturating_sub(1).min(20));
+        let own = doubled.min(self.longest_wait);
+        // Never earlier than asked for: it would only be refused again.
+        let base = asked.unwrap_or(own.mul_f64(0.75));
+        Decision::Retry { wait: base + own.mul_f64(0.5 * jitter.clamp(0.0, 1.0)) }
+    }
+}
+
+/// A model is about to be asked again.
+#[derive(Clone, Debug)]
+pub struct Retrying<'a> {
+    /// The attempt that failed, counted from 1.
+    pub attempt: u32,
+    /// How long is waited.
+    pub wait: Duration,
+    /// Why it failed.
+    pub reason: &'a ProviderError,
+}
+
+/// Asks as often as `policy` says, but only as long as nothing has reached `sink`: what a person has read
+/// can't be taken back. Dropping the future ends the request, or the wait.
+///
+/// # Errors
+///
+/// The last failure.
+pub async fn call(
+    policy: &Policy,
+    provider: &dyn Provider,
+    request: &Request,
+    sink: Sink<'_>,
+    on_retry: &mut (dyn FnMut(Retrying<'_>) + Send),
+) -> Result<Response, ProviderError> {
+    let mut attempt = 1;
+    loop {
+        let mut passed = false;
+        let mut watch = |delta: Delta| {
+            passed = true;
+            sink(delta);
+        };
+        let error = match provider.call(request, &mut watch).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        if passed {
+            return Err(error);
+        }
+        let Decision::Retry { wait } = policy.next(attempt, &error, rand::random()) else {
+            return Err(error);
+        };
+        on_retry(Retrying { attempt, wait, reason: &error });
+        tokio::time::sleep(wait).await;
+        attempt += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(retry_after: Option<u64>) -> ProviderError {
+        ProviderError::from_status("x", 500, "m", retry_after.map(Duration::from_secs))
+    }
+
+    fn waits(error: &ProviderError, jitter: f64) -> Vec<u64> {
+        let policy = Policy { attempts: 8, ..Policy::default() };
+        (1..)
+            .map_while(|attempt| match policy.next(attempt, error, jitter) {
+                Decision::Retry { wait } => Some(u64::try_from(wait.as_millis()).unwrap()),
+                Decision::GiveUp => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit() {
+        assert_eq!(waits(&failed(None), 0.0), [750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
+        assert_eq!(waits(&failed(None), 1.0)[..2], [1250, 2500]);
+    }
+
+    #[test]
+    fn a_provider_is_never_asked_earlier_than_it_wants() {
+        let limited = ProviderError::from_status("x", 429, "m", Some(Duration::from_secs(20)));
+        assert!(waits(&limited, 0.0).iter().all(|wait| *wait >= 20_000));
+        assert_eq!(waits(&failed(Some(0)), 0.0)[0], 0);
+        assert!(waits(&failed(Some(3600)), 0.0).is_empty(), "an hour is too long");
+    }
+
+    #[test]
+    fn what_would_fail_again_is_not_retried() {
+        for status in [400, 401, 402, 403, 404, 422] {
+            assert!(waits(&ProviderError::from_status("x", status, "m", None), 0.5).is_empty(), "{status}");
+        }
+        let garbled = ProviderError::Garbled { provider: "x".into(), message: "m".into() };
+        assert!(waits(&garbled, 0.5).is_empty());
+        let silent = ProviderError::TimedOut { provider: "x".into(), after: Duration::from_secs(1) };
+        assert_eq!(waits(&silent, 0.5).len(), 1);
+    }
+
+    #[test]
+    fn no_attempt_overflows() {
+        let policy = Policy { attempts: u32::MAX, ..Policy::default() };
+        assert!(matches!(policy.next(u32::MAX - 1, &failed(None), 2.0), Decision::Retry { .. }));
+    }
+}

@@ -1,0 +1,191 @@
+//! From a request's bytes to the whole answer: the part that is the same for every wire format.
+
+use serde::de::DeserializeOwned;
+
+use super::ProviderError;
+use super::assembly::TooLong;
+use super::http::sse::Events;
+use super::http::{Body, Endpoint, Http};
+
+/// How far an answer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More is to come.
+    Running,
+    /// The model has stopped; what else comes only counts tokens.
+    Stopped,
+    /// Nothing else comes.
+    Done,
+}
+
+/// What is wrong with an event.
+#[derive(Debug)]
+pub enum EventError {
+    /// It is not what this wire format has.
+    Unreadable(String),
+    /// The answer holds more than it may.
+    TooLong,
+    /// The provider reports a failure, with the status it would have had.
+    Failure {
+        /// The status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+}
+
+impl From<TooLong> for EventError {
+    fn from(TooLong: TooLong) -> Self {
+        Self::TooLong
+    }
+}
+
+/// Takes the events of one wire format.
+pub trait Decoder {
+    /// Takes the data of an event.
+    ///
+    /// # Errors
+    ///
+    /// [`EventError`].
+    fn event(&mut self, data: &[u8]) -> Result<Progress, EventError>;
+
+    /// Takes an answer that came as one document, from a server that does not stream.
+    ///
+    /// # Errors
+    ///
+    /// [`EventError`].
+    fn whole(&mut self, document: &[u8]) -> Result<(), EventError>;
+}
+
+/// Asks, and feeds the answer to `decoder` as it comes. Returning without an error means that the answer is
+/// complete.
+///
+/// # Errors
+///
+/// As [`ProviderError`] says.
+pub async fn run<D: Decoder + Send>(
+    endpoint: &Endpoint,
+    http: &Http,
+    request: Vec<u8>,
+    decoder: &mut D,
+) -> Result<(), ProviderError> {
+    let mut body = endpoint.post(http, request).await?;
+    let mut first = loop {
+        match body.chunk().await? {
+            Some(chunk) if chunk.iter().all(u8::is_ascii_whitespace) => {}
+            Some(chunk) => break chunk,
+            None => return Err(endpoint.failed("it closed the connection without an answer")),
+        }
+    };
+    // What is in it says more than the content type: servers send either under any name.
+    match first.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => {
+            let document = body.whole(first).await?;
+            return decoder.whole(&document).map_err(|error| explain(endpoint, error));
+        }
+        Some(b'<') => return Err(endpoint.garbled("it is a web page; check the base URL")),
+        _ => {}
+    }
+    let mut stream = Stream { events: Events::default(), progress: None, longest: http.limits().answer };
+    loop {
+        stream.feed(&first, decoder).map_err(|error| explain(endpoint, error))?;
+        match stream.progress {
+            Some(Progress::Done) => {
+                body.finish();
+                return Ok(());
+            }
+            Some(Progress::Stopped) => body.settle(),
+            Some(Progress::Running) | None => {}
+        }
+        first = match next(&mut body, stream.progress).await? {
+            Some(chunk) => chunk,
+            None => break,
+        };
+    }
+    stream.end(decoder).map_err(|error| explain(endpoint, error))?;
+    match stream.progress {
+        Some(Progress::Stopped | Progress::Done) => Ok(()),
+        Some(Progress::Running) => Err(endpoint.failed("it broke off in the middle of its answer")),
+        None => Err(endpoint.garbled("there is no event in it")),
+    }
+}
+
+/// Once the model has stopped the answer is complete: what goes wrong then is no reason to lose it.
+async fn next(
+    body: &mut Body<'_>,
+    progress: Option<Progress>,
+) -> Result<Option<bytes::Bytes>, ProviderError> {
+    match body.chunk().await {
+        Err(_) if progress == Some(Progress::Stopped) => Ok(None),
+        other => other,
+    }
+}
+
+struct Stream {
+    events: Events,
+    progress: Option<Progress>,
+    longest: usize,
+}
+
+impl Stream {
+    fn feed<D: Decoder>(&mut self, bytes: &[u8], decoder: &mut D) -> Result<(), EventError> {
+        let progress = &mut self.progress;
+        self.events.feed(bytes, |data| take(progress, data, decoder))?;
+        if self.events.pending() > self.longest.saturating_mul(2) {
+            return Err(EventError::TooLong);
+        }
+        Ok(())
+    }
+
+    /// The last event of a stream that broke off may be half of one; that it broke off is then the error.
+    fn end<D: Decoder>(&mut self, decoder: &mut D) -> Result<(), EventError> {
+        let progress = &mut self.progress;
+        match self.events.end(|data| take(progress, data, decoder)) {
+            Err(EventError::Unreadable(_)) if self.progress.is_some() => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn take<D: Decoder>(progress: &mut Option<Progress>, data: &[u8], decoder: &mut D) -> Result<(), EventError> {
+    if *progress == Some(Progress::Done) || data.iter().all(u8::is_ascii_whitespace) {
+        return Ok(());
+    }
+    tracing::trace!(event = %String::from_utf8_lossy(data), "provider event");
+    let stopped = *progress == Some(Progress::Stopped);
+    let next = match decoder.event(data) {
+        Err(_) if stopped => Progress::Stopped,
+        Ok(Progress::Running) if stopped => Progress::Stopped,
+        other => other?,
+    };
+    *progress = Some(next);
+    Ok(())
+}
+
+fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
+    match error {
+        EventError::Unreadable(reason) => endpoint.garbled(reason),
+        EventError::TooLong => endpoint.garbled("it is too long"),
+        EventError::Failure { status, message } => endpoint.status(status, &message, None),
+    }
+}
+
+/// Reads an event. Bytes that are not UTF-8 are replaced: one bad letter from a server that cuts letters in
+/// two must not cost the answer.
+///
+/// # Errors
+///
+/// [`EventError::Unreadable`].
+pub fn decode<T: DeserializeOwned>(data: &[u8]) -> Result<T, EventError> {
+    let error = match serde_json::from_slice(data) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    if std::str::from_utf8(data).is_err()
+        && let Ok(value) = serde_json::from_str(&String::from_utf8_lossy(data))
+    {
+        return Ok(value);
+    }
+    let start = String::from_utf8_lossy(&data[..data.len().min(200)]);
+    Err(EventError::Unreadable(format!("{error} in {start:?}")))
+}
