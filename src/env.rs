@@ -78,3 +78,9 @@ impl Var {
         self.get().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
+
+/// The whole environment, for a program that is started on the user's behalf: references to keys in the
+/// configuration may name any variable.
+pub fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}

@@ -27,6 +27,24 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
     sync_folder(folder)
 }
 
+/// As [`write()`], but without waiting for the disk: for what means nothing after a power cut, as a PID file.
+///
+/// # Errors
+///
+/// As [`write()`].
+pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::fs::Permissions::from_mode(mode))
+        .tempfile_in(folder)
+        .map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    file.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}
+
 /// As [`write()`], but only if nothing is at `path` yet; says whether it wrote.
 ///
 /// # Errors

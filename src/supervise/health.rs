@@ -90,7 +90,7 @@ impl Explain for HealthError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Loopback(error) => error.hint(),
-            Self::Imposter(Imposter::NoProof { .. }) => Some("run `flock restart`".to_owned()),
+            Self::Imposter(Imposter::NoProof { .. }) => Some("flock restart".to_owned()),
             Self::Foreign { .. } | Self::Imposter(_) => Some(PORT_HINT.to_owned()),
         }
     }

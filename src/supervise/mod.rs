@@ -5,7 +5,11 @@
 //! what answers is this home's gateway, [`tether`] what ends a gateway whose supervisor has died.
 
 pub mod health;
+pub mod log;
 pub mod loopback;
+pub mod mark;
+mod output;
+pub mod pid;
 pub mod restart;
 pub mod state;
 pub mod tether;

@@ -132,13 +132,13 @@ impl Explain for LoopbackError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { .. } => Some("run `flock start`".to_owned()),
-            Self::Timeout { .. } | Self::Broken { .. } => Some("run `flock logs gateway`".to_owned()),
+            Self::Unreachable { .. } => Some("flock start".to_owned()),
+            Self::Timeout { .. } | Self::Broken { .. } => Some("flock logs gateway".to_owned()),
             Self::Status { status: 401, hint: None, .. } => {
                 Some("another program or another home may hold the port: run `flock status`".to_owned())
             }
             Self::Status { hint, .. } => hint.clone(),
-            Self::Decode { .. } | Self::TooLong { .. } => Some("run `flock status`".to_owned()),
+            Self::Decode { .. } | Self::TooLong { .. } => Some("flock status".to_owned()),
             Self::Encode(_) | Self::Path { .. } | Self::Token => None,
         }
     }
