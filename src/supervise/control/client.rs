@@ -1,0 +1,111 @@
+//! The end of the control socket that verbs hold.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use super::place;
+use super::wire::{MAX_REPLY, Reply, Request};
+use crate::error::{Explain, Kind};
+use crate::home::Home;
+
+/// Why a supervisor can't be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens.
+    #[error("no supervisor answers at {}", path.display())]
+    Absent {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else listens.
+    #[error("the control socket {} belongs to another user", path.display())]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It does not answer in time.
+    #[error("the supervisor did not answer within {limit:?}")]
+    Timeout {
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// It broke off.
+    #[error("the supervisor broke off")]
+    Broken(#[source] io::Error),
+}
+
+impl Explain for ControlError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Absent { .. } => Kind::NotRunning,
+            Self::Foreign { .. } => Kind::Conflict,
+            Self::Timeout { .. } | Self::Broken(_) => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("flock logs supervisor".to_owned())
+    }
+}
+
+/// A connection to the supervisor of a home.
+#[derive(Debug)]
+pub struct Connection {
+    stream: BufReader<UnixStream>,
+    pid: Option<i32>,
+}
+
+impl Connection {
+    /// Connects to the supervisor of this home.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the socket is somebody else's.
+    pub async fn open(home: &Home) -> Result<Self, ControlError> {
+        let path = place::find(home).unwrap_or_else(|| home.control_socket());
+        let absent = |source| ControlError::Absent { path: path.clone(), source };
+        let stream = UnixStream::connect(&path).await.map_err(absent)?;
+        let peer = stream.peer_cred().map_err(absent)?;
+        let own = nix::unistd::Uid::current();
+        if peer.uid() != own.as_raw() && !own.is_root() {
+            return Err(ControlError::Foreign { path });
+        }
+        Ok(Self { stream: BufReader::new(stream), pid: peer.pid() })
+    }
+
+    /// The pid of who listens, as the kernel says.
+    #[must_use]
+    pub const fn pid(&self) -> Option<i32> {
+        self.pid
+    }
+
+    /// Asks, and waits at most `limit` for the answer.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn ask(&mut self, request: Request, limit: Duration) -> Result<Reply, ControlError> {
+        let exchange = async {
+            let mut line = serde_json::to_vec(&request)?;
+            line.push(b'\n');
+            self.stream.get_mut().write_all(&line).await?;
+            let mut answer = Vec::new();
+            (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer).await?;
+            if answer.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            Ok(serde_json::from_slice(&answer)?)
+        };
+        match tokio::time::timeout(limit, exchange).await {
+            Ok(reply) => reply.map_err(ControlError::Broken),
+            Err(_) => Err(ControlError::Timeout { limit }),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The supervisor: one loop that takes signals, ends of processes, requests and the time in order, feeds them
+//! to the state machines and does what these ask for. It holds the supervisor's lock for life.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+
+use super::control::server::{Asked, Server};
+use super::control::wire::Refusal;
+use super::control::{Reply, Request, Status, place};
+use super::journal::Journal;
+use super::leftover;
+use super::pid::{self, Record};
+use super::restart::Limits;
+use super::state::{Event, Phase, Standing};
+use super::unit::Unit;
+use super::ward::{Checked, Ward};
+use super::{SUPERVISOR, SuperviseError};
+use crate::clock;
+use crate::error::Kind;
+use crate::home::Home;
+use crate::home::lock::Lock;
+use crate::process::ProcessId;
+
+/// What a supervisor works with.
+pub struct Plan {
+    /// Whose supervisor it is.
+    pub home: Home,
+    /// What it runs.
+    pub units: Vec<Arc<dyn Unit>>,
+    /// When it restarts, kills and gives up.
+    pub limits: Limits,
+    /// Its log.
+    pub journal: Journal,
+    /// Whether somebody else keeps it running: then it ends with the reason when what it runs has failed in
+    /// a way that starting again can't mend.
+    pub foreground: bool,
+}
+
+/// Supervises until it is told to stop, and returns when everything it ran has ended. `lock` is the
+/// supervisor's lock; `ready` is called when requests are taken.
+///
+/// # Errors
+///
+/// If it can't begin, or, in the foreground, if what it runs has failed for good.
+pub async fn run(plan: Plan, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
+    let mut task = Task::begin(plan).await?;
+    let (requests, mut asked) = mpsc::channel::<Asked>(64);
+    let server = match task.listen(requests) {
+        Ok(server) => server,
+        Err(error) => {
+            // What runs already must not run on without anybody who can be asked.
+            task.stop();
+            while !task.is_at_rest() {
+                task.until_something().await;
+            }
+            return Err(error);
+        }
+    };
+    ready();
+
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = task.until_something() => {}
+            Some((request, answer)) = asked.recv() => task.request(request, answer),
+        }
+        task.answer_waiters();
+        if task.ending && task.is_at_rest() {
+            break Ok(());
+        }
+        if let Some(error) = task.lasting_failure() {
+            break Err(error);
+        }
+    };
+    // First nobody can ask any more, then the answer to those who wanted the end, then the lock: whoever
+    // sees the lock free sees a home where nothing runs.
+    drop(server);
+    task.finish().await;
+    drop(lock);
+    ended
+}
+
+struct Task {
+    home: Home,
+    wards: Vec<Ward>,
+    journal: Journal,
+    foreground: bool,
+    began: Instant,
+    began_at: i64,
+    checks: mpsc::Receiver<Checked>,
+    signals: Signals,
+    ready_waiters: Vec<oneshot::Sender<Reply>>,
+    end_waiters: Vec<oneshot::Sender<Reply>>,
+    ending: bool,
+}
+
+struct Signals {
+    child: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Task {
+    async fn begin(plan: Plan) -> Result<Self, SuperviseError> {
+        let listen = |kind| signal(kind).map_err(SuperviseError::Signals);
+        let signals = Signals {
+            child: listen(SignalKind::child())?,
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
+        };
+        let (sender, checks) = mpsc::channel(16);
+        let Plan { home, units, limits, mut journal, foreground } = plan;
+        let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
+        leftover::end(&home, &names, &limits, &mut journal).await;
+        let wards: Vec<Ward> = units
+            .into_iter()
+            .enumerate()
+            .map(|(index, unit)| Ward::new(&home, unit, limits.clone(), index, sender.clone()))
+            .collect();
+        let mut task = Self {
+            home,
+            wards,
+            journal,
+            foreground,
+            began: Instant::now(),
+            began_at: clock::unix_ms(),
+            checks,
+            signals,
+            ready_waiters: Vec::new(),
+            end_waiters: Vec::new(),
+            ending: false,
+        };
+        task.all(&Event::Begin);
+        Ok(task)
+    }
+
+    fn listen(&mut self, requests: mpsc::Sender<Asked>) -> Result<Server, SuperviseError> {
+        let usual = place::usual(&self.home);
+        let path = match &usual {
+            Some(path) => path.clone(),
+            None => place::elsewhere(&self.home).map_err(SuperviseError::NoPlace)?,
+        };
+        let server = Server::listen(&path, requests)
+            .map_err(|source| SuperviseError::Listen { path: path.clone(), source })?;
+        let socket = usual.is_none().then_some(path);
+        let record = Record { process: ProcessId::current(), socket };
+        pid::write(&self.home.pid_file(SUPERVISOR), &record)?;
+        Ok(server)
+    }
+
+    /// The time in milliseconds since the epoch, on a clock that nobody sets back.
+    fn now(&self) -> i64 {
+        self.began_at + i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX / 2)
+    }
+
+    async fn until_something(&mut self) {
+        let deadline = self.wards.iter().filter_map(Ward::next_deadline).min();
+        let until = deadline.map(|at| {
+            let wait = u64::try_from(at - self.began_at).unwrap_or(0);
+            tokio::time::Instant::from_std(self.began + Duration::from_millis(wait))
+        });
+        let due = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = self.signals.terminate.recv() => self.signalled("SIGTERM"),
+            _ = self.signals.interrupt.recv() => self.signalled("SIGINT"),
+            _ = self.signals.hang_up.recv() => self.signalled("SIGHUP"),
+            _ = self.signals.child.recv() => {
+                let now = self.now();
+                for ward in &mut self.wards {
+                    ward.reap(now, &mut self.journal).await;
+                }
+            }
+            Some(checked) = self.checks.recv() => {
+                let now = self.now();
+                if let Some(ward) = self.wards.get_mut(checked.ward) {
+                    ward.checked(checked, now, &mut self.journal);
+                }
+            }
+            () = due => {
+                let now = self.now();
+                for ward in &mut self.wards {
+                    ward.tick(now, &mut self.journal);
+                }
+            }
+        }
+    }
+
+    fn signalled(&mut self, signal: &str) {
+        self.journal.note(&format!("stopping: got {signal}"));
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.ending = true;
+        self.all(&Event::Stop);
+    }
+
+    fn all(&mut self, event: &Event) {
+        let now = self.now();
+        for ward in &mut self.wards {
+            ward.event(event.clone(), now, &mut self.journal);
+        }
+    }
+
+    fn request(&mut self, request: Request, answer: oneshot::Sender<Reply>) {
+        if self.ending && !matches!(request, Request::Status | Request::Stop) {
+            // Who has gone away does not need the answer.
+            let _ = answer.send(Reply { status: Some(self.status()), refused: Some(Refusal::Stopping) });
+            return;
+        }
+        match request {
+            Request::Status => {
+                let _ = answer.send(self.reply());
+            }
+            Request::WaitReady => self.ready_waiters.push(answer),
+            Request::Start => {
+                self.all(&Event::Start);
+                self.ready_waiters.push(answer);
+            }
+            Request::Restart => {
+                self.journal.note("restarting: a person asked for it");
+                self.all(&Event::Restart);
+                self.ready_waiters.push(answer);
+            }
+            Request::Stop => {
+                self.journal.note("stopping: a person asked for it");
+                self.end_waiters.push(answer);
+                self.stop();
+            }
+        }
+    }
+
+    fn answer_waiters(&mut self) {
+        let healthy = self.wards.iter().all(|ward| ward.state().standing() == Standing::Healthy);
+        let hopeless = self.wards.iter().any(|ward| !ward.state().is_hopeful());
+        if self.ready_waiters.is_empty() || !(healthy || hopeless) {
+            return;
+        }
+        let reply = self.reply();
+        for waiter in self.ready_waiters.drain(..) {
+            let _ = waiter.send(reply.clone());
+        }
+    }
+
+    /// In the foreground, the failure that starting again can't mend.
+    fn lasting_failure(&self) -> Option<SuperviseError> {
+        let running = self.wards.iter().any(|ward| ward.state().is_hopeful());
+        if !self.foreground || running {
+            return None;
+        }
+        self.wards.iter().find_map(|ward| match ward.state().phase() {
+            Phase::Failed { kind } => Some(SuperviseError::Failed {
+                name: ward.status().name,
+                kind: *kind,
+                reason: ward.state().reason().unwrap_or_default().to_owned(),
+            }),
+            _ => None,
+        })
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.wards.iter().all(Ward::is_at_rest)
+    }
+
+    fn reply(&self) -> Reply {
+        Reply { status: Some(self.status()), refused: None }
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: ProcessId::current().pid,
+            started_at: self.began_at / 1000,
+            foreground: self.foreground,
+            units: self.wards.iter().map(Ward::status).collect(),
+        }
+    }
+
+    async fn finish(&mut self) {
+        pid::clear(&self.home.pid_file(SUPERVISOR), ProcessId::current());
+        self.journal.note("ended");
+        let reply = self.reply();
+        for waiter in self.end_waiters.drain(..).chain(self.ready_waiters.drain(..)) {
+            let _ = waiter.send(reply.clone());
+        }
+        // The connections write their answers on this thread.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The kind of failure a status tells of, where starting again can't mend it.
+#[must_use]
+pub fn failure_kind(status: &Status) -> Option<Kind> {
+    let code = status.units.iter().find_map(|unit| unit.failure.as_deref())?;
+    Kind::ALL.into_iter().find(|kind| kind.code() == code)
+}
