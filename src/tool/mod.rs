@@ -5,8 +5,6 @@ pub mod arguments;
 pub mod bounded;
 pub mod catalog;
 pub mod exec;
-#[cfg(test)]
-mod fake;
 pub mod files;
 pub mod process;
 pub mod sessions;
@@ -113,3 +111,6 @@ impl Registry {
         self.tools.iter()
     }
 }
+
+#[cfg(test)]
+mod fake;

@@ -11,3 +11,4 @@ mod cli;
 mod docker;
 mod law;
 mod support;
+mod tools;

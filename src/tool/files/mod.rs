@@ -25,6 +25,7 @@ use crate::config::SandboxMode;
 use crate::error;
 use crate::home::beneath::{Owner, Root};
 use crate::provider::{BoxFuture, ToolSpec};
+use crate::sandbox::workspace::sandbox_user;
 
 /// The largest file that is read or written, in bytes.
 pub const MAX_FILE: u64 = 10 * 1024 * 1024;
@@ -88,10 +89,8 @@ impl Tool for FileTool {
     }
 }
 
-/// A sandbox made by root runs as a user of its own, who must be able to change what the tools write.
+/// What the tools write must be the sandbox's to change. An agent without one works as flock's own user.
 fn owner(mode: SandboxMode) -> Option<Owner> {
-    (mode == SandboxMode::All && ::nix::unistd::geteuid().is_root()).then_some(SANDBOX_OWNER)
+    let user = sandbox_user();
+    (mode == SandboxMode::All).then_some((user.uid, user.gid))
 }
-
-/// The user of a sandbox that root made.
-const SANDBOX_OWNER: Owner = (10001, 10001);

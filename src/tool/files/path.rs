@@ -3,13 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::sandbox::spec::IDENTITY_FILES;
 use crate::tool::{ToolError, bounded};
 
 const MAX_PATH: usize = 4096;
 const MAX_NAME: usize = 255;
-
-/// Who the agent is: it can read these, and only its owner writes them.
-const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
 /// A file below the workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
