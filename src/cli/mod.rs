@@ -8,6 +8,7 @@ pub mod add;
 pub mod completions;
 pub mod config;
 mod context;
+pub mod gateway;
 mod handover;
 mod images;
 pub mod init;
@@ -85,6 +86,8 @@ enum Verb {
     List(list::Args),
     Config(config::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Gateway(gateway::Args),
 }
 
 impl Verb {
@@ -96,6 +99,7 @@ impl Verb {
             Self::List(args) => list::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
+            Self::Gateway(args) => gateway::run(&args, context),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! a file of [`routes`] understands it, [`driver`] runs the turn that it asks for. [`events`] tells watchers.
 
 pub mod auth;
+pub mod bind;
 pub mod body;
 pub mod driver;
 pub mod error;
@@ -14,6 +15,7 @@ pub mod openai;
 pub mod queue;
 pub mod roster;
 pub mod routes;
+pub mod serve;
 pub mod server;
 pub mod sessions;
 pub mod state;

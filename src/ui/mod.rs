@@ -7,6 +7,7 @@ pub mod ask;
 pub mod clean;
 pub mod failure;
 pub mod line;
+pub mod log;
 pub mod panic;
 pub mod printer;
 pub mod progress;

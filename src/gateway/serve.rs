@@ -1,0 +1,263 @@
+//! The life of a gateway process: listen, open, answer; what is slow comes later or when it is needed.
+//! On a signal, or when its supervisor is gone: refuse, cancel, wait a little, stop the sandboxes.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::bind::{BindError, bind};
+use super::driver::{Driver, OnEvent, Runner};
+use super::error::ApiError;
+use super::front::Front;
+use super::sessions::GatewaySessions;
+use super::state::{Gateway, Parts, Records};
+use super::{Limits, server};
+use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
+use crate::config::{ConfigError, Live};
+use crate::error::{Explain, Kind};
+use crate::home::{Home, HomeError, atomic, version};
+use crate::id::AgentId;
+use crate::provider::{BoxFuture, Catalog};
+use crate::sandbox::Sandbox;
+use crate::store::{Store, StoreError};
+use crate::supervise::health::Identity;
+use crate::supervise::tether;
+use crate::tool;
+use crate::tool::sessions::SessionInfo;
+use tokio_util::sync::CancellationToken;
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The home can't be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The configuration can't be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The port can't be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The database can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The process can't hear signals.
+    #[error("failed to listen for signals")]
+    Signals(#[source] std::io::Error),
+}
+
+impl Explain for ServeError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Home(error) => error.kind(),
+            Self::Config(error) => error.kind(),
+            Self::Bind(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Signals(_) => Kind::Internal,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Home(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::Bind(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Signals(_) => None,
+        }
+    }
+}
+
+/// Serves this home until SIGTERM, SIGINT, or the end of its supervisor.
+///
+/// # Errors
+///
+/// As [`ServeError`] says.
+pub async fn serve(home: Home) -> Result<(), ServeError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
+    home.require()?;
+    version::check_writable(&home)?;
+    let live = Arc::new(Live::open(home.clone())?);
+    let config = live.current();
+    let instance = instance(&home)?;
+    let identity = Identity { instance: instance.clone(), token: config.token.clone() };
+    let listener = bind(config.port, &identity).await?;
+    let sandbox = sandbox(&live);
+    let (gateway, engine) = assemble(&home, live, sandbox, instance)?;
+    let limits = gateway.limits;
+    let front = Arc::new(Front::new(gateway.clone()));
+    let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
+    tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
+    tokio::spawn(recover(engine, gateway.driver.clone()));
+
+    let why = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+        () = tether::released() => "the supervisor is gone",
+    };
+    tracing::info!(why, "the gateway stops");
+    gateway.stop();
+    if tokio::time::timeout(limits.grace, gateway.driver.ended()).await.is_err() {
+        tracing::warn!("turns did not end in time; they will be marked interrupted at the next start");
+    }
+    if let Err(error) = server.await {
+        tracing::error!(%error, "the server broke off");
+    }
+    tracing::info!("the gateway has stopped");
+    Ok(())
+}
+
+/// Puts a gateway together. Nothing is asked of Docker or of a model here.
+fn assemble(
+    home: &Home,
+    live: Arc<Live>,
+    sandbox: Arc<dyn Sandbox>,
+    instance: String,
+) -> Result<(Arc<Gateway>, Arc<Engine>), ServeError> {
+    let store = Arc::new(Store::open(home)?);
+    let sessions = Arc::new(GatewaySessions::default());
+    let finder = live.clone();
+    let registry = tool::catalog::build(&tool::catalog::Parts {
+        sandbox: sandbox.clone(),
+        sessions: sessions.clone(),
+        agents: Arc::new(move |id| finder.current().agent(id).cloned()),
+    });
+    let engine = Arc::new(Engine::new(agent::Parts {
+        config: live.clone(),
+        store,
+        registry,
+        catalog: Catalog::new(home.clone()),
+        limits: agent::Limits::default(),
+    }));
+    let port = live.current().port;
+    let gateway = Gateway::new(Parts {
+        live,
+        runner: engine.clone(),
+        sandbox,
+        records: Arc::new(EngineRecords { engine: engine.clone() }),
+        limits: Limits::default(),
+        port,
+        instance,
+    });
+    sessions.connect(engine.clone(), gateway.driver.clone());
+    Ok((gateway, engine))
+}
+
+async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
+    match engine.recover().await {
+        Ok(0) => {}
+        Ok(turns) => tracing::warn!(turns, "turns of an earlier run were marked interrupted"),
+        // Turns of other sessions are no worse for it.
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to mark interrupted turns");
+        }
+    }
+    driver.recovered();
+}
+
+fn instance(home: &Home) -> Result<String, HomeError> {
+    let bytes = atomic::read(&home.instance(), 4096)?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    if text.is_empty() {
+        return Err(HomeError::NotInitialised { root: home.root().to_owned() });
+    }
+    Ok(text)
+}
+
+impl Runner for Engine {
+    fn run<'a>(
+        &'a self,
+        request: TurnRequest,
+        cancel: CancellationToken,
+        on_event: OnEvent<'a>,
+    ) -> BoxFuture<'a, Result<TurnOutcome, TurnError>> {
+        Box::pin(self.run(request, cancel, on_event))
+    }
+}
+
+struct EngineRecords {
+    engine: Arc<Engine>,
+}
+
+/// The most sessions that are listed.
+const LISTED: u32 = 500;
+
+impl Records for EngineRecords {
+    fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>> {
+        let engine = self.engine.clone();
+        let agent = agent.cloned();
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), LISTED)).await;
+            let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+            Ok(sessions.iter().map(describe).collect())
+        })
+    }
+
+    fn status(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async { json!({}) })
+    }
+}
+
+fn describe(session: &SessionInfo) -> Value {
+    json!({
+        "key": session.key,
+        "agent": session.key.agent(),
+        "kind": session.key.kind().as_str(),
+        "busy": session.busy,
+        "turns": session.turns,
+        "createdAt": session.created_at,
+        "updatedAt": session.updated_at,
+        "model": session.model,
+        "usage": session.usage,
+    })
+}
+
+/// Stands in where no engine is behind the sandboxes.
+struct NoSandbox;
+
+fn sandbox(_live: &Arc<Live>) -> Arc<dyn Sandbox> {
+    Arc::new(NoSandbox)
+}
+
+mod stand_in {
+    use super::NoSandbox;
+    use crate::id::AgentId;
+    use crate::provider::BoxFuture;
+    use crate::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
+    use tokio_util::sync::CancellationToken;
+
+    fn none<'a, T>() -> BoxFuture<'a, Result<T, SandboxError>> {
+        Box::pin(async {
+            Err(SandboxError::Unavailable { endpoint: "docker".into(), source: "not built in yet".into() })
+        })
+    }
+
+    impl Sandbox for NoSandbox {
+        fn ensure<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+            none()
+        }
+        fn run<'a>(
+            &'a self,
+            _: &'a AgentId,
+            _: Command,
+            _: &'a CancellationToken,
+        ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+            none()
+        }
+        fn spawn<'a>(&'a self, _: &'a AgentId, _: Command) -> BoxFuture<'a, Result<Job, SandboxError>> {
+            none()
+        }
+        fn jobs<'a>(
+            &'a self,
+            _: &'a AgentId,
+            _: JobRequest,
+        ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
+            none()
+        }
+        fn remove<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+            none()
+        }
+    }
+}
