@@ -19,11 +19,17 @@ _flock() {
             flock,add)
                 cmd="flock__subcmd__add"
                 ;;
+            flock,chat)
+                cmd="flock__subcmd__chat"
+                ;;
             flock,completions)
                 cmd="flock__subcmd__completions"
                 ;;
             flock,config)
                 cmd="flock__subcmd__config"
+                ;;
+            flock,gateway)
+                cmd="flock__subcmd__gateway"
                 ;;
             flock,help)
                 cmd="flock__subcmd__help"
@@ -73,14 +79,32 @@ _flock() {
             flock__subcmd__config__subcmd__help,validate)
                 cmd="flock__subcmd__config__subcmd__help__subcmd__validate"
                 ;;
+            flock__subcmd__gateway,help)
+                cmd="flock__subcmd__gateway__subcmd__help"
+                ;;
+            flock__subcmd__gateway,serve)
+                cmd="flock__subcmd__gateway__subcmd__serve"
+                ;;
+            flock__subcmd__gateway__subcmd__help,help)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__gateway__subcmd__help,serve)
+                cmd="flock__subcmd__gateway__subcmd__help__subcmd__serve"
+                ;;
             flock__subcmd__help,add)
                 cmd="flock__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__help,chat)
+                cmd="flock__subcmd__help__subcmd__chat"
                 ;;
             flock__subcmd__help,completions)
                 cmd="flock__subcmd__help__subcmd__completions"
                 ;;
             flock__subcmd__help,config)
                 cmd="flock__subcmd__help__subcmd__config"
+                ;;
+            flock__subcmd__help,gateway)
+                cmd="flock__subcmd__help__subcmd__gateway"
                 ;;
             flock__subcmd__help,help)
                 cmd="flock__subcmd__help__subcmd__help"
@@ -106,6 +130,9 @@ _flock() {
             flock__subcmd__help__subcmd__config,validate)
                 cmd="flock__subcmd__help__subcmd__config__subcmd__validate"
                 ;;
+            flock__subcmd__help__subcmd__gateway,serve)
+                cmd="flock__subcmd__help__subcmd__gateway__subcmd__serve"
+                ;;
             *)
                 ;;
         esac
@@ -113,7 +140,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init add remove rm list ls config completions help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init add remove rm list ls config completions chat gateway help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -178,6 +205,32 @@ _flock() {
                     return 0
                     ;;
                 --cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__chat)
+            opts="-q -v -y -h --session --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -412,8 +465,94 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__gateway)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help serve help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help)
+            opts="serve help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__gateway__subcmd__serve)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help)
-            opts="init add remove list config completions help"
+            opts="init add remove list config completions chat gateway help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -427,6 +566,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__chat)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -511,6 +664,34 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__config__subcmd__validate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway)
+            opts="serve"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__gateway__subcmd__serve)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

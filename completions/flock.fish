@@ -42,6 +42,8 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "list" -d 'List the agen
 complete -c flock -n "__fish_flock_needs_command" -f -a "ls" -d 'List the agents'
 complete -c flock -n "__fish_flock_needs_command" -f -a "config" -d 'Read, change or check the configuration'
 complete -c flock -n "__fish_flock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c flock -n "__fish_flock_needs_command" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_needs_command" -f -a "gateway" -d 'Run the gateway in the foreground, as the supervisor does'
 complete -c flock -n "__fish_flock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand init" -l model -d 'The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5' -r
 complete -c flock -n "__fish_flock_using_subcommand init" -l token-file -d 'Take the owner\'s token for the HTTP API from a file, or from stdin with "-"' -r
@@ -184,17 +186,52 @@ complete -c flock -n "__fish_flock_using_subcommand completions" -s q -l quiet -
 complete -c flock -n "__fish_flock_using_subcommand completions" -s v -l verbose -d 'Say more; twice for still more'
 complete -c flock -n "__fish_flock_using_subcommand completions" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
 complete -c flock -n "__fish_flock_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "init" -d 'Set up a home, or complete one that is half made'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "add" -d 'Add an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "remove" -d 'Remove an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "list" -d 'List the agents'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "config" -d 'Read, change or check the configuration'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand chat" -l session -d 'Go on with this session instead of your own' -r
+complete -c flock -n "__fish_flock_using_subcommand chat" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand chat" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand chat" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand chat" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand chat" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand chat" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand chat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -f -a "serve" -d 'Serve this home until SIGTERM'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from help" -f -a "serve" -d 'Serve this home until SIGTERM'
+complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "init" -d 'Set up a home, or complete one that is half made'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "add" -d 'Add an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "remove" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "list" -d 'List the agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "config" -d 'Read, change or check the configuration'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "gateway" -d 'Run the gateway in the foreground, as the supervisor does'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init add remove list config completions chat gateway help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "get" -d 'Print the configuration, or one value of it'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "set" -d 'Change one value'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "unset" -d 'Take one value out'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "validate" -d 'Check that the configuration is usable'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from gateway" -f -a "serve" -d 'Serve this home until SIGTERM'
 
 # util-linux's flock has the same name: its lines begin with a file, so file names stay on offer.
 complete -c flock -n "__fish_flock_needs_command" -F

@@ -2,7 +2,6 @@
 
 use super::{Context, Exit, Failure};
 use crate::gateway::serve::serve;
-use crate::home::Home;
 use crate::ui::log;
 
 /// Run the gateway in the foreground, as the supervisor does
@@ -26,7 +25,7 @@ enum Action {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let Action::Serve = args.action;
     log::start();
-    let home = Home::locate(context.home_option())?;
+    let home = context.place()?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, MAX_WORKERS))

@@ -5,6 +5,7 @@
 //! [`Printer`] and never end the process.
 
 pub mod add;
+pub mod chat;
 pub mod completions;
 pub mod config;
 mod context;
@@ -86,6 +87,7 @@ enum Verb {
     List(list::Args),
     Config(config::Args),
     Completions(completions::Args),
+    Chat(chat::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
 }
@@ -99,6 +101,7 @@ impl Verb {
             Self::List(args) => list::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
+            Self::Chat(args) => chat::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
         }
     }

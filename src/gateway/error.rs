@@ -110,15 +110,12 @@ impl ApiError {
     #[must_use]
     pub fn body(&self, path: &str) -> Value {
         if path == "/v1" || path.starts_with("/v1/") {
-            let message = match &self.hint {
-                Some(hint) => format!("{} (try: {hint})", self.message),
-                None => self.message.clone(),
-            };
             return json!({"error": {
-                "message": message,
+                "message": self.message,
                 "type": self.openai_type(),
                 "param": null,
                 "code": self.code,
+                "hint": self.hint,
             }});
         }
         json!({"error": {"code": self.code, "message": self.message, "hint": self.hint}})

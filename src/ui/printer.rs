@@ -140,6 +140,12 @@ impl Printer {
         }
     }
 
+    /// Asks for a line of input, on stderr and without a newline.
+    pub fn prompt(&self, text: &str) {
+        // Where stderr is gone there is nobody left to ask.
+        drop(write!(io::stderr().lock(), "{}", super::clean::inline(text)));
+    }
+
     /// Warns, on stderr, always.
     pub fn warn(&self, text: &str) {
         self.err(&Line::new().with(Tone::Warn, "warning").plain(format!(": {text}")));

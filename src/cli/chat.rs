@@ -1,0 +1,164 @@
+//! `flock chat`: a person talks with an agent, in a session of their own.
+
+mod answer;
+mod lines;
+
+use std::io::{IsTerminal as _, Read as _};
+
+use serde_json::json;
+
+use super::{Context, Exit, Failure, team};
+use crate::config::{self, Agent};
+use crate::env;
+use crate::error::Kind;
+use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::supervise::loopback::Client;
+
+use answer::{Answer, ask};
+
+/// Talk with an agent
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Without TEXT it reads all of stdin, or, on a terminal, talks line by line.\n\
+                  Ctrl-C ends the answer that is being given; the agent stops working on it.")]
+pub struct Args {
+    /// The agent
+    agent: AgentId,
+    /// What to say
+    text: Option<String>,
+    /// Go on with this session instead of your own
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+}
+
+/// Says the text, or every line of a person, and prints what the agent answers as it comes.
+///
+/// # Errors
+///
+/// If the gateway does not run, or the turn fails.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let config = config::read(&home)?;
+    let agent = config.agent(&args.agent).ok_or_else(|| {
+        Failure::new(Kind::Failed, format!("there is no agent {}", args.agent)).hint("flock list")
+    })?;
+    let session = session(args)?;
+    let text = match &args.text {
+        Some(text) => Some(text.clone()),
+        None if std::io::stdin().is_terminal() => None,
+        None => Some(all_of_stdin()?),
+    };
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        return Err(Failure::new(Kind::Usage, "there is nothing to say").hint("flock chat AGENT TEXT"));
+    }
+    context.block_on(async {
+        let Some(gateway) = team::gateway(&home, &config).await? else {
+            return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
+        };
+        let talk = Talk { gateway, agent, session, context };
+        match text {
+            Some(text) => talk.once(text).await,
+            None => talk.by_lines().await,
+        }
+    })
+}
+
+/// A conversation.
+struct Talk<'a> {
+    gateway: Client,
+    agent: &'a Agent,
+    session: SessionKey,
+    context: &'a Context,
+}
+
+impl Talk<'_> {
+    async fn once(&self, text: String) -> Result<Exit, Failure> {
+        let answer = tokio::select! {
+            answer = ask(&self.gateway, &self.session, text, &self.context.printer) => answer?,
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Code(INTERRUPTED)),
+        };
+        if self.context.printer.json_wanted() {
+            self.context.printer.json(&self.describe(&answer));
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn by_lines(&self) -> Result<Exit, Failure> {
+        let printer = &self.context.printer;
+        let model = self.agent.model.as_ref().map_or("no model".to_owned(), |model| {
+            let kind = if model.is_script() { " (a script, no model)" } else { "" };
+            format!("{model}{kind}")
+        });
+        printer.say(format!("{} · {model} · end with Ctrl-D", self.agent.id));
+        let mut lines = lines::read();
+        loop {
+            printer.prompt("> ");
+            let line = tokio::select! {
+                line = lines.recv() => line,
+                _ = tokio::signal::ctrl_c() => None,
+            };
+            let Some(line) = line else {
+                printer.prompt("\n");
+                return Ok(Exit::Done);
+            };
+            if line.trim().is_empty() {
+                continue;
+            }
+            tokio::select! {
+                answer = ask(&self.gateway, &self.session, line, printer) => match answer {
+                    Ok(answer) if printer.json_wanted() => printer.json_line(&self.describe(&answer)),
+                    Ok(_) => {}
+                    // One failed turn does not end the conversation.
+                    Err(failure) => printer.fail(&failure),
+                },
+                _ = tokio::signal::ctrl_c() => printer.say("\nstopped"),
+            }
+            if printer.closed() {
+                return Ok(Exit::Done);
+            }
+        }
+    }
+
+    fn describe(&self, answer: &Answer) -> serde_json::Value {
+        json!({
+            "agent": self.agent.id,
+            "session": self.session,
+            "turn": answer.turn,
+            "text": answer.text,
+            "finishReason": answer.finish_reason,
+            "usage": answer.usage,
+            "model": self.agent.model,
+        })
+    }
+}
+
+/// What a shell reports of a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
+
+fn session(args: &Args) -> Result<SessionKey, Failure> {
+    match &args.session {
+        Some(key) if *key.agent() == args.agent => Ok(key.clone()),
+        Some(key) => {
+            Err(Failure::new(Kind::Usage, format!("session {key} is not one of agent {}", args.agent)))
+        }
+        None => Ok(SessionKey::new(&args.agent, SessionKind::Main, &login())),
+    }
+}
+
+fn login() -> String {
+    let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
+    env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
+}
+
+/// The most that is read from stdin: what a request to the gateway may hold, with room for its JSON.
+const MOST: u64 = 4 << 20;
+
+fn all_of_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(MOST + 1).read_to_string(&mut text);
+    read.map_err(|error| Failure::caused("failed to read stdin as text", &error))?;
+    if text.len() as u64 > MOST {
+        return Err(Failure::new(Kind::Usage, format!("stdin holds more than {} MiB", MOST >> 20))
+            .hint("put it into a file of the agent's workspace and tell the agent to read it"));
+    }
+    Ok(text)
+}
