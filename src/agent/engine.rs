@@ -1,25 +1,34 @@
 //! The door to turns and sessions.
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
+use super::prompt::{PromptContext, SystemPromptBuilder, read_identity};
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use crate::config::Live;
+use super::{history, recover, run};
+use crate::config::{Agent, Live};
+use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
-use crate::provider::Catalog;
-use crate::store::{Session, Store, StoreError};
+use crate::provider::retry::Policy;
+use crate::provider::{Catalog, ToolSpec, Usage};
+use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
 
 /// What a turn may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Model calls.
     pub steps: u32,
     /// Time in all.
     pub wall: Duration,
+    /// How often and how soon a model that failed is asked again.
+    pub retry: Policy,
     /// How long the session of a single request is kept after its last turn.
     pub keep_requests: Duration,
 }
@@ -29,6 +38,7 @@ impl Default for Limits {
         Self {
             steps: 50,
             wall: Duration::from_secs(600),
+            retry: Policy::default(),
             keep_requests: Duration::from_secs(7 * 24 * 60 * 60),
         }
     }
@@ -48,16 +58,29 @@ pub struct Parts {
     pub limits: Limits,
 }
 
+/// Prompts that are kept for the next turn. One is a few kilobytes, and agents of the same day share none.
+const KEPT_PROMPTS: usize = 64;
+
 /// Runs turns and knows all sessions of one home. One process has one.
 pub struct Engine {
-    parts: Parts,
+    pub(super) parts: Parts,
+    pub(super) zone: TimeZone,
+    builder: SystemPromptBuilder,
+    prompts: Mutex<HashMap<String, Arc<str>>>,
+    busy: Mutex<HashSet<SessionKey>>,
 }
 
 impl Engine {
     /// An engine of these parts. Nothing is opened or started.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        Self { parts }
+        Self {
+            parts,
+            zone: TimeZone::system(),
+            builder: SystemPromptBuilder::default(),
+            prompts: Mutex::default(),
+            busy: Mutex::default(),
+        }
     }
 
     /// Runs one turn to its end. Ending `cancel` ends it with [`TurnError::Cancelled`]; dropping the future
@@ -72,8 +95,7 @@ impl Engine {
         cancel: CancellationToken,
         on_event: &mut (dyn FnMut(TurnEvent) + Send),
     ) -> Result<TurnOutcome, TurnError> {
-        let _ = (cancel, on_event);
-        Err(TurnError::UnknownAgent(request.agent))
+        run::run(self, request, cancel, on_event).await
     }
 
     /// Marks the turns that ran when the last process died, in the database and in their transcripts, and
@@ -82,9 +104,11 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Where the database fails. A transcript that can't be read is logged and passed over.
     pub async fn recover(&self) -> Result<usize, TurnError> {
-        Ok(0)
+        let marked = recover::interrupted(self).await?;
+        recover::sweep(self).await?;
+        Ok(marked)
     }
 
     /// At most `limit` sessions of one agent or of all, the one used last first.
@@ -113,8 +137,10 @@ impl Engine {
     ///
     /// As [`TurnError`] says.
     pub fn history(&self, key: &SessionKey, limit: usize) -> Result<Option<Vec<HistoryEntry>>, TurnError> {
-        let _ = (key, limit);
-        Ok(None)
+        match self.parts.store.session(key)? {
+            Some(session) => history::entries(&self.transcript_path(&session), limit).map(Some),
+            None => Ok(None),
+        }
     }
 
     fn info(&self, session: Session) -> Result<SessionInfo, StoreError> {
@@ -126,7 +152,7 @@ impl Engine {
             created_at: session.created_at,
             updated_at: session.updated_at,
             model,
-            usage: crate::provider::Usage {
+            usage: Usage {
                 input: tokens.input,
                 output: tokens.output,
                 cache_read: tokens.cache_read,
@@ -135,4 +161,55 @@ impl Engine {
             key: session.key,
         })
     }
+
+    pub(super) fn home(&self) -> &Home {
+        self.parts.config.home()
+    }
+
+    pub(super) fn transcript_path(&self, session: &Session) -> PathBuf {
+        self.home().sessions(session.key.agent()).join(format!("{}.jsonl", session.file))
+    }
+
+    /// The system prompt as it has to be now for a session that began at `began`.
+    pub(super) fn prompt(&self, agent: &Agent, model: &str, tools: &[ToolSpec], began: i64) -> StoredPrompt {
+        let files = read_identity(&agent.workspace);
+        let context = PromptContext { agent, model, tools, files: &files, began, zone: &self.zone };
+        let inputs = context.inputs();
+        let mut prompts = lock(&self.prompts);
+        if let Some(text) = prompts.get(&inputs) {
+            return StoredPrompt { text: Arc::clone(text), inputs };
+        }
+        let text: Arc<str> = self.builder.build(&context).into();
+        if prompts.len() >= KEPT_PROMPTS {
+            prompts.clear();
+        }
+        prompts.insert(inputs.clone(), Arc::clone(&text));
+        StoredPrompt { inputs, text }
+    }
+
+    /// Takes the session for one turn. Who runs turns has a queue for each session; this holds even if that
+    /// has a defect, because two turns of one session would write into each other.
+    pub(super) fn claim(&self, session: &SessionKey) -> Result<Claim<'_>, TurnError> {
+        if lock(&self.busy).insert(session.clone()) {
+            Ok(Claim { engine: self, session: session.clone() })
+        } else {
+            Err(TurnError::Busy(session.clone()))
+        }
+    }
+}
+
+/// A session that is taken for one turn, until this is dropped.
+pub(super) struct Claim<'e> {
+    engine: &'e Engine,
+    session: SessionKey,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        lock(&self.engine.busy).remove(&self.session);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

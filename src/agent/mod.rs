@@ -3,9 +3,14 @@
 //! [`Engine`] is the one door: the gateway gives it a [`TurnRequest`] and gets events and a
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
+mod call;
 pub mod engine;
 pub mod identity;
+mod history;
 pub mod prompt;
+mod recover;
+mod run;
+mod running;
 pub mod transcript;
 pub mod turn;
 pub mod window;

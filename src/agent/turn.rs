@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
-use crate::provider::{Message, ProviderError, Usage};
+use crate::provider::{Block, Message, ProviderError, Role, Usage};
 
 /// One run of a session.
 #[derive(Clone, Debug)]
@@ -22,6 +22,18 @@ pub struct TurnRequest {
     /// System text of a client: shown to the model as untrusted context of the input, never as the system
     /// prompt.
     pub context: Vec<String>,
+}
+
+impl TurnRequest {
+    /// Whether there is something to answer.
+    pub(super) fn has_input(&self) -> bool {
+        let says = |block: &Block| match block {
+            Block::Text { text } => !text.trim().is_empty(),
+            Block::Image { .. } => true,
+            _ => false,
+        };
+        self.input.last().is_some_and(|last| last.role == Role::User && last.content.iter().any(says))
+    }
 }
 
 /// What a turn tells while it runs.
@@ -51,7 +63,7 @@ pub enum TurnEvent {
         /// How long it ran.
         took: Duration,
     },
-    /// The model did not answer; it is asked again. Text that was told since the last tool call is void.
+    /// The model did not answer, before any text of its answer was told; it is asked again.
     Retrying {
         /// Which attempt comes next, from 2.
         attempt: u32,
@@ -189,7 +201,7 @@ impl Explain for TurnError {
             Self::NoModel(_) => {
                 Some("flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned())
             }
-            Self::Provider(_) => Some("flock doctor".to_owned()),
+            Self::Provider(error) => error.hint(),
             Self::Store(error) => error.hint(),
             _ => None,
         }

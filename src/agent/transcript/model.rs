@@ -53,9 +53,10 @@ pub struct MessageRecord {
     pub at: i64,
     /// The message itself.
     pub message: Message,
-    /// Of an input: a client's system text, which the model is shown as untrusted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub context: Vec<String>,
+    /// Of the message a turn answers: a client's system text, which the model is shown beside the message,
+    /// with the time, as untrusted. Other messages have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Vec<String>>,
     /// Of an answer: what it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -81,7 +82,7 @@ impl MessageRecord {
             turn,
             at,
             message,
-            context: Vec::new(),
+            context: None,
             usage: None,
             model: None,
             stop: None,

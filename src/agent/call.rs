@@ -1,0 +1,177 @@
+//! One tool call of a model, checked and bounded. Whatever a model writes here ends in a result it can
+//! read, never in an error of the turn, unless the tool itself says so.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use serde_json::Value;
+
+use crate::config::Agent;
+use crate::provider::message::ToolCall;
+use crate::provider::{Block, StopReason};
+use crate::sandbox::policy::{self, Decision};
+use crate::tool::{CallContext, Registry, Tool, ToolError, ToolOutput, bounded};
+
+/// The most calls of one answer that are run.
+const MAX_CALLS: usize = 64;
+
+/// The most bytes of text in one result.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// The most pictures in one result, and the most bytes of one in base64.
+const MAX_IMAGES: usize = 4;
+const MAX_IMAGE: usize = 8 * 1024 * 1024;
+
+const MAX_NAME: usize = 64;
+const PREVIEW: usize = 160;
+
+/// What the model is answered, and whether it is an error.
+pub(super) type Answer = (Vec<Block>, bool);
+
+/// Why a call can't even be tried, as the model reads it; else the tool.
+pub(super) fn check<'r>(
+    agent: &Agent,
+    registry: &'r Registry,
+    call: &ToolCall<'_>,
+    place: usize,
+    stop: StopReason,
+) -> Result<&'r dyn Tool, String> {
+    if place >= MAX_CALLS {
+        return Err(format!("not run: at most {MAX_CALLS} calls of one answer are run"));
+    }
+    let Some(tool) = registry.get(call.name) else {
+        let specs = registry.iter().map(|tool| tool.spec());
+        let names: Vec<String> = policy::offered(agent, specs).into_iter().map(|spec| spec.name).collect();
+        let name = bounded::start(call.name, MAX_NAME);
+        return Err(format!("there is no tool {name:?}; your tools are: {}", names.join(", ")));
+    };
+    match policy::decide(agent, call.name, call.arguments) {
+        Decision::Allow => {}
+        Decision::Ask(reason) => return Err(format!("not run, a person has to approve it first: {reason}")),
+        Decision::Deny(reason) => return Err(format!("not run: {reason}")),
+    }
+    match call.arguments {
+        Value::Object(_) => Ok(&**tool),
+        Value::String(_) if stop == StopReason::Length => Err(
+            "not run: your answer reached its limit before this call was complete; do it in smaller parts".to_owned(),
+        ),
+        Value::String(text) => Err(format!("not run: the arguments are not valid JSON ({})", json_error(text))),
+        _ => Err("not run: the arguments must be a JSON object".to_owned()),
+    }
+}
+
+fn json_error(text: &str) -> String {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Err(error) => error.to_string(),
+        Ok(_) => "they are a JSON string".to_owned(),
+    }
+}
+
+/// Runs the tool. `Err` ends the turn.
+pub(super) async fn run(
+    tool: &dyn Tool,
+    context: &CallContext,
+    arguments: &Value,
+) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+    // A defect in one tool must not end the turn without a result, or the gateway's task with it.
+    match AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await {
+        Ok(Ok(output)) => Ok((bound(output), false)),
+        Ok(Err(ToolError::ForModel(reason))) => Ok((error(&reason), true)),
+        Ok(Err(ToolError::Fatal(source))) => Err(source),
+        Err(_) => {
+            tracing::error!(tool = tool.spec().name, "a tool panicked");
+            Ok((error("the tool broke off because of a defect; what it did is not known"), true))
+        }
+    }
+}
+
+/// An error as a result.
+pub(super) fn error(reason: &str) -> Vec<Block> {
+    vec![Block::Text { text: bounded::middle_cut(reason, MAX_TEXT) }]
+}
+
+fn bound(output: ToolOutput) -> Vec<Block> {
+    let mut room = MAX_TEXT;
+    let mut images = 0;
+    let mut bound = Vec::with_capacity(output.content.len());
+    for block in output.content {
+        match block {
+            Block::Text { text } => {
+                let text = if text.len() > room { bounded::middle_cut(&text, room) } else { text };
+                room = room.saturating_sub(text.len());
+                bound.push(Block::Text { text });
+            }
+            Block::Image { data, .. } if images == MAX_IMAGES || data.len() > MAX_IMAGE => {
+                let text = format!("[a picture of {} bytes was left out: it is too large, or there are too many]", data.len());
+                bound.push(Block::Text { text });
+            }
+            Block::Image { .. } => {
+                images += 1;
+                bound.push(block);
+            }
+            _ => {}
+        }
+    }
+    if bound.is_empty() {
+        bound.push(Block::Text { text: "(no output)".to_owned() });
+    }
+    bound
+}
+
+/// The calls of an answer as they are stored and given back to the provider: each with an id of its own and
+/// a name that every provider takes. One bad name would else make the provider refuse the session for good.
+pub(super) fn tidy(content: &mut [Block]) {
+    let mut seen = std::collections::HashSet::new();
+    for block in content {
+        let Block::ToolCall { id, name, .. } = block else { continue };
+        if id.is_empty() || !seen.insert(id.clone()) {
+            *id = format!("call_{}", uuid::Uuid::now_v7().simple());
+            seen.insert(id.clone());
+        }
+        let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(valid) {
+            let kept: String = name.chars().map(|c| if valid(c) { c } else { '_' }).take(MAX_NAME).collect();
+            *name = if kept.is_empty() { "unnamed".to_owned() } else { kept };
+        }
+    }
+}
+
+/// The beginning of the arguments, on one line.
+pub(super) fn preview(arguments: &Value) -> String {
+    let text = arguments.to_string();
+    let start = bounded::start(&text, PREVIEW);
+    if start.len() < text.len() { format!("{start}…") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn results_are_bounded_and_say_so() {
+        let image = |size| Block::Image { media_type: "image/png".into(), data: "A".repeat(size) };
+        let mut content = vec![Block::Text { text: "x".repeat(1 << 20) }, image(MAX_IMAGE + 1)];
+        content.extend((0..6).map(|_| image(4)));
+        let bound = bound(ToolOutput { content });
+        let text = crate::provider::message::joined_text(&bound);
+        assert!(text.len() < MAX_TEXT + 1_000 && text.contains("left out"), "{}", text.len());
+        assert_eq!(bound.iter().filter(|block| matches!(block, Block::Image { .. })).count(), MAX_IMAGES);
+        assert_eq!(super::bound(ToolOutput { content: Vec::new() }).len(), 1);
+    }
+
+    #[test]
+    fn calls_get_ids_and_names_that_providers_take() {
+        let call = |id: &str, name: &str| Block::ToolCall { id: id.into(), name: name.into(), arguments: json!({}) };
+        let mut content = vec![call("", ""), call("a", "ok"), call("a", "../etc\n"), call("b", &"x".repeat(500))];
+        tidy(&mut content);
+        let mut ids = std::collections::HashSet::new();
+        let mut names = Vec::new();
+        for block in &content {
+            let Block::ToolCall { id, name, .. } = block else { panic!() };
+            assert!(ids.insert(id.clone()) && !id.is_empty());
+            names.push(name.clone());
+        }
+        assert_eq!(names, ["unnamed".to_owned(), "ok".into(), "___etc_".into(), "x".repeat(64)]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What was said in a session, for the model again and for those who look at it.
+
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+
+use super::call;
+use super::prompt::message_context;
+use super::transcript::{MessageRecord, history};
+use super::turn::TurnError;
+use crate::provider::{Block, Message};
+use crate::tool::bounded;
+use crate::tool::sessions::HistoryEntry;
+
+/// The most bytes that are read for one look at a history.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The most bytes of a result that are shown.
+const RESULT: usize = 500;
+
+/// A stored message as the model is shown it, each time in the same words.
+pub(super) fn replay(record: MessageRecord, zone: &TimeZone) -> Message {
+    let mut message = record.message;
+    if let Some(client) = &record.context {
+        let blocks = message_context(record.at, zone, client);
+        message.content.extend(blocks.into_iter().map(|text| Block::Text { text }));
+    }
+    message
+}
+
+/// The newest `limit` messages of a transcript, oldest first, without thinking.
+pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, TurnError> {
+    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        // The session exists, and nothing has been said yet.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(fail(error)),
+    };
+    let records = history::messages(&file, limit, MOST_BYTES).map_err(fail)?;
+    Ok(records.into_iter().map(entry).collect())
+}
+
+fn entry(record: MessageRecord) -> HistoryEntry {
+    let texts = record.message.content.iter().filter_map(shown);
+    HistoryEntry { role: record.message.role, text: texts.collect::<Vec<_>>().join("\n"), at: record.at }
+}
+
+fn shown(block: &Block) -> Option<String> {
+    match block {
+        Block::Text { text } if text.trim().is_empty() => None,
+        Block::Text { text } => Some(text.clone()),
+        Block::Thinking { .. } => None,
+        Block::ToolCall { name, arguments, .. } => Some(format!("[calls {name} {}]", call::preview(arguments))),
+        Block::ToolResult { name, content, is_error, .. } => {
+            let text = crate::provider::message::joined_text(content);
+            let word = if *is_error { "failed" } else { "answered" };
+            Some(format!("[{name} {word}: {}]", bounded::middle_cut(&text, RESULT)))
+        }
+        Block::Image { media_type, .. } => Some(format!("[a picture, {media_type}]")),
+    }
+}
+

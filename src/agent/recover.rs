@@ -1,0 +1,165 @@
+//! What a start does about the last process: turns it left running are marked, old requests deleted.
+
+use std::collections::HashSet;
+
+use super::engine::Engine;
+use super::running::{result_record, tokens};
+use super::transcript::{Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model};
+use super::turn::TurnError;
+use super::window::unknown_result;
+use crate::clock;
+use crate::error::chain;
+use crate::provider::{Block, Usage};
+use crate::store::{Ended, Session, Turn, TurnState};
+
+/// Sessions deleted with one change of the database.
+const SWEEP: u32 = 500;
+
+/// Marks every turn that ran when the last process died.
+pub(super) async fn interrupted(engine: &Engine) -> Result<usize, TurnError> {
+    let store = &engine.parts.store;
+    let turns = store.running_turns()?;
+    for turn in &turns {
+        let left = match store.session(&turn.session)? {
+            Some(session) => mark(engine, &session, turn).unwrap_or_else(|error| {
+                // One damaged transcript must not keep the gateway from starting.
+                tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
+                Left::default()
+            }),
+            None => Left::default(),
+        };
+        store.end_turn(turn.id, left.into_ended()).await?;
+    }
+    Ok(turns.len())
+}
+
+/// What a transcript holds of a turn.
+#[derive(Default)]
+struct Left {
+    end: Option<TurnRecord>,
+    steps: u32,
+    usage: Usage,
+    /// Calls in the order they were made: id and name.
+    calls: Vec<(String, String)>,
+    answered: HashSet<String>,
+    is_there: bool,
+}
+
+impl Left {
+    fn into_ended(self) -> Ended {
+        let at = clock::unix_ms();
+        match self.end {
+            // The process died between the transcript and the database; the transcript was first.
+            Some(end) => Ended {
+                state: match end.state {
+                    Phase::Done => TurnState::Done,
+                    Phase::Failed => TurnState::Failed,
+                    Phase::Cancelled => TurnState::Cancelled,
+                    Phase::Started | Phase::Interrupted => TurnState::Interrupted,
+                },
+                steps: end.steps.unwrap_or(self.steps),
+                tokens: tokens(end.usage.unwrap_or(self.usage)),
+                error: end.error,
+                at: end.at,
+            },
+            None => Ended {
+                state: TurnState::Interrupted,
+                steps: self.steps,
+                tokens: tokens(self.usage),
+                error: None,
+                at,
+            },
+        }
+    }
+
+    fn note(&mut self, message: &MessageRecord) {
+        if let Some(usage) = message.usage {
+            self.steps += 1;
+            self.usage += usage;
+        }
+        // The file is read backwards, so the calls of an answer are turned around too.
+        let before = self.calls.len();
+        for block in &message.message.content {
+            match block {
+                Block::ToolCall { id, name, .. } => self.calls.insert(before, (id.clone(), name.clone())),
+                Block::ToolResult { call_id, .. } => drop(self.answered.insert(call_id.clone())),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnError> {
+    let path = engine.transcript_path(session);
+    if !path.exists() {
+        return Ok(Left::default());
+    }
+    let key = session.key.clone();
+    let header = Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
+    let mut transcript = Transcript::open(&path, &header, engine.parts.store.syncer().handle())?;
+    let fail = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
+    let left = left(&transcript, turn).map_err(fail)?;
+    if left.end.is_none() && left.is_there {
+        let now = clock::unix_ms();
+        let open = left.calls.iter().rev().filter(|(id, _)| !left.answered.contains(id));
+        let mut records: Vec<Record> =
+            open.map(|(id, name)| result_record(turn.id, now, unknown_result(id, name))).collect();
+        records.push(Record::Turn(TurnRecord {
+            turn: turn.id,
+            state: Phase::Interrupted,
+            at: now,
+            model: None,
+            steps: Some(left.steps),
+            usage: Some(left.usage),
+            error: None,
+        }));
+        transcript.append(&records)?;
+    }
+    Ok(left)
+}
+
+/// Reads the turn from the end of the file, where it must be.
+fn left(transcript: &Transcript, turn: &Turn) -> std::io::Result<Left> {
+    let mut left = Left::default();
+    let mut tail = Tail::new(transcript.file())?;
+    while let Some(line) = tail.next_line()? {
+        match Record::parse(line) {
+            Ok(Record::Message(message)) if message.turn == turn.id => {
+                left.is_there = true;
+                left.note(&message);
+            }
+            Ok(Record::Turn(record)) if record.turn == turn.id => {
+                left.is_there = true;
+                if record.state == Phase::Started {
+                    break;
+                }
+                left.end.get_or_insert(record);
+            }
+            Ok(Record::Message(_) | Record::Turn(_) | Record::Session(_)) => break,
+            Ok(Record::Unknown) | Err(_) => {}
+        }
+    }
+    Ok(left)
+}
+
+/// Deletes the sessions of requests that were not used for as long as they are kept.
+pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
+    let keep = i64::try_from(engine.parts.limits.keep_requests.as_millis()).unwrap_or(i64::MAX);
+    let before = clock::unix_ms().saturating_sub(keep);
+    loop {
+        let old = engine.parts.store.old_requests(before, SWEEP)?;
+        if old.is_empty() {
+            return Ok(());
+        }
+        for session in &old {
+            let path = engine.transcript_path(session);
+            // Before the row: a row without its file is found again, a file without its row never.
+            if let Err(error) = fs_err::remove_file(&path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "failed to delete the transcript of an old request");
+            }
+        }
+        engine.parts.store.forget_sessions(old.into_iter().map(|session| session.key).collect()).await?;
+    }
+}

@@ -1,0 +1,160 @@
+//! A turn that has begun: everything it does is committed through here, and it always ends, also when its
+//! future is dropped in the middle.
+
+use std::sync::Arc;
+
+use super::turn::TurnError;
+use super::window::unknown_result;
+use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
+use crate::clock;
+use crate::error::chain;
+use crate::id::{ModelRef, TurnId};
+use crate::provider::{Block, Message, Response, Role, Usage};
+use crate::store::{Ended, Store, Tokens, TurnState};
+
+/// The most bytes of an error that are stored.
+const MAX_ERROR: usize = 1_000;
+
+/// A turn between its beginning and its end.
+pub(super) struct Running {
+    pub(super) store: Arc<Store>,
+    pub(super) transcript: Transcript,
+    pub(super) turn: TurnId,
+    pub(super) model: ModelRef,
+    pub(super) steps: u32,
+    pub(super) usage: Usage,
+    /// Calls whose result is not committed yet: id and name.
+    open: Vec<(String, String)>,
+    ended: bool,
+}
+
+impl Running {
+    /// A turn whose beginning is committed in the database.
+    pub(super) fn new(store: Arc<Store>, transcript: Transcript, turn: TurnId, model: ModelRef) -> Self {
+        Self { store, transcript, turn, model, steps: 0, usage: Usage::default(), open: Vec::new(), ended: false }
+    }
+
+    /// Commits that the turn began, and with what. A client's system text goes with the last message.
+    pub(super) fn begin(&mut self, input: &[Message], context: Vec<String>) -> Result<Vec<MessageRecord>, TurnError> {
+        let now = clock::unix_ms();
+        let mut said: Vec<MessageRecord> =
+            input.iter().map(|message| MessageRecord::new(self.turn, now, message.clone())).collect();
+        if let Some(last) = said.last_mut() {
+            last.context = Some(context);
+        }
+        let mut records = vec![Record::Turn(TurnRecord { model: Some(self.model.to_string()), ..self.mark(Phase::Started) })];
+        records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));
+        self.transcript.append(&records)?;
+        Ok(said)
+    }
+
+    /// Commits an answer that wants tools run.
+    pub(super) fn answered(&mut self, message: Message, response: &Response) -> Result<(), TurnError> {
+        let open = message.tool_calls().map(|call| (call.id.to_owned(), call.name.to_owned())).collect();
+        let record = self.answer_record(message, response);
+        self.transcript.append(&[record])?;
+        self.open = open;
+        Ok(())
+    }
+
+    /// Commits the result of a call.
+    pub(super) fn result(&mut self, result: Block) -> Result<(), TurnError> {
+        let Block::ToolResult { call_id, .. } = &result else { return Ok(()) };
+        let id = call_id.clone();
+        let record = result_record(self.turn, clock::unix_ms(), result);
+        self.transcript.append(&[record])?;
+        self.open.retain(|(open, _)| *open != id);
+        Ok(())
+    }
+
+    /// Commits the final answer and ends the turn with it.
+    pub(super) async fn done(mut self, message: Message, response: &Response) -> Result<(u32, Usage), TurnError> {
+        let answer = self.answer_record(message, response);
+        let end = self.end_record(Phase::Done, None);
+        self.transcript.append(&[answer, end])?;
+        self.ended = true;
+        self.store.end_turn(self.turn, self.ended_as(TurnState::Done, None)).await?;
+        Ok((self.steps, self.usage))
+    }
+
+    /// Ends the turn with an error and gives it back.
+    pub(super) async fn failed(mut self, error: TurnError) -> TurnError {
+        let (phase, state) = match error {
+            TurnError::Cancelled => (Phase::Cancelled, TurnState::Cancelled),
+            _ => (Phase::Failed, TurnState::Failed),
+        };
+        let reason = chain(&error);
+        let reason = (state == TurnState::Failed).then(|| crate::tool::bounded::start(&reason, MAX_ERROR).to_owned());
+        self.close(phase, reason.clone());
+        self.ended = true;
+        let ended = self.ended_as(state, reason);
+        if let Err(second) = self.store.end_turn(self.turn, ended).await {
+            tracing::error!(turn = %self.turn, error = %chain(&second), "failed to end a turn");
+        }
+        error
+    }
+
+    /// Gives the open calls a result and commits how the turn ended. Where the disk takes no more, the
+    /// next start does it.
+    fn close(&mut self, phase: Phase, error: Option<String>) {
+        let now = clock::unix_ms();
+        let mut records: Vec<Record> = std::mem::take(&mut self.open)
+            .iter()
+            .map(|(id, name)| result_record(self.turn, now, unknown_result(id, name)))
+            .collect();
+        records.push(self.end_record(phase, error));
+        if let Err(error) = self.transcript.append(&records) {
+            tracing::error!(turn = %self.turn, error = %chain(&error), "failed to write how a turn ended");
+        }
+    }
+
+    fn answer_record(&self, message: Message, response: &Response) -> Record {
+        let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
+        record.usage = Some(response.usage);
+        record.model = Some(self.model.to_string());
+        record.stop = Some(response.stop);
+        Record::Message(Box::new(record))
+    }
+
+    fn end_record(&self, phase: Phase, error: Option<String>) -> Record {
+        Record::Turn(TurnRecord {
+            steps: Some(self.steps),
+            usage: Some(self.usage),
+            error,
+            ..self.mark(phase)
+        })
+    }
+
+    fn mark(&self, state: Phase) -> TurnRecord {
+        TurnRecord { turn: self.turn, state, at: clock::unix_ms(), model: None, steps: None, usage: None, error: None }
+    }
+
+    fn ended_as(&self, state: TurnState, error: Option<String>) -> Ended {
+        Ended { state, steps: self.steps, tokens: tokens(self.usage), error, at: clock::unix_ms() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.close(Phase::Cancelled, None);
+            self.store.end_turn_behind(self.turn, self.ended_as(TurnState::Cancelled, None));
+        }
+    }
+}
+
+/// The record of one result.
+pub(super) fn result_record(turn: TurnId, at: i64, result: Block) -> Record {
+    let message = Message { role: Role::Tool, content: vec![result] };
+    Record::Message(Box::new(MessageRecord::new(turn, at, message)))
+}
+
+/// Usage as the database counts it.
+pub(super) const fn tokens(usage: Usage) -> Tokens {
+    Tokens {
+        input: usage.input,
+        output: usage.output,
+        cache_read: usage.cache_read,
+        cache_write: usage.cache_write,
+    }
+}
