@@ -53,9 +53,12 @@ pub(super) fn check<'r>(
     match call.arguments {
         Value::Object(_) => Ok(&**tool),
         Value::String(_) if stop == StopReason::Length => Err(
-            "not run: your answer reached its limit before this call was complete; do it in smaller parts".to_owned(),
+            "not run: your answer reached its limit before this call was complete; do it in smaller parts"
+                .to_owned(),
         ),
-        Value::String(text) => Err(format!("not run: the arguments are not valid JSON ({})", json_error(text))),
+        Value::String(text) => {
+            Err(format!("not run: the arguments are not valid JSON ({})", json_error(text)))
+        }
         _ => Err("not run: the arguments must be a JSON object".to_owned()),
     }
 }
@@ -102,7 +105,10 @@ fn bound(output: ToolOutput) -> Vec<Block> {
                 bound.push(Block::Text { text });
             }
             Block::Image { data, .. } if images == MAX_IMAGES || data.len() > MAX_IMAGE => {
-                let text = format!("[a picture of {} bytes was left out: it is too large, or there are too many]", data.len());
+                let text = format!(
+                    "[a picture of {} bytes was left out: it is too large, or there are too many]",
+                    data.len()
+                );
                 bound.push(Block::Text { text });
             }
             Block::Image { .. } => {
@@ -162,8 +168,10 @@ mod tests {
 
     #[test]
     fn calls_get_ids_and_names_that_providers_take() {
-        let call = |id: &str, name: &str| Block::ToolCall { id: id.into(), name: name.into(), arguments: json!({}) };
-        let mut content = vec![call("", ""), call("a", "ok"), call("a", "../etc\n"), call("b", &"x".repeat(500))];
+        let call =
+            |id: &str, name: &str| Block::ToolCall { id: id.into(), name: name.into(), arguments: json!({}) };
+        let mut content =
+            vec![call("", ""), call("a", "ok"), call("a", "../etc\n"), call("b", &"x".repeat(500))];
         tidy(&mut content);
         let mut ids = std::collections::HashSet::new();
         let mut names = Vec::new();

@@ -38,10 +38,10 @@ pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, Tu
         Err(error) => return Err(fail(error)),
     };
     let records = history::messages(&file, limit, MOST_BYTES).map_err(fail)?;
-    Ok(records.into_iter().map(entry).collect())
+    Ok(records.iter().map(entry).collect())
 }
 
-fn entry(record: MessageRecord) -> HistoryEntry {
+fn entry(record: &MessageRecord) -> HistoryEntry {
     let texts = record.message.content.iter().filter_map(shown);
     HistoryEntry { role: record.message.role, text: texts.collect::<Vec<_>>().join("\n"), at: record.at }
 }
@@ -51,7 +51,9 @@ fn shown(block: &Block) -> Option<String> {
         Block::Text { text } if text.trim().is_empty() => None,
         Block::Text { text } => Some(text.clone()),
         Block::Thinking { .. } => None,
-        Block::ToolCall { name, arguments, .. } => Some(format!("[calls {name} {}]", call::preview(arguments))),
+        Block::ToolCall { name, arguments, .. } => {
+            Some(format!("[calls {name} {}]", call::preview(arguments)))
+        }
         Block::ToolResult { name, content, is_error, .. } => {
             let text = crate::provider::message::joined_text(content);
             let word = if *is_error { "failed" } else { "answered" };
@@ -60,4 +62,3 @@ fn shown(block: &Block) -> Option<String> {
         Block::Image { media_type, .. } => Some(format!("[a picture, {media_type}]")),
     }
 }
-

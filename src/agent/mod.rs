@@ -5,12 +5,14 @@
 
 mod call;
 pub mod engine;
-pub mod identity;
+mod halt;
 mod history;
+pub mod identity;
 pub mod prompt;
 mod recover;
 mod run;
 mod running;
+mod steps;
 pub mod transcript;
 pub mod turn;
 pub mod window;

@@ -95,7 +95,8 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnErr
         return Ok(Left::default());
     }
     let key = session.key.clone();
-    let header = Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
+    let header =
+        Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
     let mut transcript = Transcript::open(&path, &header, engine.parts.store.syncer().handle())?;
     let fail = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
     let left = left(&transcript, turn).map_err(fail)?;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
 use super::turn::TurnError;
 use super::window::unknown_result;
-use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
 use crate::clock;
 use crate::error::chain;
 use crate::id::{ModelRef, TurnId};
@@ -31,18 +31,34 @@ pub(super) struct Running {
 impl Running {
     /// A turn whose beginning is committed in the database.
     pub(super) fn new(store: Arc<Store>, transcript: Transcript, turn: TurnId, model: ModelRef) -> Self {
-        Self { store, transcript, turn, model, steps: 0, usage: Usage::default(), open: Vec::new(), ended: false }
+        Self {
+            store,
+            transcript,
+            turn,
+            model,
+            steps: 0,
+            usage: Usage::default(),
+            open: Vec::new(),
+            ended: false,
+        }
     }
 
     /// Commits that the turn began, and with what. A client's system text goes with the last message.
-    pub(super) fn begin(&mut self, input: &[Message], context: Vec<String>) -> Result<Vec<MessageRecord>, TurnError> {
+    pub(super) fn begin(
+        &mut self,
+        input: &[Message],
+        context: Vec<String>,
+    ) -> Result<Vec<MessageRecord>, TurnError> {
         let now = clock::unix_ms();
         let mut said: Vec<MessageRecord> =
             input.iter().map(|message| MessageRecord::new(self.turn, now, message.clone())).collect();
         if let Some(last) = said.last_mut() {
             last.context = Some(context);
         }
-        let mut records = vec![Record::Turn(TurnRecord { model: Some(self.model.to_string()), ..self.mark(Phase::Started) })];
+        let mut records = vec![Record::Turn(TurnRecord {
+            model: Some(self.model.to_string()),
+            ..self.mark(Phase::Started)
+        })];
         records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));
         self.transcript.append(&records)?;
         Ok(said)
@@ -68,7 +84,11 @@ impl Running {
     }
 
     /// Commits the final answer and ends the turn with it.
-    pub(super) async fn done(mut self, message: Message, response: &Response) -> Result<(u32, Usage), TurnError> {
+    pub(super) async fn done(
+        mut self,
+        message: Message,
+        response: &Response,
+    ) -> Result<(u32, Usage), TurnError> {
         let answer = self.answer_record(message, response);
         let end = self.end_record(Phase::Done, None);
         self.transcript.append(&[answer, end])?;
@@ -84,7 +104,8 @@ impl Running {
             _ => (Phase::Failed, TurnState::Failed),
         };
         let reason = chain(&error);
-        let reason = (state == TurnState::Failed).then(|| crate::tool::bounded::start(&reason, MAX_ERROR).to_owned());
+        let reason =
+            (state == TurnState::Failed).then(|| crate::tool::bounded::start(&reason, MAX_ERROR).to_owned());
         self.close(phase, reason.clone());
         self.ended = true;
         let ended = self.ended_as(state, reason);
@@ -126,7 +147,15 @@ impl Running {
     }
 
     fn mark(&self, state: Phase) -> TurnRecord {
-        TurnRecord { turn: self.turn, state, at: clock::unix_ms(), model: None, steps: None, usage: None, error: None }
+        TurnRecord {
+            turn: self.turn,
+            state,
+            at: clock::unix_ms(),
+            model: None,
+            steps: None,
+            usage: None,
+            error: None,
+        }
     }
 
     fn ended_as(&self, state: TurnState, error: Option<String>) -> Ended {
