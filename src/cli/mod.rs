@@ -17,6 +17,10 @@ pub mod list;
 mod models;
 pub mod nix;
 pub mod remove;
+pub mod restart;
+pub mod start;
+pub mod stop;
+pub mod supervise;
 mod team;
 
 use std::ffi::OsString;
@@ -80,6 +84,9 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Init(init::Args),
+    Start(start::Args),
+    Stop(stop::Args),
+    Restart(restart::Args),
     Add(add::Args),
     #[command(visible_alias = "rm")]
     Remove(remove::Args),
@@ -90,12 +97,17 @@ enum Verb {
     Chat(chat::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
+    #[command(hide = true)]
+    Supervise(supervise::Args),
 }
 
 impl Verb {
     fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self {
             Self::Init(args) => init::run(&args, context),
+            Self::Start(args) => start::run(&args, context),
+            Self::Stop(args) => stop::run(&args, context),
+            Self::Restart(args) => restart::run(&args, context),
             Self::Add(args) => add::run(&args, context),
             Self::Remove(args) => remove::run(&args, context),
             Self::List(args) => list::run(&args, context),
@@ -103,6 +115,7 @@ impl Verb {
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
+            Self::Supervise(args) => supervise::run(&args, context),
         }
     }
 }

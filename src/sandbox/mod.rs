@@ -7,6 +7,7 @@ mod explain;
 pub mod image;
 pub mod inspect;
 pub mod names;
+pub mod owned;
 pub mod policy;
 pub mod spec;
 #[cfg(test)]

@@ -4,18 +4,18 @@ use super::log::{Cap, Log};
 use crate::home::Home;
 
 /// Somebody who wants to hear each line of the journal as well.
-pub type Echo = Box<dyn FnMut(&str) + Send>;
+pub type Echo<'a> = Box<dyn FnMut(&str) + 'a>;
 
 /// Writes the supervisor's log, and tells it to whoever holds the supervisor in the foreground.
-pub struct Journal {
+pub struct Journal<'a> {
     log: Log,
-    echo: Option<Echo>,
+    echo: Option<Echo<'a>>,
 }
 
-impl Journal {
+impl<'a> Journal<'a> {
     /// The journal of a home; each line also goes to `echo`.
     #[must_use]
-    pub fn new(home: &Home, echo: Option<Echo>) -> Self {
+    pub fn new(home: &Home, echo: Option<Echo<'a>>) -> Self {
         let cap = Cap { bytes: 1 << 20, files: 2 };
         Self { log: Log::new(home.log(super::SUPERVISOR), cap), echo }
     }

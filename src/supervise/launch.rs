@@ -20,6 +20,7 @@ use super::SUPERVISOR;
 use super::control::{Connection, ControlError, Reply, Request, Status};
 use crate::env;
 use crate::error::{Explain, Kind};
+use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 
 /// What a supervisor that was just started says of its start: one line of JSON on its standard output.
@@ -149,6 +150,30 @@ pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Start
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
+
+/// Takes the supervisor's lock for life; `None` where another supervisor has it.
+///
+/// # Errors
+///
+/// If the lock can't be looked at.
+pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
+    let end = Instant::now() + CLAIM;
+    loop {
+        match Lock::try_acquire(&home.supervisor_lock()) {
+            Ok(lock) => return Ok(Some(lock)),
+            Err(HomeError::Held { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        // Whoever only looks whether the lock is held holds it for that moment; a supervisor can be asked.
+        if Connection::open(home).await.is_ok() || Instant::now() >= end {
+            return Ok(None);
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// How long a lock may be held by somebody who is no supervisor.
+const CLAIM: Duration = Duration::from_secs(1);
 
 /// Starts a supervisor of its own session and returns what it says of its start.
 async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {

@@ -15,7 +15,7 @@ use crate::process::ProcessId;
 
 /// Ends what is left of the processes with these names. Call it only with the supervisor's lock held.
 /// What could not be ended is given back.
-pub async fn end(home: &Home, names: &[&str], limits: &Limits, journal: &mut Journal) -> Vec<ProcessId> {
+pub async fn end(home: &Home, names: &[&str], limits: &Limits, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let mut survivors = Vec::new();
     for name in names {
         let path = home.pid_file(name);
@@ -29,7 +29,7 @@ pub async fn end(home: &Home, names: &[&str], limits: &Limits, journal: &mut Jou
     survivors
 }
 
-async fn end_one(home: &Home, name: &str, limits: &Limits, journal: &mut Journal) -> Vec<ProcessId> {
+async fn end_one(home: &Home, name: &str, limits: &Limits, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let mark = Mark::new(home, name);
     let leader = pid::read(&home.pid_file(name)).map(|record| record.process);
     if let Some(leader) = leader.filter(|leader| mark.is_on(*leader)) {
@@ -44,7 +44,7 @@ async fn end_one(home: &Home, name: &str, limits: &Limits, journal: &mut Journal
 }
 
 /// Kills every process that bears the mark; gives back those that would not die.
-pub async fn sweep(mark: &Mark, journal: &mut Journal) -> Vec<ProcessId> {
+pub async fn sweep(mark: &Mark, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let bearers = mark.bearers();
     for bearer in &bearers {
         journal.note(&format!("killing what is left: pid {}", bearer.pid));

@@ -164,11 +164,14 @@ mod tests {
         assert_eq!(found.pid, crate::process::ProcessId::current().pid);
         assert!(!found.name.is_empty());
         // It answers no HTTP: it hangs up on whoever connects.
-        let hanging_up = std::thread::spawn(move || drop(listener.accept()));
+        let hanging_up = std::thread::spawn(move || {
+            drop(listener.accept());
+            listener
+        });
         let error = check(port, &nobody()).await.unwrap_err();
         assert!(matches!(&error, PortTaken::Program { holder: Some(_), .. }), "{error}");
         assert_eq!(error.kind(), Kind::Failed);
-        hanging_up.join().unwrap();
+        drop(hanging_up.join().unwrap());
         assert!(check(port, &nobody()).await.is_ok(), "it is free again");
     }
 

@@ -25,7 +25,7 @@ use crate::home::lock::Lock;
 use crate::process::ProcessId;
 
 /// What a supervisor works with.
-pub struct Plan {
+pub struct Plan<'a> {
     /// Whose supervisor it is.
     pub home: Home,
     /// What it runs.
@@ -33,7 +33,7 @@ pub struct Plan {
     /// When it restarts, kills and gives up.
     pub limits: Limits,
     /// Its log.
-    pub journal: Journal,
+    pub journal: Journal<'a>,
     /// Whether somebody else keeps it running: then it ends with the reason when what it runs has failed in
     /// a way that starting again can't mend.
     pub foreground: bool,
@@ -45,7 +45,7 @@ pub struct Plan {
 /// # Errors
 ///
 /// If it can't begin, or, in the foreground, if what it runs has failed for good.
-pub async fn run(plan: Plan, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
+pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
     let mut task = Task::begin(plan).await?;
     let (requests, mut asked) = mpsc::channel::<Asked>(64);
     let server = match task.listen(requests) {
@@ -83,10 +83,10 @@ pub async fn run(plan: Plan, lock: Lock, ready: impl FnOnce()) -> Result<(), Sup
     ended
 }
 
-struct Task {
+struct Task<'a> {
     home: Home,
     wards: Vec<Ward>,
-    journal: Journal,
+    journal: Journal<'a>,
     foreground: bool,
     began: Instant,
     began_at: i64,
@@ -104,8 +104,8 @@ struct Signals {
     hang_up: tokio::signal::unix::Signal,
 }
 
-impl Task {
-    async fn begin(plan: Plan) -> Result<Self, SuperviseError> {
+impl<'a> Task<'a> {
+    async fn begin(plan: Plan<'a>) -> Result<Self, SuperviseError> {
         let listen = |kind| signal(kind).map_err(SuperviseError::Signals);
         let signals = Signals {
             child: listen(SignalKind::child())?,

@@ -83,7 +83,7 @@ impl Ward {
     }
 
     /// Does what the time asks for.
-    pub fn tick(&mut self, now: i64, journal: &mut Journal) {
+    pub fn tick(&mut self, now: i64, journal: &mut Journal<'_>) {
         if self.state.next_deadline().is_some_and(|deadline| now >= deadline) {
             self.event(Event::Tick, now, journal);
         }
@@ -100,7 +100,7 @@ impl Ward {
     }
 
     /// Takes the result of a health check.
-    pub fn checked(&mut self, checked: Checked, now: i64, journal: &mut Journal) {
+    pub fn checked(&mut self, checked: Checked, now: i64, journal: &mut Journal<'_>) {
         if checked.start != self.start || self.child.is_none() {
             return;
         }
@@ -125,7 +125,7 @@ impl Ward {
     }
 
     /// Takes note of the end of the process, if it has ended.
-    pub async fn reap(&mut self, now: i64, journal: &mut Journal) {
+    pub async fn reap(&mut self, now: i64, journal: &mut Journal<'_>) {
         let Some(child) = &mut self.child else { return };
         let exit = match child.ended() {
             Ok(None) => return,
@@ -142,7 +142,7 @@ impl Ward {
     }
 
     /// Feeds the state machine and does what it asks for.
-    pub fn event(&mut self, event: Event, now: i64, journal: &mut Journal) {
+    pub fn event(&mut self, event: Event, now: i64, journal: &mut Journal<'_>) {
         let before = self.state.standing();
         let mut actions = self.state.on_event(event, now);
         while !actions.is_empty() {
@@ -160,7 +160,7 @@ impl Ward {
     }
 
     /// Does one thing; gives the reason if the process could not be started.
-    fn act(&mut self, action: Action, now: i64, journal: &mut Journal) -> Option<String> {
+    fn act(&mut self, action: Action, now: i64, journal: &mut Journal<'_>) -> Option<String> {
         match action {
             Action::Spawn => return self.spawn(now, journal).err(),
             Action::Terminate => self.child.iter().for_each(Child::terminate),
@@ -174,7 +174,7 @@ impl Ward {
         None
     }
 
-    fn spawn(&mut self, now: i64, journal: &mut Journal) -> Result<(), String> {
+    fn spawn(&mut self, now: i64, journal: &mut Journal<'_>) -> Result<(), String> {
         let name = self.unit.name();
         self.start += 1;
         self.health = None;

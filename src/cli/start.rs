@@ -1,0 +1,139 @@
+//! `flock start`: the supervisor in the background, and the gateway up.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Context, Exit, Failure, supervise};
+use crate::config::{self, Config};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::supervise::control::{Connection, Request, Status};
+use crate::supervise::health::Identity;
+use crate::supervise::launch;
+use crate::supervise::port;
+use crate::supervise::state::Standing;
+use crate::supervise::task::failure_kind;
+use crate::supervise::unit::{GATEWAY, instance};
+use crate::ui::progress::span;
+use crate::ui::{Line, Tone};
+
+/// Start the gateway in the background and keep it running
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Stay in the foreground, for a service manager
+    #[arg(long)]
+    foreground: bool,
+}
+
+/// Starts the gateway and returns when it answers.
+///
+/// # Errors
+///
+/// If it does not get healthy; what was started for it is then stopped again.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let config = config::read(&home)?;
+    home.make_folders()?;
+    context.block_on(async {
+        if args.foreground { in_front(&home, context).await } else { behind(&home, &config, context).await }
+    })
+}
+
+async fn in_front(home: &Home, context: &Context) -> Result<Exit, Failure> {
+    match launch::claim(home).await? {
+        Some(lock) => supervise::foreground(home, lock, context).await?,
+        None => context.printer.say("flock is running already"),
+    }
+    Ok(Exit::Done)
+}
+
+async fn behind(home: &Home, config: &Config, context: &Context) -> Result<Exit, Failure> {
+    let began = Instant::now();
+    if let Some(status) = running(home).await {
+        show(&status, "is running already", context);
+        return Ok(Exit::Done);
+    }
+    let status = up(home, config, Request::Start).await?;
+    show(&status, &format!("is up after {}", span(began.elapsed())), context);
+    Ok(Exit::Done)
+}
+
+/// How things stand in a supervisor whose processes are all healthy.
+async fn running(home: &Home) -> Option<Status> {
+    let mut connection = Connection::open(home).await.ok()?;
+    let reply = connection.ask(Request::Status, QUICK).await.ok()?;
+    reply.status.filter(Status::is_healthy)
+}
+
+/// Sees to it that a supervisor runs and everything it runs is healthy.
+///
+/// # Errors
+///
+/// If that can't be had, with the reason. A supervisor that was started for it has been stopped again.
+pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, Failure> {
+    let identity = Identity { instance: instance(home)?, token: config.token.clone() };
+    let port_is_ours = Connection::open(home).await.is_ok();
+    if !port_is_ours {
+        port::check(config.port, &identity).await?;
+    }
+    let started = launch::ensure(home, want, LIMIT).await?;
+    if started.status.is_healthy() {
+        return Ok(started.status);
+    }
+    if started.fresh
+        && let Ok(mut connection) = Connection::open(home).await
+    {
+        // Only what this command began; how it ends changes nothing about what is to be said.
+        let _ = connection.ask(Request::Stop, LIMIT).await;
+    }
+    // Who holds the port can be said better than the gateway's exit code does.
+    port::check(config.port, &identity).await?;
+    Err(failed(&started.status))
+}
+
+/// Why what a supervisor runs is not healthy.
+#[must_use]
+pub fn failed(status: &Status) -> Failure {
+    let Some(unit) = status.units.iter().find(|unit| unit.state != Standing::Healthy) else {
+        return Failure::new(Kind::Failed, "nothing is supervised");
+    };
+    let reason = unit.reason.clone().unwrap_or_else(|| "it gave no reason".to_owned());
+    let message = match unit.state {
+        Standing::BreakerOpen => {
+            format!("the {} crashed {} times in a row: {reason}", unit.name, unit.crashes)
+        }
+        _ => format!("the {} does not run: {reason}", unit.name),
+    };
+    Failure::new(failure_kind(status).unwrap_or(Kind::Failed), message)
+        .hint(format!("flock logs {}", unit.name))
+}
+
+fn show(status: &Status, what: &str, context: &Context) {
+    let Some(unit) = status.unit(GATEWAY) else { return };
+    let url = url(unit.port);
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({
+            "running": true,
+            "already": what.ends_with("already"),
+            "url": url,
+            "pid": unit.pid,
+            "supervisorPid": status.pid,
+        }));
+        return;
+    }
+    let pid = unit.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    context.printer.say(Line::new().with(Tone::Good, "gateway").plain(format!(" {what}{pid}")));
+    context.printer.line(url.as_str());
+}
+
+/// Where the gateway answers.
+#[must_use]
+pub fn url(port: Option<u16>) -> String {
+    format!("http://127.0.0.1:{}", port.unwrap_or(config::model::DEFAULT_PORT))
+}
+
+/// How long a start may take, crashes and new tries included.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long a supervisor that runs may take to say so.
+const QUICK: Duration = Duration::from_secs(5);

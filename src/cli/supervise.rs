@@ -1,0 +1,80 @@
+//! `flock supervise`: the supervisor itself. People use `flock start`, which runs it.
+
+use std::sync::Arc;
+
+use super::{Context, Exit, Failure};
+use crate::home::Home;
+use crate::home::lock::Lock;
+use crate::supervise::journal::{Echo, Journal};
+use crate::supervise::launch::{self, Report};
+use crate::supervise::restart::Limits;
+use crate::supervise::task::{self, Plan};
+use crate::supervise::unit::Gateway;
+
+/// Keep the gateway running; `flock start` does this in the background
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Start a supervisor in a session of its own, and end
+    #[arg(long)]
+    detach: bool,
+}
+
+/// Supervises until told to stop.
+///
+/// # Errors
+///
+/// If it can't begin. What `flock start` waits for is said on standard output first.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    if args.detach {
+        launch::detach(&home)
+            .map_err(|error| Failure::caused("failed to start the supervisor in the background", &error))?;
+        return Ok(Exit::Done);
+    }
+    context.block_on(async {
+        match launch::claim(&home).await {
+            Ok(Some(lock)) => match plan(&home, None, false) {
+                Ok(plan) => Ok(task::run(plan, lock, || launch::report(&Report::Listening)).await?),
+                Err(failure) => Err(refused(failure)),
+            },
+            Ok(None) => {
+                launch::report(&Report::Held);
+                Ok(())
+            }
+            Err(error) => Err(refused(error.into())),
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Supervises in this process until it is told to stop, for a service manager.
+///
+/// # Errors
+///
+/// If it can't begin, or what it runs has failed for good.
+pub async fn foreground(home: &Home, lock: Lock, context: &Context) -> Result<(), Failure> {
+    let echo: Echo<'_> = Box::new(|line| context.printer.say(line));
+    Ok(task::run(plan(home, Some(echo), true)?, lock, || {}).await?)
+}
+
+fn plan<'a>(home: &Home, echo: Option<Echo<'a>>, foreground: bool) -> Result<Plan<'a>, Failure> {
+    let program = launch::program()
+        .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
+    let gateway = Gateway::new(home.clone(), program)?;
+    Ok(Plan {
+        home: home.clone(),
+        units: vec![Arc::new(gateway)],
+        limits: Limits::default(),
+        journal: Journal::new(home, echo),
+        foreground,
+    })
+}
+
+fn refused(failure: Failure) -> Failure {
+    launch::report(&Report::Failed {
+        code: failure.kind.code().to_owned(),
+        message: failure.text(),
+        hint: failure.hint.clone(),
+    });
+    failure
+}
