@@ -4,6 +4,7 @@
 pub mod binds;
 pub mod engine;
 mod explain;
+pub mod helper;
 pub mod image;
 pub mod inspect;
 pub mod names;
@@ -191,6 +192,12 @@ pub enum SandboxError {
     /// No such background job.
     #[error("there is no job {0}")]
     NoJob(u32),
+    /// A command could not be started.
+    #[error("failed to start the command: {reason}")]
+    NotStarted {
+        /// As in `can't enter the folder "/workspace/x"`.
+        reason: String,
+    },
     /// The helper inside broke the protocol or went away.
     #[error("the sandbox of {agent} stopped answering: {reason}")]
     Lost {

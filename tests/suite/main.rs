@@ -9,6 +9,7 @@
 
 mod cli;
 mod docker;
+mod helper;
 mod law;
 mod support;
 mod tools;

@@ -1,0 +1,342 @@
+//! What flock asks of a helper, in the words of [`crate::sandbox`].
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{Connection, Pending};
+use super::message::{
+    Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Refusal,
+    Reply, Request, Start,
+};
+use crate::error::Explain;
+use crate::id::AgentId;
+use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, SandboxError};
+
+/// For what a helper answers at once.
+const PROMPT: Duration = Duration::from_secs(10);
+/// From the moment a command must be gone to its answer: the helper itself takes 6 s where a process hangs.
+const GRACE: Duration = Duration::from_secs(15);
+/// For ever, as far as a command is concerned.
+const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What every command of a sandbox gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// Where a command runs that names no folder, and what relative ones are relative to.
+    pub root: String,
+    /// Its variables; a command's own win.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Default for Environment {
+    /// `/workspace`, with Debian's standard PATH.
+    fn default() -> Self {
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Self {
+            root: "/workspace".to_owned(),
+            variables: vec![
+                variable("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+                variable("HOME", "/workspace"),
+                variable("LANG", "C.UTF-8"),
+            ],
+        }
+    }
+}
+
+/// Why a helper did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HelperError {
+    /// The connection is gone; a new one may do.
+    #[error("the helper is lost: {0}")]
+    Lost(String),
+    /// It did not say hello.
+    #[error("the helper did not answer within {} s", .0.as_secs())]
+    Silent(Duration),
+    /// It is of another flock.
+    #[error("the helper speaks protocol {0}, not {version}", version = super::message::VERSION)]
+    Version(u32),
+    /// It could not start the command, or will not.
+    #[error("{0}")]
+    Refused(String),
+    /// No such background job.
+    #[error("there is no job {0}")]
+    NoJob(u32),
+    /// More than the protocol carries.
+    #[error("{0} is too long")]
+    TooLarge(&'static str),
+    /// It answered something else than what was asked.
+    #[error("the helper gave an answer that does not fit the question")]
+    Unexpected,
+}
+
+impl Explain for HelperError {}
+
+impl HelperError {
+    /// Whether another connection could do better.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected)
+    }
+
+    /// The same for the caller of an agent's sandbox.
+    #[must_use]
+    pub fn of(self, agent: &AgentId) -> SandboxError {
+        match self {
+            Self::NoJob(id) => SandboxError::NoJob(id),
+            Self::Refused(reason) => SandboxError::NotStarted { reason },
+            Self::TooLarge(_) => SandboxError::NotStarted { reason: self.to_string() },
+            Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected => {
+                SandboxError::Lost { agent: agent.clone(), reason: self.to_string() }
+            }
+        }
+    }
+}
+
+/// A connection to a helper. Many tasks may use it at once.
+pub struct HelperClient {
+    connection: Connection,
+    environment: Environment,
+}
+
+impl HelperClient {
+    /// Connects over the streams of a helper. That ends the commands, but not the background jobs, of an
+    /// earlier connection.
+    ///
+    /// # Errors
+    ///
+    /// [`HelperError::Lost`], [`HelperError::Silent`] or [`HelperError::Version`].
+    pub async fn attach<R, W>(reader: R, writer: W) -> Result<Self, HelperError>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let connection = Connection::open(reader, writer).await?;
+        Ok(Self { connection, environment: Environment::default() })
+    }
+
+    /// The same connection, with another environment than the default one for its commands.
+    #[must_use]
+    pub fn with_environment(self, environment: Environment) -> Self {
+        Self { environment, ..self }
+    }
+
+    /// Whether the connection still stands, as far as is known.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.connection.is_alive()
+    }
+
+    /// Runs a command to its end. Where `cancel` fires, or this future is dropped, the command and all it
+    /// started are killed.
+    ///
+    /// # Errors
+    ///
+    /// [`HelperError::Refused`] where it can't start, [`HelperError::Lost`] where the connection breaks.
+    pub async fn run(&self, command: &Command, cancel: &CancellationToken) -> Result<Outcome, HelperError> {
+        let start = self.start(command)?;
+        let limit = command.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
+        let (ended, output) = self.foreground(start, limit, cancel).await?;
+        Ok(Outcome { end: ended.end.into(), output, took: Duration::from_micros(ended.took_us) })
+    }
+
+    /// Starts a background job.
+    ///
+    /// # Errors
+    ///
+    /// As [`HelperClient::run`].
+    pub async fn spawn(&self, command: &Command) -> Result<Job, HelperError> {
+        let start = self.start(command)?;
+        let make = |request| Request::Start(Start { request, background: true, ..start });
+        match self.ask(make, PROMPT, 0).await? {
+            Reply::Started { job, .. } => Ok(job.into()),
+            _ => Err(HelperError::Unexpected),
+        }
+    }
+
+    /// Asks about background jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`HelperError::NoJob`], [`HelperError::Refused`] where a job takes no more input, or
+    /// [`HelperError::Lost`].
+    pub async fn jobs(&self, request: JobRequest) -> Result<JobReply, HelperError> {
+        let (ask, id, limit) = match request {
+            JobRequest::List => (Ask::List, 0, PROMPT),
+            JobRequest::Poll(id) => (Ask::Poll(id), id, PROMPT),
+            JobRequest::Log(id) => (Ask::Log(id), id, PROMPT),
+            JobRequest::Write(_, data) if data.len() > MAX_WRITE => {
+                return Err(HelperError::TooLarge("the input"));
+            }
+            JobRequest::Write(id, data) => (Ask::Write(id, data), id, PROMPT),
+            JobRequest::Kill(id) => (Ask::Kill(id), id, GRACE),
+        };
+        match self.ask(|request| Request::Jobs { request, ask }, limit, id).await? {
+            Reply::Jobs { jobs, output, .. } => {
+                Ok(JobReply { jobs: jobs.into_iter().map(Job::from).collect(), output: output.into() })
+            }
+            _ => Err(HelperError::Unexpected),
+        }
+    }
+
+    async fn foreground(
+        &self,
+        start: Start,
+        limit: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<(Ended, Output), HelperError> {
+        let mut pending = self.connection.send(|request| Request::Start(Start { request, ..start })).await?;
+        // Held until the answer is there: whoever drops this future drops the command with it.
+        let mut running = Running { connection: &self.connection, request: Some(pending.request) };
+        let reply = tokio::select! {
+            reply = pending.answer() => reply?,
+            () = cancel.cancelled() => {
+                running.cancel();
+                self.within(&mut pending, GRACE).await?
+            }
+            () = tokio::time::sleep(limit + GRACE) => {
+                return Err(self.connection.give_up("it did not end a command whose time was up"));
+            }
+        };
+        running.request = None;
+        match reply {
+            Reply::Ended { ended, output, .. } => {
+                if ended.survivors > 0 {
+                    tracing::warn!(
+                        survivors = ended.survivors,
+                        "a command left processes that can't be killed"
+                    );
+                }
+                Ok((ended, output.into()))
+            }
+            reply => Err(refusal(&reply, 0)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        make: impl FnOnce(u32) -> Request,
+        limit: Duration,
+        job: u32,
+    ) -> Result<Reply, HelperError> {
+        let mut pending = self.connection.send(make).await?;
+        match self.within(&mut pending, limit).await? {
+            reply @ Reply::Refused { .. } => Err(refusal(&reply, job)),
+            reply => Ok(reply),
+        }
+    }
+
+    async fn within(&self, pending: &mut Pending<'_>, limit: Duration) -> Result<Reply, HelperError> {
+        match timeout(limit, pending.answer()).await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.connection.give_up("it did not answer in time")),
+        }
+    }
+
+    fn start(&self, command: &Command) -> Result<Start, HelperError> {
+        let root = self.environment.root.as_str();
+        let workdir = match command.workdir.as_deref() {
+            None | Some("") => root.to_owned(),
+            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
+            Some(relative) => format!("{root}/{relative}"),
+        };
+        let start = Start {
+            keep: u32::try_from(command.keep.min(MAX_KEEP)).unwrap_or(0),
+            timeout_ms: command.timeout.map_or(0, millis),
+            command: command.command.clone().into_bytes(),
+            workdir: workdir.into_bytes(),
+            env: self.variables(command)?,
+            ..Start::default()
+        };
+        if start.command.len() > MAX_COMMAND {
+            return Err(HelperError::TooLarge("the command"));
+        }
+        if start.workdir.len() > MAX_TEXT {
+            return Err(HelperError::TooLarge("the working folder's name"));
+        }
+        if start.env.len() > MAX_ENV || start.env.iter().any(|entry| entry.len() > MAX_TEXT) {
+            return Err(HelperError::TooLarge("the environment"));
+        }
+        Ok(start)
+    }
+
+    fn variables(&self, command: &Command) -> Result<Vec<Vec<u8>>, HelperError> {
+        let mut variables: Vec<(&str, &str)> = Vec::new();
+        for (name, value) in self.environment.variables.iter().chain(&command.env) {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(HelperError::Refused(format!(
+                    "{name:?} is no name of a variable, or its value holds a zero byte"
+                )));
+            }
+            variables.retain(|(earlier, _)| earlier != name);
+            variables.push((name, value));
+        }
+        Ok(variables.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect())
+    }
+}
+
+/// Cancels a command when it goes out of scope.
+struct Running<'a> {
+    connection: &'a Connection,
+    request: Option<u32>,
+}
+
+impl Running<'_> {
+    fn cancel(&mut self) {
+        if let Some(request) = self.request.take() {
+            self.connection.tell(&Request::Cancel { request });
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+fn refusal(reply: &Reply, job: u32) -> HelperError {
+    match reply {
+        Reply::Refused { why: Refusal::NoJob, .. } => HelperError::NoJob(job),
+        Reply::Refused { why: Refusal::Failed, text, .. } => {
+            HelperError::Refused(String::from_utf8_lossy(text).into_owned())
+        }
+        _ => HelperError::Unexpected,
+    }
+}
+
+/// Rounded up: 0 would be no limit at all.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.min(MAX_TIMEOUT).as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
+}
+
+impl From<HowEnded> for End {
+    fn from(end: HowEnded) -> Self {
+        match end {
+            HowEnded::Exited(code) => Self::Exited(code),
+            HowEnded::Signalled(signal) => Self::Signalled(signal),
+            HowEnded::TimedOut => Self::TimedOut,
+            HowEnded::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Kept> for Output {
+    fn from(Kept { head, tail, total }: Kept) -> Self {
+        Self { head, tail, total }
+    }
+}
+
+impl From<JobState> for Job {
+    fn from(job: JobState) -> Self {
+        Self {
+            id: job.id,
+            command: String::from_utf8_lossy(&job.command).into_owned(),
+            end: job.end.map(End::from),
+            total: job.total,
+            took: Duration::from_micros(job.took_us),
+        }
+    }
+}

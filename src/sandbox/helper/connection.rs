@@ -1,0 +1,259 @@
+//! One connection to a helper: requests out, and each reply to the one who waits for it. What the replies
+//! mean is not known here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::client::HelperError;
+use super::frame::{self, Decoder, Nonce};
+use super::message::{Reply, Request, VERSION, WELCOME};
+
+/// Requests that may wait for their answers at once: what a helper runs at most, and some questions.
+const MAX_PENDING: usize = 96;
+/// Frames with a wrong checksum after which a stream is given up.
+const MAX_BROKEN: u64 = 32;
+const GREETING: Duration = Duration::from_secs(10);
+
+/// An open connection. It ends when this is dropped.
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    room: Semaphore,
+    last: AtomicU32,
+    _end: DropGuard,
+}
+
+struct Shared {
+    nonce: Nonce,
+    state: Mutex<State>,
+    lost: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: HashMap<u32, oneshot::Sender<Reply>>,
+    lost: Option<String>,
+}
+
+/// A request that was sent. Dropped before its answer came, it is forgotten.
+pub(super) struct Pending<'a> {
+    pub(super) request: u32,
+    answer: oneshot::Receiver<Reply>,
+    shared: &'a Shared,
+    _room: SemaphorePermit<'a>,
+}
+
+impl Connection {
+    /// Opens a connection over two streams. Whatever an earlier client left in them is skipped.
+    pub(super) async fn open<R, W>(mut reader: R, mut writer: W) -> Result<Self, HelperError>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let nonce: Nonce = rand::random();
+        let (kind, payload) = Request::Hello { version: VERSION }.encode();
+        let hello = encode(kind, &nonce, &payload)?;
+        let mut decoder = Decoder::new(WELCOME);
+        let greeting = async {
+            writer.write_all(&hello).await.and(writer.flush().await).map_err(|error| lost(&error))?;
+            greet(&mut reader, &mut decoder, &nonce).await
+        };
+        match tokio::time::timeout(GREETING, greeting).await {
+            Err(_) => return Err(HelperError::Silent(GREETING)),
+            Ok(version) => match version? {
+                VERSION => {}
+                found => return Err(HelperError::Version(found)),
+            },
+        }
+
+        let lost = CancellationToken::new();
+        let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost: lost.clone() });
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        tokio::spawn(write(writer, queue, shared.clone()));
+        tokio::spawn(read(reader, decoder, shared.clone()));
+        Ok(Self {
+            shared,
+            outgoing,
+            room: Semaphore::new(MAX_PENDING),
+            last: AtomicU32::new(0),
+            _end: lost.drop_guard(),
+        })
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        !self.shared.lost.is_cancelled()
+    }
+
+    /// Sends the request that `make` gives for its number.
+    pub(super) async fn send(&self, make: impl FnOnce(u32) -> Request) -> Result<Pending<'_>, HelperError> {
+        let room = self.room.acquire().await.map_err(|_| self.shared.why())?;
+        let request = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let (kind, payload) = make(request).encode();
+        let bytes = encode(kind, &self.shared.nonce, &payload)?;
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut state = self.shared.state();
+            if state.lost.is_none() {
+                state.waiting.insert(request, sender);
+            }
+        }
+        let pending = Pending { request, answer, shared: &self.shared, _room: room };
+        if !self.is_alive() || self.outgoing.send(bytes).is_err() {
+            return Err(self.shared.why());
+        }
+        Ok(pending)
+    }
+
+    /// Sends a request that has no answer of its own.
+    pub(super) fn tell(&self, request: &Request) {
+        let (kind, payload) = request.encode();
+        if let Ok(bytes) = encode(kind, &self.shared.nonce, &payload) {
+            let _ = self.outgoing.send(bytes);
+        }
+    }
+
+    /// Gives the connection up, as the one who waited too long for an answer must.
+    pub(super) fn give_up(&self, reason: &str) -> HelperError {
+        self.shared.lose(reason.to_owned());
+        self.shared.why()
+    }
+}
+
+impl Pending<'_> {
+    /// The answer, once it is there. Safe to drop and call again.
+    pub(super) async fn answer(&mut self) -> Result<Reply, HelperError> {
+        (&mut self.answer).await.map_err(|_| self.shared.why())
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.shared.state().waiting.remove(&self.request);
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first reason stays; all who wait learn of it.
+    fn lose(&self, reason: String) {
+        let mut state = self.state();
+        state.lost.get_or_insert(reason);
+        state.waiting.clear();
+        drop(state);
+        self.lost.cancel();
+    }
+
+    fn why(&self) -> HelperError {
+        let reason = self.state().lost.clone();
+        HelperError::Lost(reason.unwrap_or_else(|| "the connection was closed".to_owned()))
+    }
+
+    fn deliver(&self, reply: Reply) {
+        let request = match &reply {
+            Reply::Welcome { .. } => return,
+            Reply::Refused { request, .. }
+            | Reply::Started { request, .. }
+            | Reply::Ended { request, .. }
+            | Reply::Jobs { request, .. } => *request,
+        };
+        // An answer nobody waits for is late, or made up.
+        if let Some(sender) = self.state().waiting.remove(&request) {
+            let _ = sender.send(reply);
+        }
+    }
+}
+
+/// Waits for the answer to the hello and gives the helper's version.
+async fn greet(
+    reader: &mut (impl AsyncRead + Unpin),
+    decoder: &mut Decoder,
+    nonce: &Nonce,
+) -> Result<u32, HelperError> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        while let Some(frame) = decoder.next_frame() {
+            if frame.nonce != *nonce {
+                continue;
+            }
+            if let Some(Reply::Welcome { version }) = Reply::decode(frame.kind, &frame.payload) {
+                return Ok(version);
+            }
+        }
+        match reader.read(&mut buffer).await {
+            Ok(0) => return Err(HelperError::Lost("its output ended".to_owned())),
+            Ok(count) => decoder.push(&buffer[..count]),
+            Err(error) => return Err(lost(&error)),
+        }
+        if decoder.broken() > MAX_BROKEN {
+            return Err(HelperError::Lost("its output is damaged".to_owned()));
+        }
+    }
+}
+
+async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: Arc<Shared>) {
+    let mut buffer = vec![0; 64 * 1024];
+    let reason = loop {
+        while let Some(frame) = decoder.next_frame() {
+            if frame.nonce == shared.nonce
+                && let Some(reply) = Reply::decode(frame.kind, &frame.payload)
+            {
+                shared.deliver(reply);
+            }
+        }
+        if decoder.broken() > MAX_BROKEN {
+            break "its output is damaged".to_owned();
+        }
+        tokio::select! {
+            () = shared.lost.cancelled() => return,
+            count = reader.read(&mut buffer) => match count {
+                Ok(0) => break "its output ended".to_owned(),
+                Ok(count) => decoder.push(&buffer[..count]),
+                Err(error) => break format!("its output can't be read: {error}"),
+            },
+        }
+    };
+    shared.lose(reason);
+}
+
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
+    shared: Arc<Shared>,
+) {
+    loop {
+        let bytes = tokio::select! {
+            () = shared.lost.cancelled() => return,
+            bytes = queue.recv() => match bytes {
+                Some(bytes) => bytes,
+                None => return,
+            },
+        };
+        // Not to be dropped between two halves of a frame while the connection lives.
+        let written = tokio::select! {
+            () = shared.lost.cancelled() => return,
+            written = async { writer.write_all(&bytes).await.and(writer.flush().await) } => written,
+        };
+        if let Err(error) = written {
+            return shared.lose(format!("it takes no input: {error}"));
+        }
+    }
+}
+
+fn encode(kind: u8, nonce: &Nonce, payload: &[u8]) -> Result<Vec<u8>, HelperError> {
+    let mut bytes = Vec::new();
+    frame::encode(kind, nonce, payload, &mut bytes).map_err(|_| HelperError::TooLarge("the request"))?;
+    Ok(bytes)
+}
+
+fn lost(error: &std::io::Error) -> HelperError {
+    HelperError::Lost(error.to_string())
+}

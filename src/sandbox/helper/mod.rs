@@ -1,0 +1,23 @@
+//! The helper inside a sandbox: a small static program that is the container's main process, and the client
+//! that speaks to it over the container's attached streams.
+//!
+//! [`frame`] and [`message`] are the protocol, compiled into both sides. `program/` is the other side; it is
+//! built by build.rs and carried as [`PROGRAM`]. How the streams are had is not known here: [`HelperClient`]
+//! takes any pair.
+
+mod client;
+mod connection;
+pub mod frame;
+pub mod message;
+
+pub use client::{Environment, HelperClient, HelperError};
+
+/// The program. Empty where flock was built for a system other than Linux.
+pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helper"));
+
+/// Its SHA-256, in lower-case hexadecimal.
+pub const PROGRAM_SHA256: &str = env!("FLOCK_HELPER_SHA256");
+
+#[cfg(test)]
+#[path = "program/kept.rs"]
+mod kept;

@@ -1,0 +1,216 @@
+//! A command that was started: its process, its pipes, its output, and how far its end has come.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::kept::Output;
+use crate::message::{Ended, HowEnded, JobState, LISTED_COMMAND, MAX_KEEP, MAX_WRITE, Start};
+use crate::sys::{self, Exit, Pid};
+
+/// Input that a background job has not taken yet.
+const MAX_UNREAD: usize = 2 * MAX_WRITE;
+
+pub struct Job {
+    pub id: u32,
+    pub pid: Pid,
+    pub background: bool,
+    /// The mark of everything it starts.
+    pub mark: u64,
+    pub phase: Phase,
+    pub deadline: Option<Instant>,
+    /// Who waits for its end. A background job may have several, a foreground one whose client is gone none.
+    pub waiters: Vec<u32>,
+    pub output: Output,
+    /// How much of the output the last poll has seen.
+    pub polled: u64,
+    pipe: Option<File>,
+    input: Option<File>,
+    unread: Vec<u8>,
+    started: Instant,
+    /// Why it was killed, if it was.
+    killed: Option<HowEnded>,
+    command: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its main process runs and may.
+    Running,
+    /// All that it started has to go; the main process may be reaped already.
+    Dying { main: Option<HowEnded> },
+    /// Nothing of it is left.
+    Ended(Ended),
+}
+
+impl Job {
+    /// Starts it. `null` is what reads as empty.
+    pub fn start(id: u32, start: &Start, mark: u64, null: &File) -> Result<Self, String> {
+        let text = |bytes: &[u8], what: &str| {
+            CString::new(bytes).map_err(|_| format!("{what} holds a zero byte"))
+        };
+        let folder_name = String::from_utf8_lossy(&start.workdir).into_owned();
+        let folder = sys::open_folder(&text(&start.workdir, "the working folder's name")?)
+            .map_err(|error| format!("can't enter the folder {folder_name:?}: {}", reason(&error)))?;
+        let env: Vec<CString> =
+            start.env.iter().map(|entry| text(entry, "a variable")).collect::<Result<_, _>>()?;
+        let command = text(&start.command, "the command")?;
+        let (path, args) = if start.probe {
+            (c"/proc/self/exe", vec![c"flock-helper".to_owned(), c"probe".to_owned(), command])
+        } else {
+            (c"/bin/sh", vec![c"sh".to_owned(), c"-c".to_owned(), command])
+        };
+        let pipes = || -> io::Result<_> {
+            let input = if start.background { Some(sys::pipe()?) } else { None };
+            Ok((sys::pipe()?, input))
+        };
+        let ((reader, writer), input) = pipes().map_err(|error| format!("no pipe: {}", reason(&error)))?;
+        sys::set_mark(mark);
+        let started = Instant::now();
+        let pid = sys::spawn(&sys::Spawn {
+            path,
+            args: &args,
+            env: &env,
+            folder: folder.as_raw_fd(),
+            stdin: input.as_ref().map_or(null.as_raw_fd(), |(read, _)| read.as_raw_fd()),
+            output: writer.as_raw_fd(),
+        })
+        .map_err(|error| format!("can't start {path:?}: {}", reason(&error)))?;
+        let nonblocking = |fd: OwnedFd| {
+            sys::set_nonblocking(fd.as_raw_fd());
+            File::from(fd)
+        };
+        Ok(Self {
+            id,
+            pid,
+            background: start.background,
+            mark,
+            phase: Phase::Running,
+            deadline: (start.timeout_ms > 0)
+                .then(|| started.checked_add(Duration::from_millis(start.timeout_ms)))
+                .flatten(),
+            waiters: if start.background { Vec::new() } else { vec![start.request] },
+            output: Output::new((start.keep as usize).min(MAX_KEEP)),
+            polled: 0,
+            pipe: Some(nonblocking(reader)),
+            input: input.map(|(_, write)| nonblocking(write)),
+            unread: Vec::new(),
+            started,
+            killed: None,
+            command: start.command[..start.command.len().min(LISTED_COMMAND)].to_vec(),
+        })
+    }
+
+    /// Kills its main process's group and leaves the rest to the sweep. `why` counts if it still ran.
+    pub fn kill(&mut self, why: HowEnded) {
+        if self.phase == Phase::Running {
+            self.killed = Some(why);
+            // The main process is not reaped yet, so the group's id is still its own.
+            let _ = sys::signal(-self.pid, sys::SIGKILL);
+            self.phase = Phase::Dying { main: None };
+        }
+    }
+
+    /// Its main process has ended, and is about to be reaped by the caller.
+    pub fn main_ended(&mut self) {
+        let _ = sys::signal(-self.pid, sys::SIGKILL);
+    }
+
+    /// Its main process was reaped.
+    pub fn main_reaped(&mut self, exit: Exit) {
+        let main = match exit {
+            Exit::Code(code) => HowEnded::Exited(code),
+            Exit::Signal(signal) => HowEnded::Signalled(signal),
+        };
+        self.phase = Phase::Dying { main: Some(self.killed.unwrap_or(main)) };
+    }
+
+    /// Nothing of it is left but `survivors` that can't be killed.
+    pub fn finish(&mut self, survivors: u32) {
+        let Phase::Dying { main } = self.phase else { return };
+        // A pipe holds 64 KiB, 1 MiB at the very most; whoever goes on writing is not of this job.
+        for _ in 0..16 {
+            if !self.read(&mut [0; 65536]) {
+                break;
+            }
+        }
+        self.pipe = None;
+        self.input = None;
+        self.unread = Vec::new();
+        let end = main.or(self.killed).unwrap_or(HowEnded::Cancelled);
+        self.phase = Phase::Ended(Ended { end, took_us: micros(self.started.elapsed()), survivors });
+    }
+
+    pub fn pipe_fd(&self) -> Option<i32> {
+        self.pipe.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Where its input goes, if there is some that waits.
+    pub fn input_fd(&self) -> Option<i32> {
+        self.input.as_ref().filter(|_| !self.unread.is_empty()).map(AsRawFd::as_raw_fd)
+    }
+
+    /// Takes in one piece of output; false when there is none for now.
+    pub fn read(&mut self, buffer: &mut [u8]) -> bool {
+        let Some(pipe) = &mut self.pipe else { return false };
+        match pipe.read(buffer) {
+            Ok(0) => {
+                self.pipe = None;
+                false
+            }
+            Ok(count) => {
+                self.output.push(&buffer[..count]);
+                count == buffer.len()
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Queues input for it.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), String> {
+        if self.phase != Phase::Running || self.input.is_none() {
+            return Err(format!("job {} reads no more input", self.id));
+        }
+        if self.unread.len() + data.len() > MAX_UNREAD {
+            return Err(format!("job {} has not read {} bytes of input yet", self.id, self.unread.len()));
+        }
+        self.unread.extend_from_slice(data);
+        self.feed();
+        if self.input.is_none() { Err(format!("job {} has closed its input", self.id)) } else { Ok(()) }
+    }
+
+    /// Gives it as much of its input as it takes.
+    pub fn feed(&mut self) {
+        while let (Some(input), false) = (&mut self.input, self.unread.is_empty()) {
+            match input.write(&self.unread) {
+                Ok(count) => drop(self.unread.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.input = None;
+                    self.unread = Vec::new();
+                }
+            }
+        }
+    }
+
+    pub fn state(&self) -> JobState {
+        let (end, took_us) = match self.phase {
+            Phase::Ended(ended) => (Some(ended.end), ended.took_us),
+            _ => (None, micros(self.started.elapsed())),
+        };
+        JobState { id: self.id, end, total: self.output.total(), took_us, command: self.command.clone() }
+    }
+}
+
+/// The system's own words, without the number that std appends.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

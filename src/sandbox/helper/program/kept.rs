@@ -1,0 +1,100 @@
+//! What is kept of a job's output: the first half, and a ring of the last half. The rest is counted.
+
+use crate::message::Kept;
+
+#[derive(Debug, Default)]
+pub struct Output {
+    head: Vec<u8>,
+    ring: Vec<u8>,
+    /// Where the ring's oldest byte is, once it is full.
+    oldest: usize,
+    total: u64,
+    half: usize,
+}
+
+impl Output {
+    pub fn new(keep: usize) -> Self {
+        Self { half: keep / 2, ..Self::default() }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let (first, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
+        self.head.extend_from_slice(first);
+        if rest.len() >= self.half {
+            self.ring.clear();
+            self.ring.extend_from_slice(&rest[rest.len() - self.half..]);
+            self.oldest = 0;
+            return;
+        }
+        let (grow, over) = rest.split_at(rest.len().min(self.half - self.ring.len()));
+        self.ring.extend_from_slice(grow);
+        let (end, start) = over.split_at(over.len().min(self.ring.len() - self.oldest));
+        self.ring[self.oldest..self.oldest + end.len()].copy_from_slice(end);
+        self.ring[..start.len()].copy_from_slice(start);
+        if !over.is_empty() {
+            self.oldest = (self.oldest + over.len()) % self.ring.len();
+        }
+    }
+
+    /// All that is kept.
+    pub fn all(&self) -> Kept {
+        self.since(0)
+    }
+
+    /// What is kept of all that came after the first `from` bytes. Where nothing is missing, `head` has all.
+    pub fn since(&self, from: u64) -> Kept {
+        let from = from.min(self.total);
+        let mut head = self.head.get(from as usize..).unwrap_or_default().to_vec();
+        let ring_from = self.total - self.ring.len() as u64;
+        let skip = from.saturating_sub(ring_from) as usize;
+        let (newer, older) = self.ring.split_at(self.oldest);
+        let mut tail = [older, newer].concat().split_off(skip);
+        let total = self.total - from;
+        if (head.len() + tail.len()) as u64 == total {
+            head.append(&mut tail);
+        }
+        Kept { head, tail, total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_a_plain_model_for_every_size_and_cursor() {
+        for keep in [0, 1, 2, 7, 8, 64] {
+            for step in [1, 2, 3, 5, 31, 200] {
+                let mut output = Output::new(keep);
+                let mut all: Vec<u8> = Vec::new();
+                for round in 0..40_u8 {
+                    let bytes: Vec<u8> = (0..step).map(|n| round.wrapping_mul(31).wrapping_add(n)).collect();
+                    output.push(&bytes);
+                    all.extend(&bytes);
+                    for from in [0, 1, keep / 2, all.len() / 2, all.len() - 1, all.len(), all.len() + 9] {
+                        check(&output, &all, keep, from);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(output: &Output, all: &[u8], keep: usize, from: usize) {
+        let kept = output.since(from as u64);
+        let wanted = all.get(from..).unwrap_or_default();
+        assert_eq!(kept.total, wanted.len() as u64);
+        assert!(kept.head.len() + kept.tail.len() <= keep.max(1));
+        assert!(wanted.starts_with(&kept.head));
+        assert!(wanted.ends_with(&kept.tail));
+        if all.len() <= keep / 2 * 2 {
+            assert_eq!(kept.head, wanted);
+        } else if from == 0 {
+            assert_eq!((kept.head.len(), kept.tail.len()), (keep / 2, keep / 2));
+        }
+    }
+}

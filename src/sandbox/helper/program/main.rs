@@ -1,0 +1,30 @@
+//! The helper inside a sandbox: the container's main process, told by frames what to start.
+//!
+//! Compiled by build.rs on its own, for the sandbox, with nothing but std and static. It trusts the frames
+//! of its connection, and nothing that shares its container.
+
+#[path = "../frame.rs"]
+mod frame;
+mod job;
+mod kept;
+#[path = "../message.rs"]
+mod message;
+mod server;
+mod sweep;
+mod sys;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sys::settle();
+    match server::Server::new() {
+        Ok(mut server) => {
+            server.run();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("flock-helper: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

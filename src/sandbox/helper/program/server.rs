@@ -1,0 +1,357 @@
+//! The loop: frames in, jobs, frames out. One thread; every wait is the one `poll`.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::{Duration, Instant};
+
+use crate::frame::{self, Decoder, Nonce};
+use crate::job::{Job, Phase};
+use crate::message::{
+    Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
+};
+use crate::sweep::{Living, Sweep, Swept};
+use crate::sys::{self, Child, POLLIN, POLLOUT, PollFd};
+
+/// Answers that wait to be read. Above it, no more requests are taken in.
+const MAX_QUEUED: usize = 4 << 20;
+/// A background job's end may have so many waiting for it.
+const MAX_WAITERS: usize = 16;
+
+pub struct Server {
+    /// The two streams are not ours to close: closed descriptors 0 and 1 would be given away again.
+    input: ManuallyDrop<File>,
+    output: ManuallyDrop<File>,
+    signals: File,
+    null: File,
+    decoder: Decoder,
+    nonce: Option<Nonce>,
+    queue: VecDeque<u8>,
+    jobs: Vec<Job>,
+    last_id: u32,
+    next_mark: u64,
+    sweep: Option<Sweep>,
+    /// Set when flock or the engine wants this process to end.
+    ending: bool,
+    buffer: Vec<u8>,
+}
+
+impl Server {
+    pub fn new() -> io::Result<Self> {
+        sys::set_nonblocking(1);
+        // SAFETY: 0 and 1 are open for the life of the process, and are never closed.
+        let standard = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        Ok(Self {
+            input: standard(0),
+            output: standard(1),
+            signals: sys::signals()?,
+            null: File::open("/dev/null")?,
+            decoder: Decoder::new(HELLO),
+            nonce: None,
+            queue: VecDeque::new(),
+            jobs: Vec::new(),
+            last_id: 0,
+            // "No limit" is the largest number, and must stay apart from every mark.
+            next_mark: sys::mark().min(u64::MAX >> 2),
+            sweep: None,
+            ending: false,
+            buffer: vec![0; 128 * 1024],
+        })
+    }
+
+    /// Serves until it is told to end, and then until no process is left that it has started.
+    pub fn run(&mut self) {
+        while !(self.ending && self.sweep.is_none() && self.jobs.iter().all(is_over)) {
+            self.wait();
+            self.reap();
+            self.expire();
+            self.sweep();
+            self.answer_ends();
+            self.flush();
+        }
+    }
+
+    fn wait(&mut self) {
+        let listen = !self.ending && self.queue.len() < MAX_QUEUED;
+        let entry = |fd, events| PollFd { fd, events, revents: 0 };
+        let mut fds = vec![
+            entry(self.signals.as_raw_fd(), POLLIN),
+            entry(if listen { 0 } else { -1 }, POLLIN),
+            entry(if self.queue.is_empty() { -1 } else { 1 }, POLLOUT),
+        ];
+        for job in &self.jobs {
+            fds.push(entry(job.pipe_fd().unwrap_or(-1), POLLIN));
+            fds.push(entry(job.input_fd().unwrap_or(-1), POLLOUT));
+        }
+        sys::wait_for(&mut fds, self.patience());
+
+        if fds[0].revents != 0 {
+            self.read_signals();
+        }
+        for (job, ready) in self.jobs.iter_mut().zip(fds[3..].chunks_exact(2)) {
+            if ready[0].revents != 0 {
+                job.read(&mut self.buffer);
+            }
+            if ready[1].revents != 0 {
+                job.feed();
+            }
+        }
+        if fds[1].revents != 0 {
+            self.read_requests();
+        }
+    }
+
+    /// Milliseconds until something is due, rounded up; -1 for nothing.
+    fn patience(&self) -> i32 {
+        let deadlines = self.jobs.iter().filter(|job| job.phase == Phase::Running).filter_map(|j| j.deadline);
+        let due = deadlines.chain(self.sweep.as_ref().map(Sweep::next)).min();
+        due.map_or(-1, |due| {
+            let left = due.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+            i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
+        })
+    }
+
+    fn read_signals(&mut self) {
+        let mut records = [0; 128 * 8];
+        while let Ok(count @ 1..) = self.signals.read(&mut records) {
+            if records[..count].chunks_exact(128).any(sys::asks_to_end) {
+                self.end();
+            }
+        }
+    }
+
+    fn read_requests(&mut self) {
+        match self.input.read(&mut self.buffer) {
+            Ok(0) => self.end(),
+            Ok(count) => {
+                self.decoder.push(&self.buffer[..count]);
+                while let Some(frame) = self.decoder.next_frame() {
+                    self.take(&frame);
+                }
+            }
+            Err(error) if is_transient(&error) => {}
+            Err(_) => self.end(),
+        }
+    }
+
+    /// Frames that are unknown, or of another connection than the last, count for nothing.
+    fn take(&mut self, frame: &frame::Frame) {
+        match Request::decode(frame.kind, &frame.payload) {
+            Some(Request::Hello { .. }) => self.begin(frame.nonce),
+            Some(request) if self.nonce == Some(frame.nonce) => match request {
+                Request::Hello { .. } => {}
+                Request::Start(start) => self.start(&start),
+                Request::Cancel { request } => self.cancel(request),
+                Request::Jobs { request, ask } => self.ask(request, ask),
+            },
+            _ => {}
+        }
+    }
+
+    /// A new connection: nobody waits for the old one's commands and answers any more.
+    fn begin(&mut self, nonce: Nonce) {
+        self.nonce = Some(nonce);
+        self.queue = VecDeque::new();
+        for job in &mut self.jobs {
+            job.waiters.clear();
+            if !job.background {
+                job.kill(HowEnded::Cancelled);
+            }
+        }
+        self.reply(&Reply::Welcome { version: VERSION });
+    }
+
+    fn start(&mut self, start: &Start) {
+        let most = if start.background { MAX_BACKGROUND } else { MAX_FOREGROUND };
+        let running = self.jobs.iter().filter(|job| job.background == start.background && !is_over(job));
+        if running.count() >= most {
+            let what = if start.background { "background jobs" } else { "commands" };
+            return self.refuse(start.request, Refusal::Failed, &format!("{most} {what} run already"));
+        }
+        self.next_mark -= 1;
+        match Job::start(self.last_id + 1, start, self.next_mark, &self.null) {
+            Ok(job) => {
+                self.last_id += 1;
+                if start.background {
+                    self.reply(&Reply::Started { request: start.request, job: job.state() });
+                }
+                self.jobs.push(job);
+            }
+            Err(text) => self.refuse(start.request, Refusal::Failed, &text),
+        }
+    }
+
+    fn cancel(&mut self, request: u32) {
+        let mut asked = self.jobs.iter_mut().filter(|job| !job.background && job.waiters.contains(&request));
+        if let Some(job) = asked.next() {
+            job.kill(HowEnded::Cancelled);
+        }
+    }
+
+    fn ask(&mut self, request: u32, ask: Ask) {
+        let id = match &ask {
+            Ask::List => {
+                let jobs = self.jobs.iter().filter(|job| job.background).map(Job::state).collect();
+                return self.reply(&Reply::Jobs { request, jobs, output: Kept::default() });
+            }
+            Ask::Poll(id) | Ask::Log(id) | Ask::Write(id, _) | Ask::Kill(id) => *id,
+        };
+        let Some(job) = self.jobs.iter_mut().find(|job| job.background && job.id == id) else {
+            return self.refuse(request, Refusal::NoJob, "");
+        };
+        let mut output = Kept::default();
+        match ask {
+            Ask::List => {}
+            Ask::Poll(_) => {
+                output = job.output.since(job.polled);
+                job.polled = job.output.total();
+            }
+            Ask::Log(_) => output = job.output.all(),
+            Ask::Write(_, data) => {
+                if let Err(text) = job.write(&data) {
+                    return self.refuse(request, Refusal::Failed, &text);
+                }
+            }
+            Ask::Kill(_) if is_over(job) => {}
+            Ask::Kill(_) if job.waiters.len() >= MAX_WAITERS => {
+                return self.refuse(request, Refusal::Failed, "too many wait for its end");
+            }
+            Ask::Kill(_) => {
+                job.kill(HowEnded::Cancelled);
+                return job.waiters.push(request);
+            }
+        }
+        let jobs = vec![job.state()];
+        self.reply(&Reply::Jobs { request, jobs, output });
+    }
+
+    fn reap(&mut self) {
+        let mut left = true;
+        loop {
+            let pid = match sys::ended_child() {
+                Child::Ended(pid) => pid,
+                Child::Running => break,
+                Child::None => {
+                    left = false;
+                    break;
+                }
+            };
+            match self.jobs.iter_mut().find(|job| job.pid == pid && !matches!(job.phase, Phase::Ended(_))) {
+                Some(job) => {
+                    job.main_ended();
+                    job.main_reaped(sys::reap(pid));
+                }
+                None => drop(sys::reap(pid)),
+            }
+        }
+        if !left {
+            self.finish_dying(0);
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = Instant::now();
+        for job in &mut self.jobs {
+            if job.deadline.is_some_and(|deadline| deadline <= now) {
+                job.kill(HowEnded::TimedOut);
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        let dying = |job: &&Job| matches!(job.phase, Phase::Dying { .. });
+        if !self.jobs.iter().any(|job| dying(&job)) {
+            self.sweep = None;
+            return;
+        }
+        let mut living = Living::default();
+        for job in self.jobs.iter().filter(|job| job.phase == Phase::Running) {
+            living.mains.insert(job.pid);
+            living.marks.insert(job.mark);
+        }
+        let now = Instant::now();
+        match self.sweep.get_or_insert_with(|| Sweep::new(now)).round(&living, now) {
+            Swept::Clean => self.finish_dying(0),
+            Swept::Stuck(count) => self.finish_dying(count),
+            Swept::Again | Swept::KilledAll => {}
+        }
+    }
+
+    fn finish_dying(&mut self, survivors: u32) {
+        self.sweep = None;
+        for job in &mut self.jobs {
+            job.finish(survivors);
+        }
+    }
+
+    /// Tells those who wait, and forgets what nobody will ask about.
+    fn answer_ends(&mut self) {
+        for index in 0..self.jobs.len() {
+            let Phase::Ended(ended) = self.jobs[index].phase else { continue };
+            while self.queue.len() < MAX_QUEUED
+                && let Some(request) = self.jobs[index].waiters.pop()
+            {
+                let job = &self.jobs[index];
+                let reply = if job.background {
+                    Reply::Jobs { request, jobs: vec![job.state()], output: Kept::default() }
+                } else {
+                    Reply::Ended { request, ended, output: job.output.all() }
+                };
+                self.reply(&reply);
+            }
+        }
+        self.jobs.retain(|job| job.background || !is_over(job) || !job.waiters.is_empty());
+        let ended = self.jobs.iter().filter(|job| job.background && is_over(job)).count();
+        let mut forget = ended.saturating_sub(MAX_BACKGROUND);
+        self.jobs.retain(|job| {
+            let goes = forget > 0 && job.background && is_over(job);
+            forget -= usize::from(goes);
+            !goes
+        });
+    }
+
+    fn refuse(&mut self, request: u32, why: Refusal, text: &str) {
+        self.reply(&Reply::Refused { request, why, text: text.as_bytes().to_vec() });
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        let Some(nonce) = self.nonce else { return };
+        let (kind, payload) = reply.encode();
+        let mut bytes = Vec::new();
+        if frame::encode(kind, &nonce, &payload, &mut bytes).is_ok() {
+            self.queue.extend(bytes);
+        }
+    }
+
+    fn flush(&mut self) {
+        while !self.queue.is_empty() {
+            match self.output.write(self.queue.as_slices().0) {
+                Ok(count) => drop(self.queue.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Nobody reads. The next hello may come over a stream that is read again.
+                Err(_) => self.queue.clear(),
+            }
+        }
+        if self.queue.capacity() > 256 * 1024 {
+            self.queue = VecDeque::new();
+        }
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
+        for job in &mut self.jobs {
+            job.kill(HowEnded::Cancelled);
+        }
+    }
+}
+
+fn is_over(job: &Job) -> bool {
+    matches!(job.phase, Phase::Ended(_))
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,148 @@
+//! Finding and killing what dying jobs have left: whatever descends from the helper and is not a living
+//! job's. Sessions, groups, parents and environments can all be left behind by a process that wants to; that
+//! it descends from the helper, which is init or a subreaper, and the mark of its job can't.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::sys::{self, Pid};
+
+/// After this, as init, everything is killed in one call that no fork escapes.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// After this, what is left can't be killed: it hangs in the kernel.
+const GIVE_UP: Duration = Duration::from_secs(6);
+
+/// What stays: the main processes of living jobs, and the marks of what they start.
+#[derive(Default)]
+pub struct Living {
+    pub mains: HashSet<Pid>,
+    pub marks: HashSet<u64>,
+}
+
+pub struct Sweep {
+    since: Instant,
+    next: Instant,
+    pause: Duration,
+    stopped: HashSet<Pid>,
+    killed_all: bool,
+}
+
+pub enum Swept {
+    /// Nothing is left.
+    Clean,
+    /// Ask again at [`Sweep::next`], or when a child has ended.
+    Again,
+    /// So many can't be killed.
+    Stuck(u32),
+    /// Everything was killed, living jobs too.
+    KilledAll,
+}
+
+impl Sweep {
+    pub fn new(now: Instant) -> Self {
+        let pause = Duration::from_millis(1);
+        Self { since: now, next: now, pause, stopped: HashSet::new(), killed_all: false }
+    }
+
+    /// When the next round is due.
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// One round. Everything is stopped before anything is killed: a stopped process starts no other, and
+    /// those that are stopped use up the limit under which a fork bomb starts its next ones.
+    pub fn round(&mut self, living: &Living, now: Instant) -> Swept {
+        if only_children(&living.mains) {
+            return Swept::Clean;
+        }
+        if now < self.next {
+            return Swept::Again;
+        }
+        for _ in 0..8 {
+            let left = leftovers(living);
+            if left.is_empty() {
+                return Swept::Clean;
+            }
+            let late = now.duration_since(self.since);
+            if late > GIVE_UP {
+                return Swept::Stuck(u32::try_from(left.len()).unwrap_or(u32::MAX));
+            }
+            if late > PATIENCE && !self.killed_all && std::process::id() == 1 {
+                self.killed_all = true;
+                let _ = sys::signal(-1, sys::SIGKILL);
+                return Swept::KilledAll;
+            }
+            let new: Vec<Pid> = left.iter().copied().filter(|pid| !self.stopped.contains(pid)).collect();
+            if new.is_empty() {
+                left.iter().for_each(|pid| drop(sys::signal(*pid, sys::SIGKILL)));
+                break;
+            }
+            for pid in new {
+                let _ = sys::signal(pid, sys::SIGSTOP);
+                self.stopped.insert(pid);
+            }
+        }
+        self.next = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(Duration::from_millis(20));
+        Swept::Again
+    }
+}
+
+/// Whether the helper has no children but these: then nothing else descends from it but through them. Any
+/// doubt is a no.
+fn only_children(mains: &HashSet<Pid>) -> bool {
+    let this = std::process::id();
+    fs::read_to_string(format!("/proc/self/task/{this}/children")).is_ok_and(|list| {
+        list.split_ascii_whitespace().all(|pid| pid.parse().is_ok_and(|pid: Pid| mains.contains(&pid)))
+    })
+}
+
+/// The living processes that descend from the helper and belong to no living job.
+fn leftovers(living: &Living) -> Vec<Pid> {
+    let this = std::process::id() as Pid;
+    let parents = processes();
+    let mut left = Vec::new();
+    for (&pid, &(parent, zombie)) in &parents {
+        if zombie || pid == this {
+            continue;
+        }
+        let mut above = Some((pid, parent));
+        let mut steps = 0;
+        let descends = loop {
+            match above {
+                // Below a living job's main process.
+                Some((pid, _)) if living.mains.contains(&pid) => break false,
+                Some((_, parent)) if parent == this => break true,
+                // The table is a blur of many instants: it may even hold a circle.
+                Some((_, parent)) if steps < parents.len() => {
+                    above = parents.get(&parent).map(|(grandparent, _)| (parent, *grandparent));
+                    steps += 1;
+                }
+                _ => break false,
+            }
+        };
+        if descends && !sys::mark_of(pid).is_some_and(|mark| living.marks.contains(&mark)) {
+            left.push(pid);
+        }
+    }
+    left
+}
+
+/// Every process: its parent, and whether it has ended and only waits to be reaped.
+fn processes() -> HashMap<Pid, (Pid, bool)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read(entry.path().join("stat")).ok()?;
+            // The name is in parentheses, and may hold parentheses and anything else.
+            let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+            let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+            let mut fields = fields.split_ascii_whitespace();
+            let state = fields.next()?;
+            Some((pid, (fields.next()?.parse().ok()?, matches!(state, "Z" | "X"))))
+        })
+        .collect()
+}
