@@ -1,6 +1,6 @@
 //! What is kept of a job's output: the first half, and a ring of the last half. The rest is counted.
 
-use crate::message::Kept;
+use super::message::Kept;
 
 #[derive(Debug, Default)]
 pub struct Output {
