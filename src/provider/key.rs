@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::config::model::ProviderSettings;
+use crate::config::{self, model::ProviderSettings};
 use crate::env;
+use crate::error::chain;
 use crate::home::Home;
 
 use super::catalog::Endpoint;
@@ -77,15 +78,11 @@ fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
 }
 
 fn secret(home: &Home, name: &str) -> Result<Option<ApiKey>, String> {
-    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(safe) {
+    if !config::secret::is_name(name) {
         return Ok(None);
     }
-    match fs_err::read_to_string(home.secrets().join(name)) {
-        Ok(text) => Ok(ApiKey::new(&text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("its key can't be read: {error}")),
-    }
+    let text = config::secret::get(home, name).map_err(|error| format!("its key: {}", chain(&error)))?;
+    Ok(text.as_deref().and_then(ApiKey::new))
 }
 
 #[cfg(test)]

@@ -11,5 +11,6 @@ mod cli;
 mod docker;
 mod helper;
 mod law;
+mod provider;
 mod support;
 mod tools;

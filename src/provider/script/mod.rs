@@ -7,13 +7,16 @@
 mod document;
 mod play;
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use document::Document;
 
 use super::{BoxFuture, Delta, Provider, ProviderError, Request, Response, Sink};
+use crate::error::chain;
 use crate::home::Home;
+use crate::home::beneath::Root;
 
 /// What is said of a script wherever a model is shown.
 pub const LABEL: &str = "scripted, not a model";
@@ -52,12 +55,8 @@ fn read(home: &Home, name: &str) -> Result<Vec<u8>, String> {
     if name.starts_with('.') || !name.chars().all(safe) {
         return Err(format!("{name:?} is not the name of a script: use letters, digits, '-', '_' and '.'"));
     }
-    let path = home.scripts().join(name);
-    let facts = fs_err::symlink_metadata(&path).map_err(|error| error.to_string())?;
-    if !facts.is_file() || facts.len() > LARGEST_FILE {
-        return Err(format!("{} is not a file of at most 1 MiB", path.display()));
-    }
-    fs_err::read(&path).map_err(|error| error.to_string())
+    let folder = Root::open(&home.scripts()).map_err(|error| chain(&error))?;
+    folder.read(Path::new(name), LARGEST_FILE).map_err(|error| chain(&error))
 }
 
 impl Provider for Script {

@@ -10,6 +10,8 @@ mod render;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -50,7 +52,8 @@ struct Shared {
     always: Mutex<Option<Reply>>,
     requests: Mutex<Vec<Received>>,
     rejections: Mutex<Vec<String>>,
-    forgetful: std::sync::atomic::AtomicBool,
+    forgetful: AtomicBool,
+    connections: AtomicUsize,
 }
 
 /// One answer.
@@ -86,6 +89,8 @@ pub enum Chunk {
     Hang,
     /// Breaks the connection off.
     Reset,
+    /// Sends nothing more and tells when the connection is gone.
+    UntilGone(Arc<Mutex<Option<tokio::sync::oneshot::Sender<()>>>>),
 }
 
 impl Reply {
@@ -161,7 +166,9 @@ impl ModelServer {
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 send.send(listener.local_addr().unwrap()).unwrap();
-                let listener = listener.tap_io(|stream| {
+                let counter = state.clone();
+                let listener = listener.tap_io(move |stream| {
+                    counter.connections.fetch_add(1, Relaxed);
                     let _ = stream.set_nodelay(true);
                 });
                 let server = axum::serve(listener, router(state)).into_future();
@@ -194,6 +201,14 @@ impl ModelServer {
         self
     }
 
+    /// Answers one request with `beginning` and nothing more; the receiver hears when the client has gone.
+    pub fn reply_until_gone(&self, beginning: Chunk) -> tokio::sync::oneshot::Receiver<()> {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        let gone = Chunk::UntilGone(Arc::new(Mutex::new(Some(send))));
+        self.reply(Reply::stream(vec![beginning, gone]));
+        receive
+    }
+
     /// Answers every request with this for which there is no [`ModelServer::reply`].
     pub fn always(&self, reply: Reply) -> &Self {
         *self.shared.always.lock().unwrap() = Some(reply);
@@ -202,13 +217,18 @@ impl ModelServer {
 
     /// Keeps no requests, for measurements over many.
     pub fn forget_requests(&self) -> &Self {
-        self.shared.forgetful.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.forgetful.store(true, Relaxed);
         self
     }
 
     /// What it was asked, oldest first.
     pub fn requests(&self) -> Vec<Received> {
         self.shared.requests.lock().unwrap().clone()
+    }
+
+    /// How many connections it has taken.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Relaxed)
     }
 
     /// Why it refused requests that a real API would refuse.
@@ -221,6 +241,16 @@ impl Drop for ModelServer {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
+        }
+    }
+}
+
+struct TellsWhenDropped(Arc<Mutex<Option<tokio::sync::oneshot::Sender<()>>>>);
+
+impl Drop for TellsWhenDropped {
+    fn drop(&mut self) {
+        if let Some(send) = self.0.lock().unwrap().take() {
+            let _ = send.send(());
         }
     }
 }
@@ -279,7 +309,7 @@ fn answer(
         }
         raw @ Reply::Raw { .. } => respond(raw),
     };
-    if !shared.forgetful.load(std::sync::atomic::Ordering::Relaxed) {
+    if !shared.forgetful.load(Relaxed) {
         let path = uri.path().to_owned();
         shared.requests.lock().unwrap().push(Received { path, headers, body });
     }
@@ -298,7 +328,15 @@ fn respond(reply: Reply) -> Response {
                 Chunk::Bytes(bytes) => return Some((Ok(Bytes::from(bytes)), chunks)),
                 Chunk::Pause(time) => tokio::time::sleep(time).await,
                 Chunk::Hang => std::future::pending::<()>().await,
-                Chunk::Reset => return Some((Err(io::Error::other("reset")), chunks)),
+                Chunk::UntilGone(gone) => {
+                    let _tells = TellsWhenDropped(gone);
+                    std::future::pending::<()>().await;
+                }
+                Chunk::Reset => {
+                    // What was sent before goes out while this waits.
+                    tokio::task::yield_now().await;
+                    return Some((Err(io::Error::other("reset")), chunks));
+                }
             }
         }
     });

@@ -1,0 +1,106 @@
+//! From a model's name and the configuration to a provider.
+
+use flock::config::model::{Api, ModelSettings, ProviderSettings};
+use flock::error::Explain as _;
+use flock::provider::{Catalog, Message, ProviderError, Role};
+
+use super::{KEY, Stage, ask_with, config, hello, home};
+
+fn settings(base_url: Option<&str>, api_key: Option<&str>, api: Option<Api>) -> ProviderSettings {
+    ProviderSettings {
+        base_url: base_url.map(str::to_owned),
+        api_key: api_key.map(str::to_owned),
+        api,
+        models: vec![ModelSettings {
+            id: "org/big".into(),
+            context_window: Some(9_000),
+            max_tokens: Some(700),
+            images: true,
+        }],
+    }
+}
+
+#[test]
+fn what_is_not_configured_says_what_mends_it() {
+    let (_folder, home) = home();
+    let catalog = Catalog::new(home);
+    let config = config([
+        ("nourl", settings(None, None, None)),
+        ("badurl", settings(Some("ftp://x/"), None, None)),
+        ("nosecret", settings(Some("http://127.0.0.1:1/v1"), Some("secret:none"), None)),
+        ("badkey", settings(Some("http://127.0.0.1:1/v1"), Some("a b\nc"), None)),
+        ("responses", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::OpenAiResponses))),
+        ("bedrock", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::BedrockConverseStream))),
+    ]);
+    for (model, reason, hint) in [
+        ("never/heard", "no base URL", "flock config set models.providers.never.baseUrl URL"),
+        ("nourl/x", "no base URL", "flock config set models.providers.nourl.baseUrl URL"),
+        ("badurl/x", "not an http", "flock config set models.providers.badurl.baseUrl URL"),
+        ("nosecret/x", "no secret named none", "flock config set models.providers.nosecret.apiKey -"),
+        ("badkey/x", "characters", "flock config set models.providers.badkey.apiKey -"),
+        ("responses/x", "wire format", "flock config set models.providers.responses.api openai-completions"),
+        ("bedrock/x", "wire format", "flock config set models.providers.bedrock.api openai-completions"),
+        ("script/none.json", "none.json", "script/demo"),
+        ("script/../../etc/passwd", "not the name of a script", "script/demo"),
+    ] {
+        let model = model.parse().unwrap();
+        let error = catalog.describe(&model, &config).unwrap_err();
+        assert!(matches!(error, ProviderError::NotConfigured { .. }));
+        assert!(error.to_string().contains(reason), "{error}");
+        assert!(error.hint().unwrap().contains(hint), "{:?}", error.hint());
+        assert_eq!(catalog.resolve(&model, &config).err(), Some(error));
+    }
+}
+
+#[test]
+fn a_model_has_its_own_limits_or_those_of_its_provider() {
+    let (_folder, home) = home();
+    let catalog = Catalog::new(home);
+    let config = config([
+        ("mine", settings(Some("http://127.0.0.1:1/v1"), None, None)),
+        ("anthropic", settings(None, Some(KEY), None)),
+    ]);
+    let resolve = |model: &str| catalog.resolve(&model.parse().unwrap(), &config).unwrap();
+    let own = resolve("mine/org/big");
+    assert_eq!((own.context_window, own.max_tokens, own.images), (9_000, 700, true));
+    assert_eq!(own.label, "mine/org/big");
+    assert!(!resolve("mine/other").images);
+    assert_eq!(resolve("anthropic/claude-opus-4-5").context_window, 200_000);
+    assert!(resolve("anthropic/claude-opus-4-5").images);
+    let script = resolve("script/demo");
+    assert!(script.label.contains("scripted, not a model"), "{}", script.label);
+    assert!(catalog.describe(&"ollama/qwen3:8b".parse().unwrap(), &config).is_ok(), "needs no key");
+}
+
+#[tokio::test]
+async fn a_server_of_ones_own_needs_no_key() {
+    let mut stage = Stage::new(Api::OpenAiCompletions);
+    stage.config.providers.get_mut("test").unwrap().api_key = None;
+    stage.ask(&hello()).await.0.unwrap();
+    assert_eq!(stage.server.requests()[0].header("authorization"), "");
+}
+
+#[tokio::test]
+async fn a_key_comes_from_the_homes_secrets() {
+    let (_folder, home) = home();
+    std::fs::write(home.secrets().join("test"), format!("{KEY}\n")).unwrap();
+    let stage = Stage::new(Api::OpenAiCompletions);
+    let mut config = stage.config.clone();
+    config.providers.get_mut("test").unwrap().api_key = None;
+    let resolved = Catalog::new(home).resolve(&"test/m".parse().unwrap(), &config).unwrap();
+    resolved.provider.call(&hello(), &mut |_| {}).await.unwrap();
+    assert_eq!(stage.server.requests()[0].header("authorization"), format!("Bearer {KEY}"));
+}
+
+#[tokio::test]
+async fn a_script_of_ones_own_is_played() {
+    let (_folder, home) = home();
+    let text = r#"{"replies": [{"when": "ping", "steps": [{"say": "pong"}]}]}"#;
+    std::fs::write(home.scripts().join("ping.json"), text).unwrap();
+    let catalog = Catalog::new(home);
+    let model = "script/ping.json".parse().unwrap();
+    let resolved = catalog.resolve(&model, &config([])).unwrap();
+    let request = ask_with(vec![Message::text(Role::User, "ping?")]);
+    let answer = resolved.provider.call(&request, &mut |_| {}).await.unwrap();
+    assert_eq!(answer.content, [super::text("pong")]);
+}

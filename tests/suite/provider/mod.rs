@@ -1,0 +1,150 @@
+//! Model APIs, from outside: both wire formats over real HTTP against a server that refuses what the real
+//! ones refuse, and every way in which a provider can fail.
+
+mod answers;
+mod configuration;
+mod faults;
+mod requests;
+mod retries;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flock::config::model::{Api, Config, ProviderSettings};
+use flock::home::Home;
+use flock::provider::http::Limits;
+use flock::provider::{
+    Block, Catalog, Delta, Message, ProviderError, Request, Resolved, Response, Role, ToolSpec,
+};
+use serde_json::json;
+
+use crate::support::model_server::ModelServer;
+
+const KEY: &str = "sk-planted-key-0123456789";
+
+/// The two wire formats.
+const BOTH: [Api; 2] = [Api::AnthropicMessages, Api::OpenAiCompletions];
+
+/// A server, and a configuration in which `test/m` is on it.
+struct Stage {
+    server: ModelServer,
+    config: Config,
+    catalog: Catalog,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new(api: Api) -> Self {
+        Self::with_limits(api, Limits::default())
+    }
+
+    fn with_limits(api: Api, limits: Limits) -> Self {
+        let server = ModelServer::start();
+        let base_url = match api {
+            Api::AnthropicMessages => server.base_url(),
+            _ => server.openai_url(),
+        };
+        let settings = ProviderSettings {
+            base_url: Some(base_url),
+            api_key: Some(KEY.into()),
+            api: Some(api),
+            models: vec![],
+        };
+        let (folder, home) = home();
+        Self {
+            server,
+            config: config([("test", settings)]),
+            catalog: Catalog::with_limits(home, limits),
+            _folder: folder,
+        }
+    }
+
+    fn resolve(&self) -> Resolved {
+        self.catalog.resolve(&"test/m".parse().unwrap(), &self.config).unwrap()
+    }
+
+    async fn ask(&self, request: &Request) -> (Result<Response, ProviderError>, Vec<Delta>) {
+        let mut deltas = Vec::new();
+        let answer = self.resolve().provider.call(request, &mut |delta| deltas.push(delta)).await;
+        (answer, deltas)
+    }
+
+    /// Asks `hello` and returns the failure, which never holds the key.
+    async fn fail(&self) -> ProviderError {
+        let error = self.ask(&hello()).await.0.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains(KEY), "{shown}");
+        assert!(shown.len() < 3_000, "{} bytes", shown.len());
+        error
+    }
+}
+
+fn home() -> (tempfile::TempDir, Home) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().canonicalize().unwrap(), None);
+    std::fs::create_dir(home.secrets()).unwrap();
+    std::fs::create_dir(home.scripts()).unwrap();
+    (folder, home)
+}
+
+fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
+    Config {
+        agents: Vec::new(),
+        port: 0,
+        token: String::new(),
+        providers: BTreeMap::from(providers.map(|(name, settings)| (name.to_owned(), settings))),
+        nix_flake: None,
+        nix_image: None,
+        sandbox_image: None,
+        max_agents: 20,
+    }
+}
+
+fn short() -> Limits {
+    Limits {
+        first_byte: Duration::from_millis(300),
+        idle: Duration::from_millis(300),
+        settle: Duration::from_millis(100),
+        answer: 64 * 1024,
+        ..Limits::default()
+    }
+}
+
+fn hello() -> Request {
+    ask_with(vec![Message::text(Role::User, "hello")])
+}
+
+fn ask_with(messages: Vec<Message>) -> Request {
+    Request {
+        model: "m".into(),
+        system: "You are a test.".into(),
+        messages,
+        tools: vec![ToolSpec {
+            name: "exec".into(),
+            description: "Runs a command.".into(),
+            parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+        }],
+        max_tokens: 1000,
+    }
+}
+
+fn text(text: &str) -> Block {
+    Block::Text { text: text.into() }
+}
+
+fn call(id: &str, name: &str, arguments: serde_json::Value) -> Block {
+    Block::ToolCall { id: id.into(), name: name.into(), arguments }
+}
+
+fn result(id: &str, content: Vec<Block>) -> Block {
+    Block::ToolResult { call_id: id.into(), name: "exec".into(), content, is_error: false }
+}
+
+fn said(deltas: &[Delta]) -> String {
+    let text = |delta: &Delta| match delta {
+        Delta::Text(text) => text.clone(),
+        Delta::Thinking(_) => String::new(),
+    };
+    deltas.iter().map(text).collect()
+}
