@@ -41,6 +41,9 @@ impl Explain for IdentityError {
 
     fn hint(&self) -> Option<String> {
         let (Self::Folder { path, .. } | Self::File { path, .. }) = self;
+        if error::chain(self).contains("No space left") {
+            return Some(format!("df -h {}", path.display()));
+        }
         Some(format!("ls -ld {}", path.display()))
     }
 }

@@ -177,7 +177,8 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
         let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         printer.fail(&Failure::new(Kind::Usage, message).hint("flock --help"));
     } else {
-        let _ = error.print();
+        // Not clap's own printing: what was typed may hold control characters.
+        Printer::new(Options::default()).usage(&error.to_string());
     }
     ExitCode::from(Kind::Usage.exit_code())
 }

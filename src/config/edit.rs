@@ -44,7 +44,12 @@ pub fn complete<T, E: From<ConfigError>>(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<T, E>,
 ) -> Result<T, E> {
-    replace(home, change)
+    replace(home, |document| {
+        let value = change(document)?;
+        // What a change that only adds can't make usable was broken before.
+        parse::config(document, home).map_err(|problem| E::from(file::shape(home, problem)))?;
+        Ok(value)
+    })
 }
 
 fn replace<T, E: From<ConfigError>>(

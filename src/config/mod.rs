@@ -92,7 +92,7 @@ impl Explain for ConfigError {
                 Some(format!("cp {} {}", backup.display(), path.display()))
             }
             Self::Syntax { .. } | Self::Shape { .. } => Some("flock config validate".to_owned()),
-            Self::Refused { .. } => None,
+            Self::Refused { .. } => Some("flock config get".to_owned()),
             Self::Exists(_) | Self::Unknown(_) => Some("flock list".to_owned()),
             Self::Id(error) => error.hint(),
             Self::Home(error) => error.hint(),

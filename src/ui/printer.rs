@@ -163,7 +163,7 @@ impl Printer {
         }
         if let Some(hint) = &failure.hint {
             let mut line = Line::new().plain("\n").with(Tone::Accent, "hint").plain(": ");
-            line = if hint.starts_with("flock ") && !hint.contains('`') {
+            line = if is_command(hint) {
                 line.plain("run ").accent(format!("`{hint}`"))
             } else {
                 line.plain(hint.clone())
@@ -225,7 +225,22 @@ impl Printer {
         }
     }
 
+    /// Says that the command line is not one, in clap's words.
+    pub fn usage(&self, text: &str) {
+        let text = text.trim_end();
+        match text.strip_prefix("error: ") {
+            Some(rest) => self.err(&Line::new().with(Tone::Bad, "error").plain(format!(": {rest}"))),
+            None => self.err(&text.into()),
+        }
+    }
+
     fn remember(&self, error: io::Error) {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
+}
+
+/// Whether a hint is a command to run and not a sentence.
+fn is_command(hint: &str) -> bool {
+    const PROGRAMS: [&str; 9] = ["flock", "ls", "df", "cp", "echo", "sudo", "apt-get", "docker", "systemctl"];
+    !hint.contains('`') && hint.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word))
 }

@@ -70,26 +70,38 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
 fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), ConfigError> {
     let token = wanted.token.clone().unwrap_or_else(random_token);
     let example = starter::document(home, None, &token, wanted.port.unwrap_or(DEFAULT_PORT));
+    if !document.is_object() {
+        return Ok(());
+    }
     merge(document, &example);
+    // What is still not there has another shape above it; the check that follows names it.
+    let place = |document: &mut Value, path: &str, value: Value| {
+        if let Some(there) = document.pointer_mut(path) {
+            *there = value;
+        }
+    };
     if let Some(token) = &wanted.token {
-        document["gateway"]["auth"]["token"] = token.as_str().into();
+        place(document, "/gateway/auth/token", json!(token));
     }
     if let Some(port) = wanted.port {
-        document["plugins"]["entries"]["flock"]["config"]["gateway"]["port"] = port.into();
+        place(document, "/plugins/entries/flock/config/gateway/port", json!(port));
     }
-    if let Some(model) = &wanted.model {
-        document["agents"]["defaults"]["model"] = json!({"primary": model.as_str()});
+    if let Some(model) = &wanted.model
+        && let Some(defaults) = document.pointer_mut("/agents/defaults").and_then(Value::as_object_mut)
+    {
+        defaults.insert("model".to_owned(), json!({"primary": model.as_str()}));
     }
     let store = format!("flock-nix{}:/nix:ro", home.suffix());
-    let binds = &mut document["agents"]["defaults"]["sandbox"]["docker"]["binds"];
-    if let Some(binds) = binds.as_array_mut()
+    let binds = document.pointer_mut("/agents/defaults/sandbox/docker/binds");
+    if let Some(binds) = binds.and_then(Value::as_array_mut)
         && !binds.iter().any(|bind| bind.as_str().is_some_and(|bind| bind.contains(":/nix:")))
     {
         binds.push(store.into());
     }
     for agent in first_agents() {
         match agents::add(document, home, &agent) {
-            Ok(()) | Err(ConfigError::Exists(_)) => {}
+            // A list that is none is named by the check that follows.
+            Ok(()) | Err(ConfigError::Exists(_) | ConfigError::Refused { .. }) => {}
             Err(error) => return Err(error),
         }
     }

@@ -1,5 +1,11 @@
 //! The command line from outside: the real binary in a home of its own. Exit code, stdout and stderr are
 //! compared with checked-in snapshots; paths, ports, ids and times in them are replaced.
 
+mod add;
+mod config;
 mod handover;
+mod init;
 mod reference;
+mod remove;
+mod session;
+mod start_up;

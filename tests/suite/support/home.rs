@@ -77,6 +77,11 @@ impl TempHome {
         serde_json::from_slice(&std::fs::read(self.file("config.json")).unwrap()).unwrap()
     }
 
+    /// config.json as it is now, byte for byte.
+    pub fn config_text(&self) -> String {
+        std::fs::read_to_string(self.file("config.json")).unwrap()
+    }
+
     /// Makes the home, without images and store, on a port that nobody else of this run has.
     pub fn init(self) -> Self {
         self.flock([
