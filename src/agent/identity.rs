@@ -69,7 +69,7 @@ pub fn write(
             Ok(entry) if entry.kind == Kind::File && entry.size > 0 => continue,
             // A link or a pipe was planted by an earlier agent of this id; it is removed, not followed.
             Ok(entry) if !matches!(entry.kind, Kind::File | Kind::Folder) => {
-                root.remove(path).map_err(fail)?
+                root.remove(path).map_err(fail)?;
             }
             _ => {}
         }

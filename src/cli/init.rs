@@ -9,7 +9,7 @@ mod home;
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::{Context, Exit, Failure, images, models};
+use super::{Context, Exit, Failure, images, models, team};
 use crate::config;
 use crate::error::Kind;
 use crate::home::{Home, version};
@@ -86,7 +86,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         "images": if args.no_images { "left out" } else { "ready" },
     });
     if !args.no_images {
-        images::make(&home, &config, context)?;
+        context.block_on(async {
+            let engine = team::engine().await?;
+            images::make(&engine, &home, &config, context).await
+        })?;
     }
     if context.printer.json_wanted() {
         context.printer.json(&said);

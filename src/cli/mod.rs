@@ -9,6 +9,7 @@ pub mod chat;
 pub mod completions;
 pub mod config;
 mod context;
+pub mod doctor;
 pub mod gateway;
 mod handover;
 mod images;
@@ -93,6 +94,7 @@ enum Verb {
     #[command(visible_alias = "ls")]
     List(list::Args),
     Config(config::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
     Chat(chat::Args),
     #[command(hide = true)]
@@ -112,6 +114,7 @@ impl Verb {
             Self::Remove(args) => remove::run(&args, context),
             Self::List(args) => list::run(&args, context),
             Self::Config(args) => config::run(&args, context),
+            Self::Doctor(args) => doctor::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::error::Kind;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
+use crate::sandbox::engine::Engine;
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
 
@@ -76,11 +77,13 @@ pub async fn unmake(_home: &Home, _id: &AgentId) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether an engine answers.
+/// The engine, which answers.
 ///
 /// # Errors
 ///
-/// If none does.
-pub async fn engine() -> Result<(), Failure> {
-    Ok(())
+/// If it does not.
+pub async fn engine() -> Result<Engine, Failure> {
+    let engine = Engine::from_env();
+    engine.version().await?;
+    Ok(engine)
 }

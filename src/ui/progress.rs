@@ -32,7 +32,7 @@ impl Progress {
             Shown::Nothing
         } else if let Some(bars) = bars {
             let bar = bars.add(ProgressBar::new_spinner());
-            bar.set_style(style("{spinner} {prefix} {wide_msg:.dim} {elapsed}"));
+            bar.set_style(style(SPINNER));
             bar.set_prefix(what.clone());
             bar.enable_steady_tick(Duration::from_millis(120));
             Shown::Bar(bar)
@@ -43,11 +43,11 @@ impl Progress {
         Self { what, started: Instant::now(), shown }
     }
 
-    /// Says what it is doing now.
+    /// Says what it is doing now; plain lines show each step once.
     pub fn step(&self, text: &str) {
         let text = clean::inline(text);
         match &self.shown {
-            Shown::Bar(bar) => bar.set_message(text.into_owned()),
+            Shown::Bar(bar) => bar.set_prefix(format!("{}: {text}", self.what)),
             Shown::Lines(last) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 if *last != text {
@@ -59,11 +59,18 @@ impl Progress {
         }
     }
 
+    /// Says which of many small things it is at; plain lines show nothing of that.
+    pub fn detail(&self, text: &str) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.set_message(clean::inline(text).into_owned());
+        }
+    }
+
     /// Says how much of it is done; plain lines show nothing of that.
     pub fn at(&self, done: u64, of: u64) {
         if let Shown::Bar(bar) = &self.shown {
             if bar.length() != Some(of) {
-                bar.set_style(style("{spinner} {prefix} {bar:24} {percent}% {wide_msg:.dim} {elapsed}"));
+                bar.set_style(style(BAR));
                 bar.set_length(of);
             }
             bar.set_position(done);
@@ -108,6 +115,9 @@ pub fn span(time: Duration) -> String {
         _ => format!("{}m {:02}s", seconds / 60, seconds % 60),
     }
 }
+
+const SPINNER: &str = "{spinner} {prefix} {wide_msg:.dim} {elapsed}";
+const BAR: &str = "{spinner} {prefix} {bar:24} {percent}% {wide_msg:.dim} {elapsed}";
 
 fn say(text: &str) {
     // Where stderr is gone there is nobody left to tell.

@@ -1,5 +1,6 @@
 //! `flock config`, and what every verb does with a configuration that is not usable.
 
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 
@@ -91,7 +92,7 @@ fn a_broken_configuration_is_named_and_never_overwritten() {
     let mut shown = String::new();
     for (name, broken) in cases {
         std::fs::write(good.file("config.json"), broken).unwrap();
-        shown.push_str(&format!("## {name}\n\n"));
+        writeln!(shown, "## {name}\n").unwrap();
         shown.push_str(&session(&good, &["config validate"]));
         for line in [
             &["list"][..],

@@ -3,6 +3,7 @@
 
 mod add;
 mod config;
+mod doctor;
 mod handover;
 mod init;
 mod reference;

@@ -1,5 +1,7 @@
 //! Runs of the binary written down as a person would see them: the line, what it printed, how it ended.
 
+use std::fmt::Write as _;
+
 use crate::support::home::{Run, TempHome};
 
 /// The lines, one after the other in one home, as text for a snapshot.
@@ -20,7 +22,7 @@ pub fn shown(home: &TempHome, line: &str, run: &Run) -> String {
         text.push_str(line);
         text.push('\n');
     }
-    text.push_str(&format!("[exit {}]\n\n", run.code));
+    writeln!(text, "[exit {}]\n", run.code).unwrap();
     // The path of the home holds that of its folder, so it goes first.
     text.replace(&home.path().display().to_string(), "[HOME]")
         .replace(&home.outside().display().to_string(), "[TMP]")

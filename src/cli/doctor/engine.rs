@@ -1,0 +1,36 @@
+//! The Docker engine, and what flock keeps in it.
+
+use super::check::Check;
+use crate::config::Config;
+use crate::home::Home;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::image::{self, Recipe};
+
+/// The engine; where it answers and there is a configuration, the images, too.
+pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
+    const NAME: &str = "engine";
+    let engine = Engine::from_env();
+    match engine.version().await {
+        Err(error) => vec![Check::failed(NAME, error.into())],
+        Ok((version, api)) => {
+            let text = format!("Docker {version}, API {api}, at {}", engine.endpoint());
+            let mut checks = vec![Check::ok(NAME, text)];
+            if let Some(config) = config {
+                for recipe in Recipe::ALL {
+                    checks.push(one_image(&engine, home, config, recipe).await);
+                }
+            }
+            checks
+        }
+    }
+}
+
+async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe) -> Check {
+    const NAME: &str = "image";
+    let reference = image::reference(home, config, recipe);
+    match image::id(engine, &reference).await {
+        Ok(Some(_)) => Check::ok(NAME, reference),
+        Ok(None) => Check::warn(NAME, format!("{reference} is not there yet"), "flock init"),
+        Err(error) => Check::failed(NAME, error.into()),
+    }
+}

@@ -1,0 +1,85 @@
+//! The machine around flock: who has the port, which `flock` a shell finds, how much room there is.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use super::super::{handover, team};
+use super::check::Check;
+use crate::config::Config;
+use crate::env;
+use crate::home::Home;
+use crate::supervise::health::PORT_HINT;
+
+/// The gateway's port: this home's gateway has it, or nobody.
+pub async fn gateway(home: &Home, config: &Config) -> Check {
+    const NAME: &str = "gateway";
+    let port = config.port;
+    match team::gateway(home, config).await {
+        Ok(Some(client)) => Check::ok(NAME, format!("runs at http://{}", client.address())),
+        Err(failure) => Check::failed(NAME, failure),
+        Ok(None) => match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => Check::ok(NAME, format!("not running; port {port} is free")),
+            Err(error) => Check::bad(NAME, format!("port {port} can't be used: {error}"), PORT_HINT),
+        },
+    }
+}
+
+/// Whether a shell finds this program.
+pub fn path() -> Check {
+    const NAME: &str = "path";
+    let own = own_path();
+    let add = own.parent().unwrap_or(Path::new("/")).display().to_string();
+    match first_flock() {
+        Some(first) if first.canonicalize().is_ok_and(|real| real == own) => {
+            Check::ok(NAME, format!("flock is {}", first.display()))
+        }
+        Some(first) => {
+            let text = format!("flock is {}, not this program, {}", first.display(), own.display());
+            Check::warn(NAME, text, format!("put {add} first on PATH"))
+        }
+        None => Check::warn(NAME, "no flock is on PATH", format!("put {add} on PATH")),
+    }
+}
+
+/// The lock program of util-linux, which scripts of the system call by the same name.
+pub fn other_flock() -> Check {
+    const NAME: &str = "other";
+    match handover::other_flock() {
+        None => Check::ok(NAME, "there is no other program named flock on PATH"),
+        Some(other) if first_flock().as_deref() == Some(&other) => {
+            Check::ok(NAME, format!("{} comes first on PATH", other.display()))
+        }
+        Some(other) => {
+            Check::ok(NAME, format!("{} gets the command lines that are its own", other.display()))
+        }
+    }
+}
+
+/// The room that is left where the home is.
+pub fn space(home: &Home) -> Check {
+    const NAME: &str = "space";
+    let there = home.root().ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    match nix::sys::statvfs::statvfs(there) {
+        Ok(facts) => {
+            let mib = facts.blocks_available().saturating_mul(facts.fragment_size()) >> 20;
+            let text = format!("{mib} MiB free at {}", there.display());
+            if mib < ENOUGH {
+                Check::warn(NAME, text, format!("df -h {}", there.display()))
+            } else {
+                Check::ok(NAME, text)
+            }
+        }
+        Err(error) => Check::warn(NAME, format!("{}: {error}", there.display()), "df -h"),
+    }
+}
+
+/// Below this the next image or package is likely to fail.
+const ENOUGH: u64 = 2048;
+
+fn first_flock() -> Option<PathBuf> {
+    which::which_in("flock", env::PATH.get_os(), "/").ok()
+}
+
+fn own_path() -> PathBuf {
+    std::env::current_exe().and_then(|exe| exe.canonicalize()).unwrap_or_default()
+}

@@ -1,0 +1,67 @@
+//! The home, its configuration, and the models its agents use.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt as _;
+
+use super::check::Check;
+use crate::config::Config;
+use crate::home::{Home, version};
+use crate::provider::catalog::Catalog;
+
+/// The folder: made by `init`, of a format this flock writes, closed to others.
+pub fn home(home: &Home) -> Check {
+    const NAME: &str = "home";
+    let root = home.root().display();
+    if let Err(error) = home.require().and_then(|()| version::check_writable(home)) {
+        return Check::failed(NAME, error.into());
+    }
+    if let Some((missing, _)) = home.folders().into_iter().find(|(folder, _)| !folder.is_dir()) {
+        return Check::bad(NAME, format!("{} is missing", missing.display()), "flock init");
+    }
+    for closed in [home.root().to_owned(), home.secrets(), home.data()] {
+        let mode = fs_err::metadata(&closed).map_or(0, |meta| meta.mode());
+        if mode & 0o077 != 0 {
+            let text = format!("others can look into {}", closed.display());
+            return Check::bad(NAME, text, format!("chmod 700 {}", closed.display()));
+        }
+    }
+    Check::ok(NAME, format!("{root}, format {}", crate::home::FORMAT))
+}
+
+/// The configuration, which could be read.
+pub fn config(home: &Home, config: &Config) -> Check {
+    const NAME: &str = "config";
+    let path = home.config();
+    if fs_err::metadata(&path).is_ok_and(|meta| meta.mode() & 0o077 != 0) {
+        let text = format!("others can read the owner's token in {}", path.display());
+        return Check::bad(NAME, text, format!("chmod 600 {}", path.display()));
+    }
+    let agents = config.agents.len();
+    Check::ok(NAME, format!("{} with {agents} agents", path.display()))
+}
+
+/// Whether each model in use could be asked. Nothing is sent to a provider.
+pub fn models(home: &Home, config: &Config) -> Vec<Check> {
+    const NAME: &str = "model";
+    let catalog = Catalog::new(home.clone());
+    let mut seen = HashSet::new();
+    let mut checks = Vec::new();
+    for agent in &config.agents {
+        let Some(model) = &agent.model else {
+            let set = format!("flock config set agents.list[{}].model.primary PROVIDER/MODEL", agent.id);
+            checks.push(Check::bad(NAME, format!("agent {} has no model", agent.id), set));
+            continue;
+        };
+        if !seen.insert(model) {
+            continue;
+        }
+        checks.push(match catalog.describe(model, config) {
+            Err(error) => Check::failed(NAME, error.into()),
+            Ok(()) if model.is_script() => {
+                Check::ok(NAME, format!("{model} ({})", crate::provider::script::LABEL))
+            }
+            Ok(()) => Check::ok(NAME, format!("{model} is configured; it was not asked")),
+        });
+    }
+    checks
+}
