@@ -3,12 +3,15 @@
 mod path;
 mod value;
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, models};
-use crate::config;
+use crate::config::{self, Config};
 use crate::error::Kind;
+use crate::sandbox::policy;
 use crate::ui::{Line, Tone};
 use path::Path;
 
@@ -118,6 +121,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     models::warn_of_unusable(&home, &config, context);
+    check_tool_patterns(&config)?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
     } else {
@@ -125,6 +129,25 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
         context.printer.line(line.accent(home.config().display().to_string()));
     }
     Ok(Exit::Done)
+}
+
+/// A pattern that can't be read makes no configuration unusable, but its agent: it fails closed.
+fn check_tool_patterns(config: &Config) -> Result<(), Failure> {
+    let mut wrong = BTreeMap::<String, Vec<&str>>::new();
+    for agent in &config.agents {
+        for error in policy::check_patterns(agent) {
+            let agents = wrong.entry(error.to_string()).or_default();
+            if !agents.contains(&agent.id.as_str()) {
+                agents.push(agent.id.as_str());
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> =
+        wrong.iter().map(|(error, agents)| format!("{error} (tools of {})", agents.join(", "))).collect();
+    Err(Failure::new(Kind::Failed, lines.join("\n")).hint("flock config get tools"))
 }
 
 fn done(text: &str, context: &Context) {

@@ -114,8 +114,10 @@ pub struct Agent {
     pub workspace: PathBuf,
     /// Whether its tools run in a sandbox.
     pub sandbox: SandboxMode,
-    /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none.
+    /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none, or flock's own.
     pub allow: Vec<String>,
+    /// What `tools.allow` or `tools.profile` leaves of all tools, before `allow`; `None` leaves all.
+    pub profile: Option<Vec<String>>,
     /// Patterns it may not call, own and global together.
     pub deny: Vec<String>,
     /// The sandbox's limits and additions.

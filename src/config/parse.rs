@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::model::{
     Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelSettings, ProviderSettings, Role, SandboxMode,
 };
+use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 
@@ -41,7 +42,8 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
     let tools = root.get("tools")?;
     let global_tools = tools.get("sandbox")?.get("tools")?;
     let global = GlobalTools {
-        allow: global_tools.get("allow")?.texts()?,
+        allow: allow_list(&global_tools)?.unwrap_or_else(|| SANDBOX_TOOLS.map(str::to_owned).to_vec()),
+        scope: tool_scope(&tools)?,
         deny: [global_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
     };
 
@@ -86,7 +88,49 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
 
 struct GlobalTools {
     allow: Vec<String>,
+    scope: ToolScope,
     deny: Vec<String>,
+}
+
+/// `tools.allow`, `tools.alsoAllow` and `tools.profile` in one place, the agent's or the global one.
+struct ToolScope {
+    /// `None` where the place says nothing; the inner `None` stands for all tools.
+    list: Option<Option<Vec<String>>>,
+    also: Vec<String>,
+}
+
+fn tool_scope(tools: &View<'_>) -> Result<ToolScope, Problem> {
+    let allow = tools.get("allow")?.texts()?;
+    let profile = tools.get("profile")?;
+    let named: Option<&[&str]> = match profile.text()?.as_deref() {
+        None => None,
+        Some("full") => Some(&["*"]),
+        Some("minimal") => Some(&["session_status"]),
+        Some("coding") => Some(&["group:fs", "group:runtime", "group:sessions", "group:memory", "image"]),
+        Some("messaging") => {
+            Some(&["group:messaging", "sessions_list", "sessions_history", "sessions_send", "session_status"])
+        }
+        Some(_) => return Err(profile.problem("must be minimal, coding, messaging or full")),
+    };
+    let list = if allow.is_empty() {
+        named.map(|list| (list != ["*"]).then(|| list.iter().map(ToString::to_string).collect()))
+    } else {
+        Some(Some(allow))
+    };
+    Ok(ToolScope { list, also: tools.get("alsoAllow")?.texts()? })
+}
+
+/// What an agent's own place leaves of all tools, or else the global one; `alsoAllow` only adds to a list.
+fn tool_profile(own: ToolScope, global: &ToolScope) -> Option<Vec<String>> {
+    let mut list = own.list.or_else(|| global.list.clone()).flatten()?;
+    list.extend(own.also);
+    list.extend(global.also.iter().cloned());
+    Some(list)
+}
+
+fn allow_list(tools: &View<'_>) -> Result<Option<Vec<String>>, Problem> {
+    let allow = tools.get("allow")?;
+    allow.value.is_some().then(|| allow.texts()).transpose()
 }
 
 #[expect(clippy::too_many_arguments, reason = "each is a different place of the document")]
@@ -103,7 +147,6 @@ fn agent(
     let sandbox = listing.get("sandbox")?;
     let tools = listing.get("tools")?;
     let own_tools = tools.get("sandbox")?.get("tools")?;
-    let allow = own_tools.get("allow")?;
     let mode = sandbox.get("mode")?;
     let mode = match mode.text()?.as_deref() {
         // OpenClaw's "non-main" sandboxes every session but the main one; flock knows no main agent.
@@ -126,7 +169,8 @@ fn agent(
         model: model(&listing.get("model")?)?.or_else(|| default_model.cloned()),
         workspace,
         sandbox: mode,
-        allow: if allow.value.is_some() { allow.texts()? } else { global.allow.clone() },
+        allow: allow_list(&own_tools)?.unwrap_or_else(|| global.allow.clone()),
+        profile: tool_profile(tool_scope(&tools)?, &global.scope),
         deny: [global.deny.clone(), own_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
         docker: docker(&sandbox.get("docker")?, default_docker)?,
         id,

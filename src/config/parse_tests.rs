@@ -107,3 +107,46 @@ fn an_agents_own_list_replaces_the_global_one_and_denials_add_up() {
     assert_eq!(config.agents[0].allow, ["read"]);
     assert_eq!(config.agents[0].deny, ["image", "exec"]);
 }
+
+#[test]
+fn without_a_list_an_agent_has_flocks_own_tools() {
+    let mut document = document();
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    document["tools"] = json!({});
+    document["agents"]["list"][0]["tools"] = json!({});
+    let parsed = config(&document, &home()).unwrap();
+    assert!(parsed.agents[0].allow.iter().any(|tool| tool == "exec"));
+    document["agents"]["list"][0]["tools"]["sandbox"]["tools"]["allow"] = json!([]);
+    assert_eq!(config(&document, &home()).unwrap().agents[0].allow, Vec::<String>::new());
+}
+
+#[test]
+fn allow_and_profile_narrow_all_tools() {
+    let mut document = document();
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    let mut profile = |global: serde_json::Value, own: serde_json::Value| {
+        document["tools"] = global;
+        document["agents"]["list"][0]["tools"] = own;
+        config(&document, &home()).map(|config| config.agents[0].profile.clone())
+    };
+    for (global, own, want) in [
+        (json!({}), json!({}), None),
+        (json!({}), json!({"alsoAllow": ["group:plugins"]}), None),
+        (json!({"profile": "full"}), json!({}), None),
+        (json!({"profile": "minimal"}), json!({}), Some(vec!["session_status"])),
+        (json!({"profile": "minimal"}), json!({"profile": "full"}), None),
+        (json!({"profile": "full"}), json!({"profile": "minimal"}), Some(vec!["session_status"])),
+        (
+            json!({"profile": "minimal", "alsoAllow": ["read"]}),
+            json!({"alsoAllow": ["flock_*"]}),
+            Some(vec!["session_status", "flock_*", "read"]),
+        ),
+        (json!({"allow": ["read", "exec"]}), json!({}), Some(vec!["read", "exec"])),
+        (json!({"allow": ["read", "exec"]}), json!({"allow": ["read"]}), Some(vec!["read"])),
+        (json!({"allow": []}), json!({"allow": []}), None),
+    ] {
+        let want = want.map(|list| list.into_iter().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(profile(global.clone(), own.clone()).unwrap(), want, "{global} {own}");
+    }
+    assert_eq!(profile(json!({"profile": "everything"}), json!({})).unwrap_err().at, "tools.profile");
+}

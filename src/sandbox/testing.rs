@@ -16,6 +16,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         sandbox: SandboxMode::All,
         autonomy: crate::config::Autonomy::Supervised,
         allow: Vec::new(),
+        profile: None,
         deny: Vec::new(),
         docker: DockerSettings::default(),
     }

@@ -47,6 +47,7 @@ impl Bench {
             sandbox,
             autonomy: Autonomy::Supervised,
             allow: vec![],
+            profile: None,
             deny: vec![],
             docker: DockerSettings::default(),
         };
@@ -490,4 +491,19 @@ async fn a_missing_or_swapped_workspace_is_said() {
     assert!(reason.contains("flock doctor"), "{reason}");
     symlink(bench.dir.path(), bench.dir.path().join("ws")).unwrap();
     assert!(bench.call("read", json!({"path": "secret"})).await.is_err());
+}
+
+#[test]
+fn a_tool_pattern_that_says_nothing_is_reported() {
+    let home = crate::support::home::TempHome::new().init();
+    home.flock(["config", "validate"]).ok();
+    home.flock(["config", "set", "tools.deny", r#"["exec", "Process", "group:filesystem"]"#]).ok();
+    let run = home.flock(["config", "validate"]).fails(1);
+    assert!(run.stderr.contains("\"Process\" is not a tool pattern"), "{run:#?}");
+    assert!(
+        run.stderr.contains("\"group:filesystem\" is not a tool group: use one of group:all"),
+        "{run:#?}"
+    );
+    assert!(run.stderr.contains("(tools of orchestrator, sysadmin)"), "{run:#?}");
+    assert!(!run.stderr.contains("\"exec\""), "{run:#?}");
 }

@@ -13,6 +13,7 @@ fn agent(role: Role) -> Agent {
         workspace: "/nowhere".into(),
         sandbox: SandboxMode::All,
         allow: vec!["*".to_owned()],
+        profile: None,
         deny: Vec::new(),
         docker: DockerSettings::default(),
     }

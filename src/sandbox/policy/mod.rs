@@ -50,10 +50,11 @@ pub fn offered<'a>(agent: &Agent, specs: impl IntoIterator<Item = &'a ToolSpec>)
     specs.into_iter().filter(|spec| refusal(agent, &spec.name).is_none()).cloned().collect()
 }
 
-/// The patterns of an allow or deny list that can't be read, each with what is wrong with it.
+/// The patterns of an agent's lists that can't be read, each with what is wrong with it.
 #[must_use]
-pub fn check_patterns<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Vec<PatternError> {
-    patterns.into_iter().filter_map(|text| Pattern::parse(text).err()).collect()
+pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
+    let lists = [agent.allow.as_slice(), agent.profile.as_deref().unwrap_or_default(), agent.deny.as_slice()];
+    lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
 
 /// Tools that change the workspace or run something.
@@ -81,7 +82,8 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
             }
         }
     }
-    if !agent.allow.iter().filter_map(|text| Pattern::parse(text).ok()).any(|pattern| pattern.matches(tool)) {
+    if !matches_one(&agent.allow, tool) || agent.profile.as_ref().is_some_and(|list| !matches_one(list, tool))
+    {
         return Some(format!("{tool} is not among the tools you are allowed to use"));
     }
     if agent.autonomy == Autonomy::Readonly && CHANGING.contains(&tool) {
@@ -94,6 +96,10 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
         ));
     }
     None
+}
+
+fn matches_one(patterns: &[String], tool: &str) -> bool {
+    patterns.iter().filter_map(|text| Pattern::parse(text).ok()).any(|pattern| pattern.matches(tool))
 }
 
 #[cfg(test)]

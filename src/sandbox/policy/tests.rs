@@ -16,6 +16,7 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         sandbox: SandboxMode::All,
         autonomy: Autonomy::Supervised,
         allow: allow.iter().map(ToString::to_string).collect(),
+        profile: None,
         deny: deny.iter().map(ToString::to_string).collect(),
         docker: DockerSettings::default(),
     }
@@ -70,6 +71,19 @@ fn lists_decide() {
     for (allow, deny, tool, runs) in table {
         assert_eq!(allowed(&agent(allow, deny), tool), *runs, "allow {allow:?} deny {deny:?} {tool}");
     }
+}
+
+#[test]
+fn a_profile_only_narrows() {
+    let with = |profile: &[&str], allow: &[&str]| Agent {
+        profile: Some(profile.iter().map(ToString::to_string).collect()),
+        ..agent(allow, &[])
+    };
+    assert!(allowed(&with(&["read"], &["*"]), "read"));
+    assert!(!allowed(&with(&["read"], &["*"]), "write"));
+    assert!(!allowed(&with(&["*"], &["read"]), "write"));
+    assert!(!allowed(&with(&[], &["*"]), "read"));
+    assert!(!allowed(&with(&["Read"], &["*"]), "read"));
 }
 
 #[test]
@@ -155,7 +169,11 @@ fn what_is_offered_is_what_may_run() {
 fn unreadable_patterns_are_reported() {
     let long = "a".repeat(65);
     let texts = ["read", "Read", "group:fs", "group:FS", "group:", "", "a b", "*", &long, "flöck", "exec()"];
-    let wrong: Vec<String> = check_patterns(texts).iter().map(ToString::to_string).collect();
+    let wrong =
+        |agent: &Agent| -> Vec<String> { check_patterns(agent).iter().map(ToString::to_string).collect() };
+    assert_eq!(wrong(&agent(&[], &texts)).len(), 8);
+    assert_eq!(wrong(&Agent { profile: Some(vec!["A".to_owned()]), ..agent(&["B"], &["C"]) }).len(), 3);
+    let wrong = wrong(&agent(&texts, &["read"]));
     assert_eq!(wrong.len(), 8, "{wrong:#?}");
     assert!(wrong[0].contains("\"Read\""));
     assert!(wrong[1].contains("group:sessions"));

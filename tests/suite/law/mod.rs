@@ -47,7 +47,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 /// The code of a file: line comments are cut, and the unit tests at its end.
 fn code_of(text: &str) -> String {
-    let end = text.find("\n#[cfg(test)]\nmod ").unwrap_or(text.len());
+    let end = text.find("\n#[cfg(test)]\nmod tests").unwrap_or(text.len());
     text[..end]
         .lines()
         .map(|line| {

@@ -74,6 +74,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         sandbox: SandboxMode::All,
         autonomy: Autonomy::Supervised,
         allow: Vec::new(),
+        profile: None,
         deny: Vec::new(),
         docker: DockerSettings::default(),
         id,
