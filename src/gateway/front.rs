@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::response::IntoResponse as _;
 use axum::routing::{delete, get, post};
 use hyper::body::Incoming;
 use tower_service::Service as _;
@@ -80,8 +81,7 @@ impl Answer for Front {
             }
             Err(error) => {
                 tokio::spawn(drain(Body::new(body)));
-                let mut response = error.render(&path);
-                response.extensions_mut().insert(Arc::new(error));
+                let mut response = error.into_response();
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             }
@@ -94,9 +94,12 @@ impl Answer for Front {
             } else {
                 tracing::debug!(request = id, %method, path, status, code = &*error.code, cause, "{error}");
             }
-            let headers = std::mem::take(response.headers_mut());
-            response = error.render(&path);
-            response.headers_mut().extend(headers);
+            let before = std::mem::replace(&mut response, error.render(&path));
+            for kept in [header::ALLOW, header::CONNECTION] {
+                if let Some(value) = before.headers().get(&kept) {
+                    response.headers_mut().insert(kept, value.clone());
+                }
+            }
         }
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-request-id", id);

@@ -10,6 +10,7 @@
 mod cli;
 mod docker;
 mod helper;
+mod gateway;
 mod law;
 mod provider;
 mod support;

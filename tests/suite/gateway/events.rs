@@ -1,0 +1,70 @@
+//! The stream of events.
+
+use flock::gateway::Limits;
+use flock::supervise::loopback::{Call, Event, Events};
+
+use super::house::{House, LIMIT};
+
+async fn watch(house: &House, last: Option<&str>) -> Events {
+    let mut call = Call::get("/api/events");
+    if let Some(last) = last {
+        call = call.header("last-event-id", last);
+    }
+    house.owner().ask(call, LIMIT).await.unwrap().events()
+}
+
+async fn next(events: &mut Events) -> Event {
+    events.next(LIMIT).await.unwrap().expect("the stream goes on")
+}
+
+#[tokio::test]
+async fn a_watcher_sees_turns_and_resumes_where_it_was() {
+    let house = House::new().await;
+    let mut events = watch(&house, None).await;
+    assert_eq!(house.chat("tool").await.status(), 200);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(next(&mut events).await);
+    }
+    let names: Vec<&str> = seen.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!(names, ["turn.started", "tool.started", "tool.ended", "turn.ended"]);
+    assert!(seen[3].data.contains("\"status\":\"done\""), "{}", seen[3].data);
+    drop(events);
+
+    let mut again = watch(&house, Some(&seen[1].id)).await;
+    assert_eq!(next(&mut again).await, seen[2], "nothing is lost and nothing comes twice");
+    assert_eq!(next(&mut again).await, seen[3]);
+    house.add("newcomer");
+    assert_eq!(house.chat("say x").await.status(), 200);
+    assert_eq!(next(&mut again).await.name, "agent.added");
+}
+
+#[tokio::test]
+async fn who_was_away_too_long_starts_again() {
+    let house = House::with(Limits { events: 4, ..Limits::default() }).await;
+    let mut events = watch(&house, None).await;
+    house.chat("say x").await;
+    let old = next(&mut events).await;
+    drop(events);
+    for _ in 0..5 {
+        house.chat("say x").await;
+    }
+    for id in [old.id.as_str(), "other-run.3", "nonsense", ""] {
+        let mut events = watch(&house, Some(id)).await;
+        let reset = next(&mut events).await;
+        assert_eq!(reset.name, "reset", "{id}");
+        house.chat("say y").await;
+        assert_eq!(next(&mut events).await.name, "turn.started", "{id}");
+        let mut resumed = watch(&house, Some(&reset.id)).await;
+        assert_eq!(next(&mut resumed).await.name, "turn.started", "the reset's own id can be resumed from");
+    }
+}
+
+#[tokio::test]
+async fn streams_end_when_the_gateway_stops() {
+    let house = House::new().await;
+    let mut events = watch(&house, None).await;
+    house.gateway.stop();
+    assert_eq!(next(&mut events).await.name, "gateway.stopping");
+    assert!(events.next(LIMIT).await.unwrap().is_none());
+}

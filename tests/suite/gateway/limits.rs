@@ -1,0 +1,117 @@
+//! What a client may not do, before anybody asks who it is.
+
+use std::time::Duration;
+
+use flock::gateway::Limits;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::house::{House, LIMIT, TOKEN, read_all};
+
+fn head(house: &House, more: &str) -> String {
+    format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {TOKEN}\r\n{more}\r\n",
+        house.port
+    )
+}
+
+/// Sends a head and then bytes until the gateway closes or all are sent; gives the answer.
+async fn pour(house: &House, head: &str, piece: &[u8], times: usize) -> String {
+    let (mut reader, mut writer) = house.connect().await.into_split();
+    writer.write_all(head.as_bytes()).await.unwrap();
+    let piece = piece.to_vec();
+    let pouring = tokio::spawn(async move {
+        for _ in 0..times {
+            if writer.write_all(&piece).await.is_err() {
+                break;
+            }
+        }
+        writer
+    });
+    let mut bytes = vec![0; 4096];
+    let read = tokio::time::timeout(LIMIT, reader.read(&mut bytes)).await.unwrap().unwrap();
+    drop(tokio::time::timeout(LIMIT, pouring).await.unwrap());
+    String::from_utf8_lossy(&bytes[..read]).into_owned()
+}
+
+#[tokio::test]
+async fn a_body_of_100_mb_is_refused_and_the_client_reads_why() {
+    let house = House::new().await;
+    let piece = vec![b' '; 1 << 20];
+    let announced = head(&house, &format!("Content-Length: {}\r\n", 100 << 20));
+    let answer = pour(&house, &announced, &piece, 100).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("body_too_large"), "{answer}");
+
+    let mut chunk = b"100000\r\n".to_vec();
+    chunk.extend_from_slice(&piece);
+    chunk.extend_from_slice(b"\r\n");
+    let chunked = head(&house, "Transfer-Encoding: chunked\r\n");
+    let answer = pour(&house, &chunked, &chunk, 100).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+
+    let nobody = format!(
+        "POST /api/x HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        house.port
+    );
+    let answer = pour(&house, &nobody, &chunk, 100).await;
+    assert!(answer.starts_with("HTTP/1.1 401 "), "a body without a token is never read: {answer}");
+}
+
+#[tokio::test]
+async fn a_header_flood_is_refused() {
+    let house = House::new().await;
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    assert!(house.raw(head(&house, &many).as_bytes()).await.starts_with("HTTP/1.1 431 "));
+    let large = format!("X-Large: {}\r\n", "y".repeat(60 << 10));
+    assert!(house.raw(head(&house, &large).as_bytes()).await.starts_with("HTTP/1.1 431 "));
+}
+
+#[tokio::test]
+async fn slow_heads_and_slow_bodies_are_cut_off() {
+    let limits = Limits {
+        header_timeout: Duration::from_millis(50),
+        body_timeout: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let house = House::with(limits).await;
+    let mut slow = house.connect().await;
+    slow.write_all(b"GET /health HTTP/1.1\r\nHost: ").await.unwrap();
+    assert_eq!(read_all(&mut slow).await, "", "closed without an answer");
+
+    let mut idle = house.connect().await;
+    assert_eq!(read_all(&mut idle).await, "", "a connection that says nothing is closed");
+
+    let mut slow = house.connect().await;
+    slow.write_all(head(&house, "Content-Length: 100\r\n").as_bytes()).await.unwrap();
+    slow.write_all(b"{").await.unwrap();
+    assert!(read_all(&mut slow).await.starts_with("HTTP/1.1 408 "));
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let house = House::with(Limits { connections: 1, ..Limits::default() }).await;
+    let mut first = house.connect().await;
+    let request = format!("GET /health HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", house.port);
+    first.write_all(request.as_bytes()).await.unwrap();
+    let mut byte = [0];
+    first.read_exact(&mut byte).await.unwrap();
+    let mut second = house.connect().await;
+    let answer = read_all(&mut second).await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("too_many_connections"));
+}
+
+#[tokio::test]
+async fn what_is_no_http_or_no_request_is_refused() {
+    let house = House::new().await;
+    assert!(house.raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    for body in ["", "{", "[]", "{\"model\":\"coder\"}", "\u{feff}{}", "{\"model\":1,\"messages\":[]}"] {
+        let request = format!(
+            "{}{body}",
+            head(&house, &format!("Connection: close\r\nContent-Length: {}\r\n", body.len()))
+        );
+        let answer = house.raw(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{body}: {answer}");
+        assert!(answer.contains("\"invalid_request_error\""), "{body}: {answer}");
+    }
+}

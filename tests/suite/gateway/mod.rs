@@ -1,0 +1,10 @@
+//! The gateway over real HTTP on a port of its own, with a runner that plays the turns.
+
+mod auth;
+mod chat;
+mod events;
+mod house;
+mod limits;
+mod queue;
+mod reload;
+mod stop;

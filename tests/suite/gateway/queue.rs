@@ -1,0 +1,79 @@
+//! One turn of a session at a time.
+
+use std::sync::atomic::Ordering;
+
+use flock::gateway::Limits;
+use flock::supervise::loopback::Call;
+use serde_json::Value;
+
+use super::house::{House, LIMIT, ask, until};
+
+const KEY: &str = "agent:coder:flock:main:ann";
+
+fn send(house: &House, text: &str, key: Option<&str>) -> tokio::task::JoinHandle<(u16, Value)> {
+    let owner = house.owner();
+    let mut call = Call::post("/v1/chat/completions").json(&ask(text)).unwrap();
+    if let Some(key) = key {
+        call = call.header("x-openclaw-session-key", key);
+    }
+    tokio::spawn(async move {
+        let answer = owner.send(call, LIMIT).await.unwrap();
+        (answer.status(), answer.json(LIMIT).await.unwrap())
+    })
+}
+
+#[tokio::test]
+async fn turns_of_one_session_wait_for_each_other() {
+    let house = House::new().await;
+    let first = send(&house, "wait", Some(KEY));
+    until("the first runs", || house.runner.running() == 1).await;
+    let second = send(&house, "say b", Some(KEY));
+    until("the second waits", || house.gateway.driver.list().len() == 2).await;
+    assert_eq!(house.chat("say c").await.status(), 200, "another session does not wait");
+    let sessions: Value = house.owner().get_json("/api/sessions?agent=coder", LIMIT).await.unwrap();
+    let mut states: Vec<&str> =
+        sessions["turns"].as_array().unwrap().iter().map(|turn| turn["state"].as_str().unwrap()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["running", "waiting"]);
+    house.runner.release.notify_one();
+    assert_eq!(first.await.unwrap().0, 200);
+    assert_eq!(second.await.unwrap().0, 200);
+
+    let many: Vec<_> = (0..20).map(|n| send(&house, &format!("say {n}|x"), Some(KEY))).collect();
+    for turn in many {
+        assert_eq!(turn.await.unwrap().0, 200);
+    }
+    assert_eq!(house.runner.overlapped.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn too_many_waiting_turns_are_refused() {
+    let house =
+        House::with(Limits { turns: 2, waiting_per_session: 1, waiting: 1, ..Limits::default() }).await;
+    let first = send(&house, "wait", Some(KEY));
+    until("the first runs", || house.runner.running() == 1).await;
+    let second = send(&house, "say b", Some(KEY));
+    until("the second waits", || house.gateway.driver.list().len() == 2).await;
+    let (status, body) = send(&house, "say c", Some(KEY)).await.unwrap();
+    assert_eq!(status, 429);
+    assert_eq!(body["error"]["type"], "rate_limit_error");
+    let third = send(&house, "wait", None);
+    until("the third is there", || house.gateway.driver.list().len() == 3).await;
+    let (status, _) = send(&house, "say d", None).await.unwrap();
+    assert_eq!(status, 429, "too many in all");
+    house.runner.release.notify_waiters();
+    assert_eq!(first.await.unwrap().0, 200);
+    assert_eq!(second.await.unwrap().0, 200);
+    until("the third runs or has ended", || house.gateway.driver.list().len() <= 1).await;
+    third.abort();
+}
+
+#[tokio::test]
+async fn no_more_turns_run_at_once_than_allowed() {
+    let house = House::with(Limits { turns: 3, ..Limits::default() }).await;
+    let turns: Vec<_> = (0..30).map(|_| send(&house, "say a|b|c|d", None)).collect();
+    for turn in turns {
+        assert_eq!(turn.await.unwrap().0, 200);
+    }
+    assert!(house.runner.most.load(Ordering::SeqCst) <= 3);
+}
