@@ -9,8 +9,8 @@
 
 mod cli;
 mod docker;
-mod helper;
 mod gateway;
+mod helper;
 mod law;
 mod provider;
 mod support;
