@@ -74,7 +74,11 @@ impl Tool for Exec {
             let background = arguments.optional("background")?.unwrap_or(false);
             let command = command(&arguments, background)?;
             if background {
-                let job = self.sandbox.spawn(&context.agent, command).await.map_err(for_model)?;
+                // The container may have to be made first, which takes longer than a stop may wait.
+                let job = tokio::select! {
+                    job = self.sandbox.spawn(&context.agent, command) => job.map_err(for_model)?,
+                    () = context.cancel.cancelled() => return Err(ToolError::model("stopped")),
+                };
                 let id = job.id;
                 return Ok(ToolOutput::text(format!(
                     "running in the background, sessionId {id}; see its output with process \
