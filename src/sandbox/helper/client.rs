@@ -1,5 +1,6 @@
 //! What flock asks of a helper, in the words of [`crate::sandbox`].
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -11,6 +12,7 @@ use super::message::{
     Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Refusal,
     Reply, Request, Start,
 };
+use super::probe_report::ProbeReport;
 use crate::error::Explain;
 use crate::id::AgentId;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, SandboxError};
@@ -179,6 +181,26 @@ impl HelperClient {
             }
             _ => Err(HelperError::Unexpected),
         }
+    }
+
+    /// Probes the sandbox from inside: tries what must not be possible. `targets` are addresses to try to
+    /// connect to besides well-known ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`HelperClient::run`]. That something was found is no error: see [`ProbeReport::findings`].
+    pub async fn probe(&self, targets: &[SocketAddr]) -> Result<ProbeReport, HelperError> {
+        let words: Vec<String> = targets.iter().map(SocketAddr::to_string).collect();
+        let start = Start {
+            probe: true,
+            keep: u32::try_from(MAX_KEEP).unwrap_or(0),
+            timeout_ms: millis(PROMPT),
+            command: words.join("\n").into_bytes(),
+            workdir: b"/".to_vec(),
+            ..Start::default()
+        };
+        let (_, output) = self.foreground(start, PROMPT, &CancellationToken::new()).await?;
+        Ok(ProbeReport::parse(&output.head))
     }
 
     async fn foreground(

@@ -9,8 +9,10 @@ mod client;
 mod connection;
 pub mod frame;
 pub mod message;
+pub mod probe_report;
 
 pub use client::{Environment, HelperClient, HelperError};
+pub use probe_report::ProbeReport;
 
 /// The program. Empty where flock was built for a system other than Linux.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helper"));

@@ -48,9 +48,8 @@ pub enum Phase {
 impl Job {
     /// Starts it. `null` is what reads as empty.
     pub fn start(id: u32, start: &Start, mark: u64, null: &File) -> Result<Self, String> {
-        let text = |bytes: &[u8], what: &str| {
-            CString::new(bytes).map_err(|_| format!("{what} holds a zero byte"))
-        };
+        let text =
+            |bytes: &[u8], what: &str| CString::new(bytes).map_err(|_| format!("{what} holds a zero byte"));
         let folder_name = String::from_utf8_lossy(&start.workdir).into_owned();
         let folder = sys::open_folder(&text(&start.workdir, "the working folder's name")?)
             .map_err(|error| format!("can't enter the folder {folder_name:?}: {}", reason(&error)))?;

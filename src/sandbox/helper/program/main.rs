@@ -9,6 +9,7 @@ mod job;
 mod kept;
 #[path = "../message.rs"]
 mod message;
+mod probe;
 mod server;
 mod sweep;
 mod sys;
@@ -17,6 +18,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     sys::settle();
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("probe") {
+        return probe::run(&arguments.next().unwrap_or_default());
+    }
     match server::Server::new() {
         Ok(mut server) => {
             server.run();

@@ -1,0 +1,304 @@
+//! What a probe inside a sandbox has tried, and what of it is not as confined as it must be.
+//!
+//! A report is lines of `key=word word…`; what is not a printable character of ASCII is `%XX` in a word:
+//!
+//! | line | says |
+//! |---|---|
+//! | `status.<name>=…` | a field of /proc/self/status: ids, capabilities, NoNewPrivs, Seccomp |
+//! | `limit.<name>=…` | a limit of the control group, where it can be seen |
+//! | `helper.pid=N`, `helper.<what>=open\|closed` | what the probe can do to the helper |
+//! | `mount=<ro\|rw> <type> <target> <part of the source> <source>` | a mount |
+//! | `writable=<path>` | a place that took a new file, or a file that opened for writing |
+//! | `interface=<name>` | a network interface |
+//! | `connect=<address> <unreachable\|refused\|timeout\|open>` | a try to connect; only the first is no way out |
+//! | `socket=<path> <open\|closed> <inside\|outside\|unknown>` | a socket in the file system, and where its listener is |
+//! | `device=<path>`, `mknod=open\|closed` | a device that opened, and whether one can be made |
+//! | `namespace.user=open\|closed` | whether a user namespace can be made |
+//! | `walked=<entries> <whole\|truncated>` | how far sockets and devices were looked for |
+//! | `took_us=N`, `end=<whole\|truncated>` | the last lines |
+
+use std::time::Duration;
+
+/// Longer reports are cut: they are made by whoever is in the container.
+const MAX_LINES: usize = 4_000;
+/// Findings past this many say nothing new.
+const MAX_FINDINGS: usize = 50;
+/// What an agent may write, and all below it. `/dev/shm` is the container's own memory.
+const WRITABLE: [&str; 3] = ["/workspace", "/tmp", "/dev/shm"];
+const CAPABILITIES: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
+
+/// The lines of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbeReport {
+    lines: Vec<(String, Vec<String>)>,
+}
+
+impl ProbeReport {
+    /// Reads a probe's output. Lines that are none are left out; what is then missing is a finding.
+    #[must_use]
+    pub fn parse(output: &[u8]) -> Self {
+        let lines = output.split(|byte| *byte == b'\n').filter_map(|line| {
+            let (key, value) = std::str::from_utf8(line).ok()?.split_once('=')?;
+            Some((key.to_owned(), value.split(' ').map(decode).collect()))
+        });
+        Self { lines: lines.take(MAX_LINES).collect() }
+    }
+
+    /// The words of every line with this key.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a [String]> {
+        self.lines.iter().filter(move |(found, _)| found == key).map(|(_, words)| words.as_slice())
+    }
+
+    /// The first word of the first line with this key.
+    #[must_use]
+    pub fn first(&self, key: &str) -> Option<&str> {
+        self.lines.iter().find(|(found, _)| found == key)?.1.first().map(String::as_str)
+    }
+
+    /// How long the probe took.
+    #[must_use]
+    pub fn took(&self) -> Option<Duration> {
+        self.first("took_us")?.parse().ok().map(Duration::from_micros)
+    }
+
+    /// What is not confined as a sandbox without a network must be; empty if all is. `writable` are places
+    /// that this sandbox may write besides its workspace and `/tmp`. A check without a result is a finding.
+    #[must_use]
+    pub fn findings(&self, writable: &[&str]) -> Vec<String> {
+        let mut findings = Vec::new();
+        if self.first("end") != Some("whole") {
+            findings.push("the probe did not finish".to_owned());
+        }
+        self.judge_identity(&mut findings);
+        self.judge_files(writable, &mut findings);
+        self.judge_network(&mut findings);
+        findings.truncate(MAX_FINDINGS);
+        findings
+    }
+
+    fn judge_identity(&self, findings: &mut Vec<String>) {
+        for name in CAPABILITIES {
+            match self.first(&format!("status.{name}")) {
+                Some(value) if value.bytes().all(|byte| byte == b'0') => {}
+                found => findings.push(format!("its {name} is {}, not 0", or_unknown(found))),
+            }
+        }
+        for name in ["Uid", "Gid"] {
+            let key = format!("status.{name}");
+            let ids: Vec<&String> = self.all(&key).flatten().collect();
+            if ids.len() != 4 || ids.iter().any(|id| *id == "0") {
+                findings.push(format!("its {name} may be root's"));
+            }
+        }
+        if self.first("status.NoNewPrivs") != Some("1") {
+            findings.push("programs in it can gain privileges".to_owned());
+        }
+        if self.first("helper.pid") != Some("1") {
+            findings.push("the helper is not its first process".to_owned());
+        }
+        for what in ["fd", "environ", "mem", "root", "ptrace"] {
+            if self.first(&format!("helper.{what}")) != Some("closed") {
+                findings.push(format!("the helper's {what} can be reached"));
+            }
+        }
+        for limit in ["pids", "memory"] {
+            let value = self.first(&format!("limit.{limit}"));
+            // Version 1 of the control groups writes "no limit" as a number close to the largest.
+            if value.is_some_and(|value| value == "max" || value.parse().is_ok_and(|n: u64| n > 1 << 50)) {
+                findings.push(format!("its {limit} limit is off"));
+            }
+        }
+    }
+
+    fn judge_files(&self, writable: &[&str], findings: &mut Vec<String>) {
+        let may = |path: &str| WRITABLE.iter().chain(writable).any(|place| is_below(path, place));
+        for path in self.all("writable").filter_map(<[String]>::first) {
+            if !may(path) {
+                findings.push(format!("{path} can be written"));
+            }
+        }
+        if !self.all("writable").any(|words| words.first().is_some_and(|path| path == "/workspace")) {
+            findings.push("/workspace can't be written".to_owned());
+        }
+        for words in self.all("mount") {
+            if let [mode, kind, target, ..] = words
+                && mode == "rw"
+                && (kind == "sysfs" || kind.starts_with("cgroup"))
+            {
+                findings.push(format!("{target} is not mounted read-only"));
+            }
+        }
+        for path in self.all("device").filter_map(<[String]>::first) {
+            findings.push(format!("the device {path} opens"));
+        }
+        if self.first("mknod") != Some("closed") {
+            findings.push("devices can be made".to_owned());
+        }
+    }
+
+    fn judge_network(&self, findings: &mut Vec<String>) {
+        for name in self.all("interface").filter_map(<[String]>::first) {
+            if name != "lo" {
+                findings.push(format!("it has the network interface {name}"));
+            }
+        }
+        let mut tried = false;
+        for words in self.all("connect") {
+            tried = true;
+            if let [address, result, ..] = words
+                && result != "unreachable"
+            {
+                findings.push(format!("{address} can be reached ({result})"));
+            }
+        }
+        if !tried || self.first("interface").is_none() || self.first("walked").is_none() {
+            findings.push("its network was not probed".to_owned());
+        }
+        for words in self.all("socket") {
+            let [path, state, listener, ..] = words else { continue };
+            // What the agent itself may have made does not always say who listens.
+            let own = WRITABLE.iter().any(|place| is_below(path, place)) && listener != "outside";
+            if state == "open" && listener != "inside" && !own {
+                findings.push(format!("the socket {path} answers"));
+            }
+        }
+    }
+}
+
+fn is_below(path: &str, place: &str) -> bool {
+    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn or_unknown(found: Option<&str>) -> String {
+    found.map_or("unknown".to_owned(), |value| value.chars().take(40).collect())
+}
+
+/// Undoes `%XX`. What is no such code stays as it is; the result is for people, so that what would move a
+/// terminal's cursor is replaced.
+fn decode(word: &str) -> String {
+    let bytes = word.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let code = word.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code {
+            Some(code) if *byte == b'%' => {
+                plain.push(code);
+                at += 3;
+            }
+            _ => {
+                plain.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFINED: &str = "\
+status.Uid=10001 10001 10001 10001
+status.Gid=10001 10001 10001 10001
+status.CapInh=0000000000000000
+status.CapPrm=0000000000000000
+status.CapEff=0000000000000000
+status.CapBnd=0000000000000000
+status.CapAmb=0000000000000000
+status.NoNewPrivs=1
+limit.pids=256
+limit.memory=2147483648
+helper.pid=1
+helper.fd=closed
+helper.environ=closed
+helper.mem=closed
+helper.root=closed
+helper.ptrace=closed
+mount=ro overlay / / overlay
+mount=ro sysfs /sys / sysfs
+writable=/tmp
+writable=/workspace
+writable=/workspace/a%20b
+interface=lo
+connect=1.1.1.1:53 unreachable
+walked=100 whole
+mknod=closed
+socket=/tmp/own open inside
+socket=/tmp/dgram open unknown
+socket=/nix/var/nix/daemon-socket/socket closed unknown
+took_us=3000
+end=whole
+";
+
+    #[test]
+    fn a_confined_sandbox_has_no_findings() {
+        let report = ProbeReport::parse(CONFINED.as_bytes());
+        assert_eq!(report.findings(&[]), Vec::<String>::new());
+        assert_eq!(report.took(), Some(Duration::from_millis(3)));
+    }
+
+    #[test]
+    fn every_line_that_loosens_it_is_a_finding() {
+        for line in [
+            "writable=/etc",
+            "writable=/workspaces",
+            "writable=/proc/sys/kernel/core_pattern",
+            "interface=eth0",
+            "connect=169.254.169.254:80 open",
+            "connect=169.254.169.254:80 timeout",
+            "connect=172.17.0.1:2375 refused",
+            "socket=/nix/var/nix/daemon-socket/socket open outside",
+            "socket=/run/x open unknown",
+            "socket=/workspace/x open outside",
+            "device=/dev/sda",
+            "mount=rw cgroup /sys/fs/cgroup/pids / cgroup",
+        ] {
+            let text = CONFINED.replace("took_us", &format!("{line}\ntook_us"));
+            assert_eq!(ProbeReport::parse(text.as_bytes()).findings(&[]).len(), 1, "{line}");
+        }
+        let text = CONFINED.replace("took_us", "writable=/data/x\ntook_us");
+        assert!(ProbeReport::parse(text.as_bytes()).findings(&["/data"]).is_empty());
+    }
+
+    #[test]
+    fn every_line_that_is_missing_or_wrong_is_a_finding() {
+        let judged = CONFINED.lines().filter(|line| {
+            let key = line.split('=').next().unwrap();
+            !matches!(key, "mount" | "socket" | "took_us" | "limit.pids" | "limit.memory")
+                && *line != "writable=/tmp"
+                && !line.contains("a%20b")
+        });
+        for line in judged {
+            let text = CONFINED.replace(line, "");
+            assert!(!ProbeReport::parse(text.as_bytes()).findings(&[]).is_empty(), "without {line}");
+        }
+        for (line, wrong) in [
+            ("CapBnd=0000000000000000", "CapBnd=00000000a80425fb"),
+            ("helper.ptrace=closed", "helper.ptrace=open"),
+            ("limit.pids=256", "limit.pids=max"),
+            ("limit.memory=2147483648", "limit.memory=9223372036854771712"),
+            ("end=whole", "end=truncated"),
+            ("Uid=10001 10001 10001 10001", "Uid=10001 10001 0 10001"),
+        ] {
+            let text = CONFINED.replace(line, wrong);
+            assert_eq!(ProbeReport::parse(text.as_bytes()).findings(&[]).len(), 1, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn words_are_decoded_and_harmless() {
+        let report = ProbeReport::parse(b"writable=/a%20b%1B[2J%zz%C3%A9 c\n\xff=x\nno line\n");
+        let words: Vec<_> = report.all("writable").collect();
+        assert_eq!(words, [["/a b\u{fffd}[2J%zzé".to_owned(), "c".to_owned()].as_slice()]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_output_is_judged_without_a_panic(output: Vec<u8>) {
+            let findings = ProbeReport::parse(&output).findings(&[]);
+            proptest::prop_assert!(!findings.is_empty());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Who the probe runs as, under which limits, and what it can do to the helper.
+
+use std::fs::{self, File, OpenOptions};
+
+use super::Lines;
+use crate::sys;
+
+const STATUS: [&str; 11] = [
+    "Uid",
+    "Gid",
+    "Groups",
+    "CapInh",
+    "CapPrm",
+    "CapEff",
+    "CapBnd",
+    "CapAmb",
+    "NoNewPrivs",
+    "Seccomp",
+    "Seccomp_filters",
+];
+
+/// Both versions of control groups.
+const LIMITS: [(&str, &str); 7] = [
+    ("pids", "/sys/fs/cgroup/pids.max"),
+    ("pids", "/sys/fs/cgroup/pids/pids.max"),
+    ("memory", "/sys/fs/cgroup/memory.max"),
+    ("memory", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    ("cpu", "/sys/fs/cgroup/cpu.max"),
+    ("cpu_quota", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+    ("cpu_period", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
+];
+
+/// `status.<name>=…`, from /proc/self/status.
+pub fn identity(lines: &mut Lines) {
+    for line in fs::read_to_string("/proc/self/status").unwrap_or_default().lines() {
+        if let Some((name, value)) = line.split_once(':')
+            && STATUS.contains(&name)
+        {
+            let words: Vec<&[u8]> = value.split_ascii_whitespace().map(str::as_bytes).collect();
+            lines.say(&format!("status.{name}"), if words.is_empty() { &[b"none"] } else { &words });
+        }
+    }
+}
+
+/// `limit.<name>=…`, where the control groups can be seen.
+pub fn limits(lines: &mut Lines) {
+    for (name, path) in LIMITS {
+        if let Ok(value) = fs::read_to_string(path) {
+            let words: Vec<&[u8]> = value.split_ascii_whitespace().map(str::as_bytes).collect();
+            lines.say(&format!("limit.{name}"), &words);
+        }
+    }
+}
+
+/// `helper.pid=…` and `helper.<what>=open|closed`: the helper holds the streams to flock.
+pub fn helper(lines: &mut Lines) {
+    let pid = sys::parent();
+    let at = |name: &str| format!("/proc/{pid}/{name}");
+    lines.say("helper.pid", &[pid.to_string().as_bytes()]);
+    let tries = [
+        ("fd", fs::read_dir(at("fd")).is_ok() || fs::read_link(at("fd/0")).is_ok()),
+        ("environ", fs::read(at("environ")).is_ok_and(|bytes| !bytes.is_empty())),
+        ("mem", File::open(at("mem")).is_ok() || OpenOptions::new().write(true).open(at("mem")).is_ok()),
+        ("root", fs::read_link(at("root")).is_ok()),
+        ("ptrace", sys::can_trace(pid)),
+    ];
+    for (what, open) in tries {
+        lines.say(&format!("helper.{what}"), &[if open { b"open" } else { b"closed" }]);
+    }
+}
+
+/// `namespace.user=open|closed`: whether a namespace can be made in which this user has all capabilities.
+pub fn namespaces(lines: &mut Lines) {
+    lines.say("namespace.user", &[if sys::new_user_namespace() { b"open" } else { b"closed" }]);
+}
