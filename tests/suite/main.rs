@@ -7,6 +7,7 @@
     reason = "tests may fail loudly and touch files directly"
 )]
 
+mod agent;
 mod cli;
 mod docker;
 mod gateway;

@@ -1,0 +1,373 @@
+//! What a model, a provider, a caller or a crash can do to a turn.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flock::agent::{Limits, TurnError, TurnEvent};
+use flock::provider::ProviderError;
+use flock::store::TurnState;
+use flock::tool::ToolOutput;
+use serde_json::{Value, json};
+
+use super::rig::{Fake, Rig, Set, home_at, lines, main_key, open, registry, turn};
+use crate::support::model_server::{Chunk, Reply};
+use crate::support::wait_until;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The results the model was given, as text.
+fn results(rig: &Rig) -> Vec<String> {
+    let results = rig.asked().into_iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+fn last_state(rig: &Rig) -> (String, TurnState) {
+    let store = flock::store::Store::open(&rig.home()).unwrap();
+    let turn = store.turns(&main_key(), 1).unwrap().pop().unwrap();
+    let lines = rig.transcript();
+    (lines[lines.len() - 1]["state"].as_str().unwrap_or("none").to_owned(), turn.state)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_model_calls_gets_a_result() {
+    for api in ["openai-completions", "anthropic-messages"] {
+        let rig = Rig::with(Set { api, ..Set::default() });
+        rig.server.reply(Reply::calls(&[
+            ("1", "no_such_tool", "{}"),
+            ("2", "echo", r#"{"broken"#),
+            ("3", "echo", "[1,2]"),
+            ("4", "forbidden", "{}"),
+            ("5", "broken", "{}"),
+            ("6", "../../etc/passwd", "{}"),
+            ("7", "echo", r#"{"fine":true}"#),
+        ]));
+        let outcome = rig.say("go").await.unwrap();
+        assert_eq!(outcome.text, "ok", "{api}");
+        let lines = rig.transcript();
+        let texts: Vec<String> = lines
+            .iter()
+            .filter(|line| line["message"]["role"] == "tool")
+            .map(|line| line["message"]["content"][0]["content"][0]["text"].as_str().unwrap().to_owned())
+            .collect();
+        for (text, part) in texts.iter().zip([
+            "there is no tool",
+            "not valid JSON",
+            "JSON",
+            "denied",
+            "defect",
+            "there is no tool",
+            "fine",
+        ]) {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(texts.len(), 7);
+        rig.say("and again").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_taken_away_in_the_middle_of_a_turn_is_gone() {
+    let rig = Rig::new();
+    let home = rig.home();
+    let first = rig.server.requests().len();
+    assert_eq!(first, 0);
+    rig.server.reply(Reply::call("1", "echo", &json!({"n": 1}))).reply(Reply::call("2", "echo", &json!({"n": 2})));
+    let mut seen = 0;
+    let engine = Arc::clone(&rig.engine);
+    let mut on_event = |event| {
+        if matches!(event, TurnEvent::ToolEnded { .. }) {
+            seen += 1;
+            let mut document = rig.config();
+            document["tools"]["deny"] = json!(["echo"]);
+            rig.write_config(&document);
+        }
+    };
+    engine.run(turn("go"), rig.cancel.clone(), &mut on_event).await.unwrap();
+    assert_eq!(seen, 2, "{}", home.root().display());
+    let results = results(&rig);
+    assert!(results[0].starts_with("echo") && results[1].contains("denied"), "{results:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_never_ends_is_ended() {
+    let limits = Limits { steps: 3, ..Set::default().limits };
+    let rig = Rig::with(Set { limits, ..Set::default() });
+    rig.server.always(Reply::call("1", "echo", &json!({})));
+    assert!(matches!(rig.say("go").await, Err(TurnError::Steps(3))));
+    assert_eq!(rig.server.requests().len(), 3);
+    assert_eq!(last_state(&rig), ("failed".into(), TurnState::Failed));
+    rig.server.always(Reply::text("fine"));
+    assert_eq!(rig.say("again").await.unwrap().text, "fine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_fails_for_a_moment_is_asked_again() {
+    let rig = Rig::new();
+    rig.server.reply(Reply::status(500, "oops")).reply(Reply::status(429, "slow down").header("retry-after", "0"));
+    assert_eq!(rig.say("hi").await.unwrap().text, "ok");
+    let attempts: Vec<u32> = rig
+        .events()
+        .iter()
+        .filter_map(|event| match event {
+            TurnEvent::Retrying { attempt, .. } => Some(*attempt),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(attempts, [2, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_fails_fails_the_turn_and_not_the_session() {
+    let rig = Rig::new();
+    for reply in [
+        Reply::status(401, "bad key"),
+        Reply::body(200, "text/html", "<html>not a model</html>"),
+        Reply::stream(vec!["data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n".into(), Chunk::Reset]),
+    ] {
+        rig.server.reply(reply);
+        let error = rig.say("hi").await.unwrap_err();
+        assert!(matches!(error, TurnError::Provider(_)), "{error}");
+        assert_eq!(last_state(&rig), ("failed".into(), TurnState::Failed));
+    }
+    assert_eq!(rig.say("hi").await.unwrap().text, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_not_configured_is_an_error_that_says_how() {
+    let rig = Rig::new();
+    let mut document = rig.config();
+    document["agents"]["defaults"]["model"]["primary"] = json!("nowhere/model");
+    rig.write_config(&document);
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(matches!(&error, TurnError::Provider(ProviderError::NotConfigured { .. })), "{error}");
+    assert!(flock::error::Explain::hint(&error).unwrap().starts_with("flock config set"), "{error}");
+    document["agents"]["defaults"]["model"] = json!({});
+    rig.write_config(&document);
+    assert!(matches!(rig.say("hi").await, Err(TurnError::NoModel(_))));
+    assert!(rig.engine.session(&main_key()).unwrap().is_none(), "nothing was begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_make_no_sense_begin_nothing() {
+    let rig = Rig::new();
+    assert!(matches!(rig.say(" \n").await, Err(TurnError::NoInput)));
+    let mut request = turn("hi");
+    request.agent = "nobody".parse().unwrap();
+    assert!(matches!(rig.run(request).await, Err(TurnError::UnknownAgent(_))));
+    let mut request = turn("hi");
+    request.agent = "other".parse().unwrap();
+    assert!(matches!(rig.run(request).await, Err(TurnError::WrongAgent { .. })));
+    assert!(rig.engine.sessions(None, 10).unwrap().is_empty());
+}
+
+/// A tool that says when it was called and ends when it is told to, or never.
+fn waiting(obeys: bool) -> (Fake, Arc<Mutex<bool>>) {
+    let called = Arc::new(Mutex::new(false));
+    let tell = Arc::clone(&called);
+    let tool = Fake::new("wait", move |context, _| {
+        *tell.lock().unwrap() = true;
+        Box::pin(async move {
+            context.cancel.cancelled().await;
+            if !obeys {
+                std::future::pending::<()>().await;
+            }
+            Ok(ToolOutput::text("ended by the stop"))
+        })
+    });
+    (tool, called)
+}
+
+async fn called(flag: &Arc<Mutex<bool>>) {
+    let flag = Arc::clone(flag);
+    tokio::task::spawn_blocking(move || {
+        wait_until("the tool is called", SOON, || flag.lock().unwrap().then_some(()).ok_or_else(String::new));
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_turn_leaves_a_transcript_that_goes_on() {
+    let (tool, flag) = waiting(true);
+    let rig = Rig::with(Set { registry: registry(vec![tool]), ..Set::default() });
+    rig.server.reply(Reply::calls(&[("1", "wait", "{}"), ("2", "echo", "{}")]));
+    let (result, ()) = tokio::join!(rig.say("go"), async {
+        called(&flag).await;
+        rig.cancel.cancel();
+    });
+    assert!(matches!(result, Err(TurnError::Cancelled)), "{result:?}");
+    assert_eq!(last_state(&rig), ("cancelled".into(), TurnState::Cancelled));
+    let text = rig.transcript().iter().map(ToString::to_string).collect::<String>();
+    assert!(text.contains("ended by the stop") && text.contains("interrupted, outcome unknown"), "{text}");
+    let mut again = Rig::with(Set::default());
+    again.cancel.cancel();
+    assert!(matches!(again.say("hi").await, Err(TurnError::Cancelled)));
+    again.cancel = tokio_util::sync::CancellationToken::new();
+    assert_eq!(again.say("hi").await.unwrap().text, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_a_silent_model() {
+    let rig = Rig::new();
+    rig.server.reply(Reply::stream(vec![Chunk::Hang]));
+    let (result, ()) = tokio::join!(rig.say("go"), async {
+        let asked = || (!rig.server.requests().is_empty()).then_some(()).ok_or_else(String::new);
+        while asked().is_err() {
+            tokio::task::yield_now().await;
+        }
+        rig.cancel.cancel();
+    });
+    assert!(matches!(result, Err(TurnError::Cancelled)), "{result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_takes_too_long_is_ended() {
+    let limits = Limits { wall: Duration::from_millis(200), ..Set::default().limits };
+    let rig = Rig::with(Set { limits, ..Set::default() });
+    rig.server.reply(Reply::stream(vec![Chunk::Hang]));
+    assert!(matches!(rig.say("go").await, Err(TurnError::TimedOut(_))));
+    assert_eq!(last_state(&rig), ("failed".into(), TurnState::Failed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_turn_is_cancelled() {
+    let (tool, flag) = waiting(false);
+    let rig = Rig::with(Set { registry: registry(vec![tool]), ..Set::default() });
+    rig.server.reply(Reply::call("1", "wait", &json!({})));
+    {
+        let say = rig.say("go");
+        tokio::pin!(say);
+        tokio::select! {
+            result = &mut say => panic!("{result:?}"),
+            () = called(&flag) => {}
+        }
+    }
+    assert_eq!(rig.say("go on").await.unwrap().text, "ok");
+    let asked = rig.asked();
+    assert_eq!(asked[2]["content"], "interrupted, outcome unknown", "{asked:?}");
+    let states: Vec<Value> =
+        rig.transcript().iter().filter(|line| line["type"] == "turn").map(|line| line["state"].clone()).collect();
+    assert_eq!(states, ["started", "cancelled", "started", "done"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_turns_of_a_session_never_run_at_once() {
+    let (tool, flag) = waiting(true);
+    let rig = Rig::with(Set { registry: registry(vec![tool]), ..Set::default() });
+    rig.server.reply(Reply::call("1", "wait", &json!({})));
+    let (first, second) = tokio::join!(rig.say("go"), async {
+        called(&flag).await;
+        let second = rig.say("me too").await;
+        rig.cancel.cancel();
+        second
+    });
+    assert!(matches!(first, Err(TurnError::Cancelled)));
+    assert!(matches!(second, Err(TurnError::Busy(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_can_not_go_on_ends_the_turn() {
+    let rig = Rig::new();
+    rig.server.reply(Reply::call("1", "fatal", &json!({})));
+    let error = rig.say("go").await.unwrap_err();
+    assert!(flock::error::chain(&error).contains("on fire"), "{error}");
+    assert_eq!(rig.say("again").await.unwrap().text, "ok");
+}
+
+/// Copies a home as a death of the process at this moment would leave it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => copy(&entry.path(), &target),
+            kind if kind.is_file() => drop(std::fs::copy(entry.path(), target).unwrap()),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_kill_the_turn_is_marked_and_the_session_goes_on() {
+    let crashed = tempfile::tempdir().unwrap();
+    let target = crashed.path().join("home");
+    let source: Arc<Mutex<Option<std::path::PathBuf>>> = Arc::default();
+    let from = Arc::clone(&source);
+    let kill = Fake::new("kill", move |_, _| {
+        copy(from.lock().unwrap().as_ref().unwrap(), &target);
+        Box::pin(async { Ok(ToolOutput::text("survived")) })
+    });
+    let rig = Rig::with(Set { registry: registry(vec![kill]), ..Set::default() });
+    *source.lock().unwrap() = Some(rig.home().root().to_owned());
+    rig.say("before").await.unwrap();
+    rig.server.reply(Reply::calls(&[("1", "echo", "{}"), ("2", "kill", "{}"), ("3", "echo", "{}")]));
+    rig.say("go").await.unwrap();
+
+    let home = home_at(crashed.path());
+    let engine = open(&home, Set::default().limits, registry(Vec::new()));
+    assert_eq!(engine.recover().await.unwrap(), 1);
+    assert_eq!(engine.recover().await.unwrap(), 0);
+    let folder = home.sessions(&"coder".parse().unwrap());
+    let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let left = lines(&file);
+    let tail: Vec<String> = left[left.len() - 4..].iter().map(ToString::to_string).collect();
+    assert!(tail[0].contains("echo"), "{tail:?}");
+    assert!(tail[1].contains("interrupted, outcome unknown") && tail[1].contains(r#""callId":"2""#), "{tail:?}");
+    assert!(tail[2].contains("interrupted, outcome unknown") && tail[2].contains(r#""callId":"3""#), "{tail:?}");
+    assert!(tail[3].contains(r#""state":"interrupted""#), "{tail:?}");
+    assert!(!engine.session(&main_key()).unwrap().unwrap().busy);
+    let outcome = engine.run(turn("go on"), rig.cancel.clone(), &mut |_| {}).await.unwrap();
+    assert_eq!(outcome.text, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_transcript_says_of_a_turn_wins() {
+    let rig = Rig::new();
+    let crashed = tempfile::tempdir().unwrap();
+    rig.say("before").await.unwrap();
+    // The database of before the end of a turn, the transcript of after it.
+    let (tool, flag) = waiting(true);
+    drop((tool, flag));
+    let target = crashed.path().join("home");
+    copy(rig.home().root(), &target);
+    let database = rusqlite::Connection::open(target.join("data/flock.db")).unwrap();
+    database.execute("UPDATE turn SET state = 'running', ended_at = NULL, output = 0", ()).unwrap();
+    drop(database);
+    let home = home_at(crashed.path());
+    let engine = open(&home, Set::default().limits, registry(Vec::new()));
+    assert_eq!(engine.recover().await.unwrap(), 1);
+    drop(engine);
+    let turn = flock::store::Store::open(&home).unwrap().turns(&main_key(), 1).unwrap().remove(0);
+    assert_eq!((turn.state, turn.tokens.output), (TurnState::Done, 5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_transcript_is_mended_and_its_good_lines_stay() {
+    let rig = Rig::new();
+    rig.say("my name is Ann").await.unwrap();
+    let path = rig.transcript_path();
+    let good = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{good}\0\0\0\0\n{{\"type\":\"message\",\"id\":\"torn")).unwrap();
+    rig.say("what is my name?").await.unwrap();
+    let asked = rig.asked();
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    let now = std::fs::read_to_string(&path).unwrap();
+    assert!(now.starts_with(&good));
+    assert_eq!(rig.transcript().len(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transcript_that_can_not_be_written_fails_the_turn() {
+    let rig = Rig::new();
+    rig.say("hi").await.unwrap();
+    let path = rig.transcript_path();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(matches!(error, TurnError::Transcript { .. }), "{error}");
+    assert!(!rig.engine.session(&main_key()).unwrap().unwrap().busy);
+    std::fs::remove_dir(&path).unwrap();
+    assert_eq!(rig.say("hi").await.unwrap().text, "ok");
+}

@@ -1,0 +1,244 @@
+//! An engine in a home of its own, a model server, and tools that do what a test wants.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flock::agent::{Engine, Limits, Parts, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use flock::config::{Live, Role, agents, starter};
+use flock::home::Home;
+use flock::id::{AgentId, SessionKey, SessionKind, TurnId};
+use flock::provider::retry::Policy;
+use flock::provider::{BoxFuture, Catalog, Message, Role as Speaker, ToolSpec};
+use flock::store::Store;
+use flock::tool::{CallContext, Registry, Tool, ToolError, ToolOutput};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::model_server::ModelServer;
+
+pub struct Rig {
+    dir: tempfile::TempDir,
+    pub server: ModelServer,
+    pub engine: Arc<Engine>,
+    pub events: Arc<Mutex<Vec<TurnEvent>>>,
+    pub cancel: CancellationToken,
+}
+
+/// What differs from test to test.
+pub struct Set {
+    pub api: &'static str,
+    pub context_window: u64,
+    pub limits: Limits,
+    pub registry: Registry,
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        let retry = Policy { first_wait: Duration::from_millis(1), ..Policy::default() };
+        Self {
+            api: "openai-completions",
+            context_window: 100_000,
+            limits: Limits { retry, ..Limits::default() },
+            registry: registry(Vec::new()),
+        }
+    }
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::with(Set::default())
+    }
+
+    pub fn with(set: Set) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = home_at(dir.path());
+        let server = ModelServer::start();
+        home.make_folders().unwrap();
+        let url = if set.api == "anthropic-messages" { server.base_url() } else { server.openai_url() };
+        let mut document =
+            starter::document(&home, Some(&"fake/test-model".parse().unwrap()), "token", 4_001);
+        document["models"] = json!({"providers": {"fake": {
+            "baseUrl": url, "apiKey": "k", "api": set.api,
+            "models": [{"id": "test-model", "contextWindow": set.context_window, "maxTokens": 1000}],
+        }}});
+        document["tools"] = json!({"deny": ["forbidden"], "sandbox": {"tools": {"allow": ["*"]}}});
+        for id in ["coder", "other"] {
+            let agent = agents::NewAgent {
+                id: id.parse().unwrap(),
+                role: Role::Worker,
+                archetype: None,
+                runtime: "native".into(),
+                model: None,
+                effort: None,
+                autonomy: None,
+                memory: None,
+                cpus: None,
+            };
+            agents::add(&mut document, &home, &agent).unwrap();
+        }
+        for agent in document["agents"]["list"].as_array_mut().unwrap() {
+            agent["tools"]["sandbox"] = Value::Null;
+            agent["tools"].as_object_mut().unwrap().remove("sandbox");
+        }
+        std::fs::write(home.config(), document.to_string()).unwrap();
+        let engine = Arc::new(open(&home, set.limits, set.registry));
+        Self { dir, server, engine, events: Arc::default(), cancel: CancellationToken::new() }
+    }
+
+    pub fn home(&self) -> Home {
+        home_at(self.dir.path())
+    }
+
+    pub fn config(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.home().config()).unwrap()).unwrap()
+    }
+
+    pub fn write_config(&self, document: &Value) {
+        let new = self.home().config().with_extension("new");
+        std::fs::write(&new, document.to_string()).unwrap();
+        std::fs::rename(new, self.home().config()).unwrap();
+    }
+
+    /// Says something in the session `main:ann`.
+    pub async fn say(&self, text: &str) -> Result<TurnOutcome, TurnError> {
+        self.run(turn(text)).await
+    }
+
+    pub async fn run(&self, request: TurnRequest) -> Result<TurnOutcome, TurnError> {
+        let events = Arc::clone(&self.events);
+        let mut on_event = move |event| events.lock().unwrap().push(event);
+        self.engine.run(request, self.cancel.clone(), &mut on_event).await
+    }
+
+    pub fn events(&self) -> Vec<TurnEvent> {
+        self.events.lock().unwrap().clone()
+    }
+
+    /// The messages of the last request, without the system prompt.
+    pub fn asked(&self) -> Vec<Value> {
+        let body = self.server.requests().pop().unwrap().body;
+        let messages = body["messages"].as_array().unwrap().iter();
+        messages.filter(|message| message["role"] != "system").cloned().collect()
+    }
+
+    pub fn transcript_path(&self) -> PathBuf {
+        let folder = self.home().sessions(&"coder".parse().unwrap());
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files.pop().unwrap()
+    }
+
+    pub fn transcript(&self) -> Vec<Value> {
+        lines(&self.transcript_path())
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.server.rejections(), Vec::<String>::new());
+        }
+    }
+}
+
+pub fn home_at(dir: &Path) -> Home {
+    Home::new(dir.join("home"), None)
+}
+
+pub fn open(home: &Home, limits: Limits, registry: Registry) -> Engine {
+    Engine::new(Parts {
+        config: Arc::new(Live::open(home.clone()).unwrap()),
+        store: Arc::new(Store::open(home).unwrap()),
+        registry,
+        catalog: Catalog::new(home.clone()),
+        limits,
+    })
+}
+
+pub fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub fn key(kind: SessionKind, peer: &str) -> SessionKey {
+    SessionKey::new(&coder(), kind, peer)
+}
+
+pub fn main_key() -> SessionKey {
+    key(SessionKind::Main, "ann")
+}
+
+fn coder() -> AgentId {
+    "coder".parse().unwrap()
+}
+
+pub fn turn(text: &str) -> TurnRequest {
+    TurnRequest {
+        agent: coder(),
+        session: main_key(),
+        turn: TurnId::new(),
+        input: vec![Message::text(Speaker::User, text)],
+        context: Vec::new(),
+    }
+}
+
+type Work = Box<
+    dyn for<'a> Fn(&'a CallContext, &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>> + Send + Sync,
+>;
+
+/// A tool of a test's own.
+pub struct Fake {
+    spec: ToolSpec,
+    work: Work,
+}
+
+impl Fake {
+    pub fn new(
+        name: &str,
+        work: impl for<'a> Fn(&'a CallContext, &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: "A test's own.".to_owned(),
+            parameters: json!({"type": "object", "properties": {}}),
+        };
+        Self { spec, work: Box::new(work) }
+    }
+}
+
+impl Tool for Fake {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        (self.work)(context, arguments)
+    }
+}
+
+/// `echo` gives its arguments back, `broken` panics, `fatal` can't go on, `forbidden` is denied by the
+/// policy; and those given.
+pub fn registry(more: Vec<Fake>) -> Registry {
+    let mut registry = Registry::default();
+    let echo = Fake::new("echo", |_, arguments| {
+        Box::pin(async move { Ok(ToolOutput::text(format!("echo {arguments}"))) })
+    });
+    let broken = Fake::new("broken", |_, _| Box::pin(async { panic!("a defect of a tool") }));
+    let fatal = Fake::new("fatal", |_, _| {
+        Box::pin(async { Err(ToolError::Fatal("the sandbox is on fire".into())) })
+    });
+    let forbidden = Fake::new("forbidden", |_, _| Box::pin(async { panic!("the policy was not asked") }));
+    for tool in [echo, broken, fatal, forbidden].into_iter().chain(more) {
+        registry.add(Arc::new(tool));
+    }
+    registry
+}

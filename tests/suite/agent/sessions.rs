@@ -1,0 +1,82 @@
+//! What is kept of sessions, and what a request costs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flock::agent::{Limits, TurnRequest};
+use flock::id::SessionKind;
+use flock::provider::Role;
+use serde_json::json;
+
+use super::rig::{Rig, Set, key, main_key, open, registry, turn};
+use crate::support::model_server::Reply;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_listed_with_what_they_cost_and_what_was_said() {
+    let rig = Rig::new();
+    rig.server.reply(Reply::call("1", "echo", &json!({"a": 1}))).reply(Reply::text("the answer"));
+    rig.say("the question").await.unwrap();
+    rig.run(TurnRequest { session: key(SessionKind::Request, "r"), ..turn("other") }).await.unwrap();
+    let listed = rig.engine.sessions(Some(&"coder".parse().unwrap()), 10).unwrap();
+    assert_eq!(listed.len(), 2);
+    let main = rig.engine.session(&main_key()).unwrap().unwrap();
+    assert_eq!((main.turns, main.busy, main.usage.output), (1, false, 10));
+    assert_eq!(main.model.as_deref(), Some("fake/test-model"));
+    let history = rig.engine.history(&main_key(), 10).unwrap().unwrap();
+    let said: Vec<(Role, &str)> = history.iter().map(|entry| (entry.role, entry.text.as_str())).collect();
+    assert_eq!(
+        said,
+        [
+            (Role::User, "the question"),
+            (Role::Assistant, r#"[calls echo {"a":1}]"#),
+            (Role::Tool, r#"[echo answered: echo {"a":1}]"#),
+            (Role::Assistant, "the answer"),
+        ]
+    );
+    assert_eq!(rig.engine.history(&main_key(), 1).unwrap().unwrap()[0].text, "the answer");
+    assert!(rig.engine.history(&key(SessionKind::Dm, "nobody"), 10).unwrap().is_none());
+    assert!(rig.engine.sessions(Some(&"other".parse().unwrap()), 10).unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_requests_are_swept_at_start() {
+    let rig = Rig::new();
+    rig.run(TurnRequest { session: key(SessionKind::Request, "r"), ..turn("hi") }).await.unwrap();
+    let request_file = rig.transcript_path();
+    rig.say("hi").await.unwrap();
+    rig.engine.recover().await.unwrap();
+    assert!(request_file.exists(), "it is kept for a while");
+    let limits = Limits { keep_requests: Duration::ZERO, ..Set::default().limits };
+    let later = open(&rig.home(), limits, registry(Vec::new()));
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while request_file.exists() && std::time::Instant::now() < end {
+        later.recover().await.unwrap();
+    }
+    assert!(!request_file.exists());
+    assert_eq!(later.sessions(None, 10).unwrap().len(), 1, "the session of a person stays");
+    assert_eq!(later.history(&main_key(), 10).unwrap().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_sessions_at_once_stay_apart() {
+    let rig = Arc::new(Rig::new());
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let rig = Arc::clone(&rig);
+        tasks.spawn(async move {
+            for m in 0..5 {
+                let session = key(SessionKind::Main, &format!("peer{n}"));
+                rig.run(TurnRequest { session, ..turn(&format!("{n}.{m}")) }).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    for n in 0..8 {
+        let session = key(SessionKind::Main, &format!("peer{n}"));
+        let history = rig.engine.history(&session, 100).unwrap().unwrap();
+        assert_eq!(history.len(), 10);
+        assert!(history.iter().all(|entry| entry.text == "ok" || entry.text.starts_with(&format!("{n}."))));
+    }
+}
