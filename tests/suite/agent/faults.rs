@@ -69,10 +69,11 @@ async fn whatever_a_model_calls_gets_a_result() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_taken_away_in_the_middle_of_a_turn_is_gone() {
     let rig = Rig::new();
-    let home = rig.home();
-    let first = rig.server.requests().len();
-    assert_eq!(first, 0);
-    rig.server.reply(Reply::call("1", "echo", &json!({"n": 1}))).reply(Reply::call("2", "echo", &json!({"n": 2})));
+    rig.server.reply(Reply::call("1", "echo", &json!({"n": 1}))).reply(Reply::call(
+        "2",
+        "echo",
+        &json!({"n": 2}),
+    ));
     let mut seen = 0;
     let engine = Arc::clone(&rig.engine);
     let mut on_event = |event| {
@@ -84,7 +85,7 @@ async fn a_tool_taken_away_in_the_middle_of_a_turn_is_gone() {
         }
     };
     engine.run(turn("go"), rig.cancel.clone(), &mut on_event).await.unwrap();
-    assert_eq!(seen, 2, "{}", home.root().display());
+    assert_eq!(seen, 2);
     let results = results(&rig);
     assert!(results[0].starts_with("echo") && results[1].contains("denied"), "{results:?}");
 }
@@ -104,7 +105,9 @@ async fn a_model_that_never_ends_is_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_fails_for_a_moment_is_asked_again() {
     let rig = Rig::new();
-    rig.server.reply(Reply::status(500, "oops")).reply(Reply::status(429, "slow down").header("retry-after", "0"));
+    rig.server
+        .reply(Reply::status(500, "oops"))
+        .reply(Reply::status(429, "slow down").header("retry-after", "0"));
     assert_eq!(rig.say("hi").await.unwrap().text, "ok");
     let attempts: Vec<u32> = rig
         .events()
@@ -123,7 +126,10 @@ async fn a_provider_that_fails_fails_the_turn_and_not_the_session() {
     for reply in [
         Reply::status(401, "bad key"),
         Reply::body(200, "text/html", "<html>not a model</html>"),
-        Reply::stream(vec!["data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n".into(), Chunk::Reset]),
+        Reply::stream(vec![
+            "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n".into(),
+            Chunk::Reset,
+        ]),
     ] {
         rig.server.reply(reply);
         let error = rig.say("hi").await.unwrap_err();
@@ -245,9 +251,13 @@ async fn a_dropped_turn_is_cancelled() {
     }
     assert_eq!(rig.say("go on").await.unwrap().text, "ok");
     let asked = rig.asked();
-    assert_eq!(asked[2]["content"], "interrupted, outcome unknown", "{asked:?}");
-    let states: Vec<Value> =
-        rig.transcript().iter().filter(|line| line["type"] == "turn").map(|line| line["state"].clone()).collect();
+    assert!(asked[2]["content"].as_str().unwrap().contains("interrupted, outcome unknown"), "{asked:?}");
+    let states: Vec<Value> = rig
+        .transcript()
+        .iter()
+        .filter(|line| line["type"] == "turn")
+        .map(|line| line["state"].clone())
+        .collect();
     assert_eq!(states, ["started", "cancelled", "started", "done"]);
 }
 
@@ -314,8 +324,14 @@ async fn after_a_kill_the_turn_is_marked_and_the_session_goes_on() {
     let left = lines(&file);
     let tail: Vec<String> = left[left.len() - 4..].iter().map(ToString::to_string).collect();
     assert!(tail[0].contains("echo"), "{tail:?}");
-    assert!(tail[1].contains("interrupted, outcome unknown") && tail[1].contains(r#""callId":"2""#), "{tail:?}");
-    assert!(tail[2].contains("interrupted, outcome unknown") && tail[2].contains(r#""callId":"3""#), "{tail:?}");
+    assert!(
+        tail[1].contains("interrupted, outcome unknown") && tail[1].contains(r#""callId":"2""#),
+        "{tail:?}"
+    );
+    assert!(
+        tail[2].contains("interrupted, outcome unknown") && tail[2].contains(r#""callId":"3""#),
+        "{tail:?}"
+    );
     assert!(tail[3].contains(r#""state":"interrupted""#), "{tail:?}");
     assert!(!engine.session(&main_key()).unwrap().unwrap().busy);
     let outcome = engine.run(turn("go on"), rig.cancel.clone(), &mut |_| {}).await.unwrap();
@@ -328,8 +344,6 @@ async fn what_the_transcript_says_of_a_turn_wins() {
     let crashed = tempfile::tempdir().unwrap();
     rig.say("before").await.unwrap();
     // The database of before the end of a turn, the transcript of after it.
-    let (tool, flag) = waiting(true);
-    drop((tool, flag));
     let target = crashed.path().join("home");
     copy(rig.home().root(), &target);
     let database = rusqlite::Connection::open(target.join("data/flock.db")).unwrap();

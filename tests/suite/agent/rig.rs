@@ -60,7 +60,7 @@ impl Rig {
             starter::document(&home, Some(&"fake/test-model".parse().unwrap()), "token", 4_001);
         document["models"] = json!({"providers": {"fake": {
             "baseUrl": url, "apiKey": "k", "api": set.api,
-            "models": [{"id": "test-model", "contextWindow": set.context_window, "maxTokens": 1000}],
+            "models": [{"id": "test-model", "contextWindow": set.context_window, "maxTokens": 1000, "input": ["text"]}],
         }}});
         document["tools"] = json!({"deny": ["forbidden"], "sandbox": {"tools": {"allow": ["*"]}}});
         for id in ["coder", "other"] {
@@ -233,9 +233,8 @@ pub fn registry(more: Vec<Fake>) -> Registry {
         Box::pin(async move { Ok(ToolOutput::text(format!("echo {arguments}"))) })
     });
     let broken = Fake::new("broken", |_, _| Box::pin(async { panic!("a defect of a tool") }));
-    let fatal = Fake::new("fatal", |_, _| {
-        Box::pin(async { Err(ToolError::Fatal("the sandbox is on fire".into())) })
-    });
+    let fatal =
+        Fake::new("fatal", |_, _| Box::pin(async { Err(ToolError::Fatal("the sandbox is on fire".into())) }));
     let forbidden = Fake::new("forbidden", |_, _| Box::pin(async { panic!("the policy was not asked") }));
     for tool in [echo, broken, fatal, forbidden].into_iter().chain(more) {
         registry.add(Arc::new(tool));

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flock::agent::{Limits, TurnRequest};
-use flock::id::SessionKind;
-use flock::provider::Role;
+use flock::agent::{Limits, TurnRequest, identity};
+use flock::id::{AgentId, SessionKey, SessionKind};
+use flock::provider::{BoxFuture, Role};
+use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
+use flock::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
+use flock::tool::{FindAgent, catalog};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::rig::{Rig, Set, key, main_key, open, registry, turn};
 use crate::support::model_server::Reply;
@@ -78,5 +82,99 @@ async fn many_sessions_at_once_stay_apart() {
         let history = rig.engine.history(&session, 100).unwrap().unwrap();
         assert_eq!(history.len(), 10);
         assert!(history.iter().all(|entry| entry.text == "ok" || entry.text.starts_with(&format!("{n}."))));
+    }
+}
+
+/// No command is run and no session reached: only the tools' descriptions matter here.
+struct Nothing;
+
+impl Sessions for Nothing {
+    fn list<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>> {
+        Box::pin(async { Err(SessionsError::NotFound(key.clone())) })
+    }
+
+    fn history<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>> {
+        Box::pin(async { Err(SessionsError::NotFound(key.clone())) })
+    }
+
+    fn send<'a>(
+        &'a self,
+        _: &'a SessionKey,
+        to: &'a SessionKey,
+        _: String,
+    ) -> BoxFuture<'a, Result<(), SessionsError>> {
+        Box::pin(async { Err(SessionsError::NotFound(to.clone())) })
+    }
+
+    fn spawn<'a>(
+        &'a self,
+        _: &'a SessionKey,
+        child: SessionKey,
+        _: String,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, SessionsError>> {
+        Box::pin(async { Err(SessionsError::NotFound(child)) })
+    }
+}
+
+fn off<T: Send + 'static>(agent: &AgentId) -> BoxFuture<'static, Result<T, SandboxError>> {
+    let error = SandboxError::Off(agent.clone());
+    Box::pin(async { Err(error) })
+}
+
+impl Sandbox for Nothing {
+    fn ensure<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        off(agent)
+    }
+
+    fn run<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        _: Command,
+        _: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+        off(agent)
+    }
+
+    fn spawn<'a>(&'a self, agent: &'a AgentId, _: Command) -> BoxFuture<'a, Result<Job, SandboxError>> {
+        off(agent)
+    }
+
+    fn jobs<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        _: JobRequest,
+    ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
+        off(agent)
+    }
+
+    fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        off(agent)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hello_to_a_default_worker_costs_at_most_8_kb() {
+    for api in ["openai-completions", "anthropic-messages"] {
+        let agents: FindAgent = Arc::new(|_| None);
+        let parts = catalog::Parts { sandbox: Arc::new(Nothing), sessions: Arc::new(Nothing), agents };
+        let registry = catalog::build(&parts);
+        let rig = Rig::with(Set { api, registry, ..Set::default() });
+        let workspace = rig.home().workspace(&"coder".parse().unwrap());
+        identity::write(&workspace, &"coder".parse().unwrap(), flock::config::Role::Worker, None).unwrap();
+        rig.say("hello").await.unwrap();
+        let body = rig.server.requests().pop().unwrap().body;
+        assert_eq!(body["tools"].as_array().unwrap().len(), 12, "{body}");
+        assert!(body.to_string().contains("AGENTS.md"));
+        let size = body.to_string().len();
+        assert!(size <= 8 * 1024, "{api}: {size} bytes: {body:#}");
     }
 }

@@ -51,7 +51,18 @@ async fn tools_run_in_order_and_their_results_go_back() {
         assert_eq!((outcome.text.as_str(), outcome.steps, outcome.usage.output), ("done", 3, 15));
         assert_eq!(
             kinds(&rig.transcript()),
-            ["session", "started", "user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "done"]
+            [
+                "session",
+                "started",
+                "user",
+                "assistant",
+                "tool",
+                "tool",
+                "assistant",
+                "tool",
+                "assistant",
+                "done"
+            ]
         );
         let last = rig.asked();
         let text = last.iter().map(ToString::to_string).collect::<String>();
@@ -99,7 +110,10 @@ async fn only_the_newest_whole_turns_that_fit_are_shown() {
     let asked = rig.asked();
     assert_eq!(asked[0]["role"], "user");
     let text = asked.iter().map(ToString::to_string).collect::<String>();
-    assert!(text.contains("question 5") && text.contains("question 4") && !text.contains("question 0"), "{text}");
+    assert!(
+        text.contains("question 5") && text.contains("question 4") && !text.contains("question 0"),
+        "{text}"
+    );
     let long = rig.say(&"long ".repeat(10_000)).await.unwrap_err();
     assert!(long.to_string().contains("takes"), "{long}");
 }
