@@ -4,6 +4,7 @@
 //! workspaces, format number, images. Nothing that is there is made again.
 
 mod choice;
+mod found;
 mod home;
 
 use clap::ValueEnum;
@@ -68,9 +69,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let token = args.token_file.as_deref().map(home::read_token).transpose()?;
     let choice = choice::choose(args.model.as_ref(), &home, fresh, context)?;
 
-    let made = home::complete(&home, &home::Wanted { model: choice.model, token, port: args.port })?;
-    for (provider, key) in choice.keys {
-        config::secret::set(&home, provider, &key)?;
+    let wanted = home::Wanted { model: choice.model, base_url: choice.base_url, token, port: args.port };
+    let made = home::complete(&home, &wanted)?;
+    if let Some(key) = choice.key {
+        config::secret::set(&home, key.provider, &key.value)?;
     }
     for note in &made.notes {
         context.printer.say(note.as_str());

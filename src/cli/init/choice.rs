@@ -1,7 +1,8 @@
 //! Which model the agents of a new home use: what was given, else what is found here, else what a person at
 //! the terminal says.
 
-use super::super::{Context, Failure, models};
+use super::super::{Context, Failure};
+use super::found::{self, Found, Key};
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::ui::ask::{self, Item};
@@ -11,8 +12,16 @@ use crate::ui::ask::{self, Item};
 pub struct Choice {
     /// The default model; `None` leaves what is there.
     pub model: Option<ModelRef>,
-    /// Keys to be stored, by provider.
-    pub keys: Vec<(&'static str, String)>,
+    /// The address of its provider, where flock does not know it by itself.
+    pub base_url: Option<String>,
+    /// A key to be stored.
+    pub key: Option<Key>,
+}
+
+impl From<Found> for Choice {
+    fn from(found: Found) -> Self {
+        Self { model: Some(found.model), base_url: found.base_url, key: found.key }
+    }
 }
 
 /// Decides. Only a new home has something to decide, and only a person at a terminal is asked.
@@ -27,52 +36,72 @@ pub fn choose(
     context: &Context,
 ) -> Result<Choice, Failure> {
     if given.is_some() || !fresh {
-        return Ok(Choice { model: given.cloned(), keys: Vec::new() });
+        return Ok(Choice { model: given.cloned(), ..Choice::default() });
     }
-    let found = models::found(context);
-    if !context.may_ask() {
-        let model = match found.into_iter().next() {
-            Some(found) => found.model,
-            None => models::USUAL.parse()?,
-        };
-        context.printer.say(format!("agents use {model}; --model chooses another one"));
-        return Ok(Choice { model: Some(model), keys: Vec::new() });
+    let found = context.block_on(async { Ok(found::models().await) })?;
+    let programs = found::programs();
+    if !programs.is_empty() {
+        let names = programs.join(", ");
+        context.printer.say(format!("found {names}; this flock does not run agents with them yet"));
     }
-    ask_person(home, found)
+    if context.may_ask() {
+        return ask_person(home, found);
+    }
+    let mut choice = match found.into_iter().next() {
+        Some(found) => {
+            context.printer.say(format!("agents use {}: {}", found.model, found.source));
+            Choice::from(found)
+        }
+        None => {
+            context.printer.say(format!("agents use {}; --model chooses another one", found::USUAL));
+            Choice { model: Some(found::USUAL.parse()?), ..Choice::default() }
+        }
+    };
+    // A key is written to disk only for somebody who said so.
+    if let Some(key) = choice.key.take() {
+        context.printer.say(format!(
+            "the key stays in {}; flock config set models.providers.{}.apiKey - keeps it in the home",
+            key.variable, key.provider
+        ));
+    }
+    Ok(choice)
 }
 
-fn ask_person(home: &Home, found: Vec<models::Found>) -> Result<Choice, Failure> {
+fn ask_person(home: &Home, found: Vec<Found>) -> Result<Choice, Failure> {
     ask::begin(&format!("Setting up flock in {}", home.root().display()));
     let mut items: Vec<Item> = found
         .iter()
         .map(|found| Item { label: found.model.to_string(), note: found.source.clone() })
         .collect();
+    let demo = items.len();
     items.push(Item {
-        label: "script/demo".to_owned(),
+        label: DEMO.to_owned(),
         note: "a written conversation, to try flock without an account".to_owned(),
     });
     items.push(Item { label: "another model".to_owned(), note: "provider/model".to_owned() });
     let place = ask::choose("Which model shall the agents use?", &items)?;
-    let mut choice = Choice::default();
-    match found.into_iter().nth(place) {
-        Some(found) => {
-            if let Some((provider, variable, key)) = found.key {
-                let question = format!(
-                    "Keep the key of {variable} in the home's secrets/, so that flock has it without the variable?"
-                );
-                if ask::confirm(&question, true)? {
-                    choice.keys.push((provider, key));
-                }
-            }
-            choice.model = Some(found.model);
-        }
-        None if place + 2 == items.len() => choice.model = "script/demo".parse().ok(),
+    let choice = match found.into_iter().nth(place) {
+        Some(found) => keep_key(found.into())?,
+        None if place == demo => Choice { model: Some(DEMO.parse()?), ..Choice::default() },
         None => {
             let check = |text: &str| text.parse::<ModelRef>().map(drop).map_err(|error| error.to_string());
-            let text = ask::text("Its name, as provider/model", models::USUAL, check)?;
-            choice.model = Some(text.parse()?);
+            let text = ask::text("Its name, as provider/model", found::USUAL, check)?;
+            Choice { model: Some(text.parse()?), ..Choice::default() }
         }
-    }
+    };
     ask::end("That is all there is to ask");
     Ok(choice)
 }
+
+fn keep_key(mut choice: Choice) -> Result<Choice, Failure> {
+    if let Some(key) = &choice.key {
+        let question =
+            format!("Keep the key of {} in the home, so that flock has it at every start?", key.variable);
+        if !ask::confirm(&question, true)? {
+            choice.key = None;
+        }
+    }
+    Ok(choice)
+}
+
+const DEMO: &str = "script/demo";

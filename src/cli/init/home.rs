@@ -21,6 +21,8 @@ use crate::id::{AgentId, ModelRef};
 pub struct Wanted {
     /// The default model.
     pub model: Option<ModelRef>,
+    /// Where the provider of that model answers.
+    pub base_url: Option<String>,
     /// The owner's token.
     pub token: Option<String>,
     /// The gateway's port.
@@ -90,6 +92,10 @@ fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), Config
         && let Some(defaults) = document.pointer_mut("/agents/defaults").and_then(Value::as_object_mut)
     {
         defaults.insert("model".to_owned(), json!({"primary": model.as_str()}));
+    }
+    if let (Some(model), Some(url)) = (&wanted.model, &wanted.base_url) {
+        let provider = json!({"models": {"providers": {model.provider(): {"baseUrl": url}}}});
+        merge(document, &provider);
     }
     let store = format!("flock-nix{}:/nix:ro", home.suffix());
     let binds = document.pointer_mut("/agents/defaults/sandbox/docker/binds");

@@ -157,3 +157,32 @@ fn keys_in_the_environment_choose_the_model_and_are_not_stored_unasked() {
     assert_eq!(std::fs::read_dir(home.file("secrets")).unwrap().count(), 0);
     assert!(!home.config_text().contains("sk-planted"));
 }
+
+#[test]
+fn a_server_of_models_on_loopback_is_found() {
+    use std::io::{Read as _, Write as _};
+    let server = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let body =
+                r#"{"object":"list","data":[{"id":"llama3:8b"},{"id":"with space"},{"id":"\u001b[2J"}]}"#;
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    let home = TempHome::new();
+    let mut command = home.command();
+    command.env("OLLAMA_HOST", format!("127.0.0.1:{port}"));
+    let run = finish(command.args(["init", "--yes", "--no-images"])).ok();
+    assert!(run.stderr.contains("ollama/llama3:8b") && !run.stderr.contains('\u{1b}'), "{run:?}");
+    let config = home.config();
+    assert_eq!(config["agents"]["defaults"]["model"]["primary"], "ollama/llama3:8b");
+    let url = format!("http://127.0.0.1:{port}/v1");
+    assert_eq!(config["models"]["providers"]["ollama"]["baseUrl"], url.as_str());
+}

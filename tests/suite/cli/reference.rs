@@ -112,3 +112,13 @@ fn compare(file: &str, wanted: &str) {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(found == wanted, "{file} is not current: run FLOCK_UPDATE=1 cargo test --test suite reference");
 }
+
+#[test]
+fn every_exit_code_is_documented() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/exit-codes.md")).unwrap();
+    for kind in flock::error::Kind::ALL {
+        let row = format!("| {} | `{}` |", kind.exit_code(), kind.code());
+        assert!(page.contains(&row), "{row}");
+    }
+}
