@@ -23,6 +23,7 @@ impl Explain for SandboxError {
             Self::Foreign { name } => {
                 return Some(format!("docker rm -f {name}, if you made it and don't need it"));
             }
+            Self::Unknown(_) => "flock list",
             Self::Refused { .. } => "flock config validate",
             _ => return None,
         };

@@ -2,7 +2,9 @@
 //! and no caller knows which.
 
 pub mod binds;
+pub mod docker;
 pub mod engine;
+pub mod exec;
 mod explain;
 pub mod helper;
 pub mod image;
@@ -10,6 +12,7 @@ pub mod inspect;
 pub mod names;
 pub mod owned;
 pub mod policy;
+pub mod probe;
 pub mod spec;
 #[cfg(test)]
 mod testing;
@@ -183,6 +186,9 @@ pub enum SandboxError {
         /// As in `a bind of /var/run/docker.sock`.
         what: String,
     },
+    /// No such agent in the configuration.
+    #[error("there is no agent {0}")]
+    Unknown(AgentId),
     /// A container of the same name that this home did not make. It is left alone.
     #[error("the container {name} is not of this home")]
     Foreign {

@@ -1,27 +1,66 @@
-//! The containers of a home, whoever made them: found by their label.
+//! All that a home owns in an engine: listed by one call, stopped and removed together. What does not carry
+//! the home's label is never touched, whatever its name.
 
-use std::time::Duration;
+use bollard::models::ContainerSummary;
+use bollard::query_parameters::{
+    KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+    StopContainerOptionsBuilder,
+};
+use futures_util::future;
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, StopContainerOptionsBuilder};
-
-use super::SandboxError;
-use super::engine::{Engine, SLOW};
-use super::names;
 use crate::home::Home;
+use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::{SandboxError, names};
+
+/// A container of a home, as the engine lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The agent it belongs to; `None` for the store's.
+    pub agent: Option<String>,
+    /// As in `running` or `exited`.
+    pub state: String,
+    /// As in `Up 3 minutes`.
+    pub status: String,
+    /// When it was made, in milliseconds since the epoch.
+    pub created_at: i64,
+    /// The hash of its specification.
+    pub spec: String,
+}
+
+impl Container {
+    /// Whether it runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state == "running"
+    }
+}
+
+/// The containers of a home, by name, from one call.
+///
+/// # Errors
+///
+/// As [`Engine::call`].
+pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
+    let client = engine.client()?;
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
+    let found = engine.call("list containers", engine::QUICK, client.list_containers(Some(options))).await?;
+    let mut containers: Vec<Container> = found.into_iter().map(Container::from).collect();
+    containers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(containers)
+}
 
 /// The names of this home's containers that run.
 ///
 /// # Errors
 ///
-/// If the engine does not answer.
+/// As [`list`].
 pub async fn running(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
-    let client = engine.client()?;
-    let options = ListContainersOptionsBuilder::default().filters(&names::owned(home)).build();
-    let found = engine.call("list containers", QUICK, client.list_containers(Some(options))).await?;
-    let name = |names: Option<Vec<String>>| {
-        names.and_then(|names| names.into_iter().next()).map(|name| name.trim_start_matches('/').to_owned())
-    };
-    Ok(found.into_iter().filter_map(|container| name(container.names)).collect())
+    let containers = list(engine, home).await?;
+    Ok(containers.into_iter().filter(Container::is_running).map(|container| container.name).collect())
 }
 
 /// Stops a container: asks it, and kills it when it does not stop.
@@ -32,10 +71,88 @@ pub async fn running(engine: &Engine, home: &Home) -> Result<Vec<String>, Sandbo
 pub async fn stop(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let options = StopContainerOptionsBuilder::default().t(GRACE).build();
-    engine.find(&format!("stop {name}"), SLOW, client.stop_container(name, Some(options))).await.map(drop)
+    let what = format!("stop {name}");
+    engine.find(&what, engine::SLOW, client.stop_container(name, Some(options))).await.map(drop)
+}
+
+/// Ends all containers of a home at once.
+///
+/// # Errors
+///
+/// The first failure; the others are still stopped.
+pub async fn stop_all(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
+    let containers = list(engine, home).await?;
+    let running =
+        containers.iter().filter(|container| container.state != "exited" && container.state != "created");
+    let ended = future::join_all(running.map(|container| kill(engine, &container.id))).await;
+    ended.into_iter().collect()
+}
+
+/// Removes all containers of a home at once.
+///
+/// # Errors
+///
+/// The first failure; the others are still removed.
+pub async fn remove_all(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
+    let containers = list(engine, home).await?;
+    let removed = future::join_all(containers.iter().map(|container| remove(engine, &container.id))).await;
+    removed.into_iter().collect()
+}
+
+/// Ends a container's processes. Nothing in a sandbox waits for a polite signal: the helper has no state.
+///
+/// # Errors
+///
+/// As [`Engine::call`]; a container that is gone or does not run is fine.
+pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
+    let what = format!("stop {container}");
+    match engine.find(&what, engine::SLOW, client.kill_container(container, Some(options))).await {
+        Ok(_) => Ok(()),
+        Err(error) if engine::refusal(&error) == Some(409) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a container, running or not.
+///
+/// # Errors
+///
+/// As [`Engine::call`]; a container that is gone is fine.
+pub async fn remove(engine: &Engine, container: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let what = format!("remove {container}");
+    let limit = std::time::Instant::now() + engine::QUICK;
+    loop {
+        let options = RemoveContainerOptionsBuilder::default().force(true).build();
+        let removed = client.remove_container(container, Some(options));
+        match engine.find(&what, engine::SLOW, removed).await {
+            Ok(_) => return Ok(()),
+            // Somebody else removes it already: wait until it is gone.
+            Err(error) if engine::refusal(&error) == Some(409) && std::time::Instant::now() < limit => {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl From<ContainerSummary> for Container {
+    fn from(found: ContainerSummary) -> Self {
+        let labels = found.labels.unwrap_or_default();
+        let name = found.names.unwrap_or_default().into_iter().next().unwrap_or_default();
+        Self {
+            id: found.id.unwrap_or_default(),
+            name: name.trim_start_matches('/').to_owned(),
+            agent: labels.get(names::LABEL_AGENT).cloned(),
+            state: found.state.map(|state| state.to_string()).unwrap_or_default(),
+            status: found.status.unwrap_or_default(),
+            created_at: found.created.unwrap_or_default().saturating_mul(1000),
+            spec: labels.get(names::LABEL_SPEC).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// Seconds between asking a container to stop and killing it.
 const GRACE: i32 = 5;
-/// How long an engine may take to list containers; a frozen one must not hold up whoever only looks.
-const QUICK: Duration = Duration::from_secs(3);

@@ -130,7 +130,7 @@ impl ContainerSpec {
         if let Some(network) = agent.docker.network.as_deref().filter(|network| *network != "none") {
             return Err(refused(format!("the network {network:?}")));
         }
-        workspace_allowed(home, agent, host).map_err(refused)?;
+        check_workspace(home, agent, &host.workspace, host.engine_socket.as_deref())?;
         let mut mounts = vec![
             MountSpec {
                 target: HELPER_TARGET.to_owned(),
@@ -299,20 +299,29 @@ impl MountSpec {
 }
 
 /// A workspace is the agent's own folder below `workspaces/`, or a folder outside the home that a person
-/// configured and that gives away nothing of the system.
-fn workspace_allowed(home: &Home, agent: &Agent, host: &Host) -> Result<(), String> {
-    let path: &Path = &host.workspace;
-    if path.starts_with(home.workspaces()) {
-        return if path == home.workspace(&agent.id) {
-            Ok(())
-        } else {
-            Err(format!("the workspace {}, which is another agent's", path.display()))
-        };
-    }
-    let resolved = binds::Resolved { path: path.to_owned(), is_socket: false };
-    match binds::forbidden(home, &resolved, host.engine_socket.as_deref()) {
+/// configured and that gives away nothing of the system. `path` has all links followed.
+///
+/// # Errors
+///
+/// [`SandboxError::Refused`].
+pub fn check_workspace(
+    home: &Home,
+    agent: &Agent,
+    path: &Path,
+    engine_socket: Option<&Path>,
+) -> Result<(), SandboxError> {
+    let why = if path.starts_with(home.workspaces()) {
+        (path != home.workspace(&agent.id)).then_some("it is another agent's")
+    } else {
+        let resolved = binds::Resolved { path: path.to_owned(), is_socket: false };
+        binds::forbidden(home, &resolved, engine_socket)
+    };
+    match why {
         None => Ok(()),
-        Some(why) => Err(format!("the workspace {}: {why}", path.display())),
+        Some(why) => {
+            let what = format!("the workspace {}: {why}", path.display());
+            Err(SandboxError::Refused { agent: agent.id.clone(), what })
+        }
     }
 }
 

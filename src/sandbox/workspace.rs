@@ -29,17 +29,19 @@ pub fn sandbox_user() -> User {
     if uid.is_root() { UNPRIVILEGED } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
-/// A workspace that is ready to be mounted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workspace {
-    /// Its path with all links followed.
-    pub path: PathBuf,
-    /// Its identity files, all five of them.
-    pub identity: Vec<IdentityFile>,
+/// Makes the workspace if it is missing, and returns its path with all links followed. Nothing is made
+/// inside: whether this is a folder that may be one is not decided yet.
+///
+/// # Errors
+///
+/// The path that failed, and why.
+pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
+    fs_err::create_dir_all(path)
+        .and_then(|()| fs_err::canonicalize(path))
+        .map_err(|error| (path.to_owned(), error))
 }
 
-/// Makes the workspace if it is missing, makes missing identity files empty, and where flock runs as root
-/// gives all of it to the sandbox's user.
+/// Makes missing identity files, empty, in a workspace found by [`locate`], and returns all of them.
 ///
 /// An identity file that is not there could be made by the agent, as a link to a file of the host that the
 /// next mount would follow; so they are always there before a container is.
@@ -47,23 +49,28 @@ pub struct Workspace {
 /// # Errors
 ///
 /// The path that failed, and why.
-pub fn prepare(path: &Path) -> Result<Workspace, (PathBuf, io::Error)> {
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |error: io::Error| (path, error)
-    };
-    fs_err::create_dir_all(path).map_err(at(path))?;
-    let path = fs_err::canonicalize(path).map_err(at(path))?;
-    let root = Root::open(&path).map_err(|error| (path.clone(), io::Error::other(error)))?;
+pub fn prepare(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
+    let root = Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)))?;
     for name in IDENTITY_FILES {
-        make_identity(&root, name).map_err(at(&path.join(name)))?;
+        make_identity(&root, name).map_err(|error| (path.join(name), error))?;
     }
-    if Uid::effective().is_root() {
-        let folder = open_folder(nix::fcntl::AT_FDCWD, path.as_path()).map_err(at(&path))?;
-        own(folder.as_fd(), UNPRIVILEGED).map_err(at(&path))?;
+    identity(path)
+}
+
+/// Where flock runs as root, gives a workspace and all that is in it to the sandbox's user.
+///
+/// # Errors
+///
+/// The path that failed, and why.
+pub fn own(path: &Path) -> Result<(), (PathBuf, io::Error)> {
+    if !Uid::effective().is_root() {
+        return Ok(());
     }
-    let identity = identity(&path)?;
-    Ok(Workspace { path, identity })
+    let owned = || {
+        let path = fs_err::canonicalize(path)?;
+        give(open_folder(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), UNPRIVILEGED)
+    };
+    owned().map_err(|error| (path.to_owned(), error))
 }
 
 /// The identity files of a workspace as they are now.
@@ -105,7 +112,7 @@ fn make_identity(root: &Root, name: &str) -> io::Result<()> {
 
 /// Gives a folder and all below it to `user`; links themselves, not what they point to. What has more than
 /// one hard link is left alone unless it is a folder: the other name may be outside.
-fn own(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
+fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     nix::unistd::fchown(folder, Some(uid), Some(gid))?;
     // Explicit, not by recursion: a deep tree must not use up the stack, nor a wide one the descriptors.
@@ -173,7 +180,7 @@ mod tests {
         std::os::unix::fs::symlink(&secret, workspace.join("AGENTS.md")).unwrap();
         nix::unistd::mkfifo(&workspace.join("USER.md"), Mode::S_IRWXU).unwrap();
         let ready = prepare(&workspace).unwrap();
-        assert_eq!(ready.identity.len(), IDENTITY_FILES.len());
+        assert_eq!(ready.len(), IDENTITY_FILES.len());
         assert_eq!(std::fs::read_to_string(workspace.join("AGENTS.md")).unwrap(), "");
         assert_eq!(std::fs::read_to_string(workspace.join("SOUL.md")).unwrap(), "kind");
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
@@ -197,6 +204,7 @@ mod tests {
         std::fs::hard_link(&outside, workspace.join("a/hard")).unwrap();
         std::os::unix::fs::symlink(folder.path(), workspace.join("a/folder")).unwrap();
         prepare(&workspace).unwrap();
+        own(&workspace).unwrap();
         let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
         assert_eq!(owner(&workspace.join("a/b/file")), UNPRIVILEGED.uid);
         assert_eq!(owner(&workspace.join("a/link")), UNPRIVILEGED.uid);

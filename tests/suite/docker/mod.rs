@@ -1,3 +1,5 @@
 //! What needs a real engine.
 
 mod images;
+
+mod sandbox;

@@ -90,3 +90,81 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
         .unwrap()
         .block_on(future)
 }
+
+/// A home with agents and their sandboxes in the real engine. Everything it made is gone when it is dropped.
+pub struct Team {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The home, in a folder of its own.
+    pub home: Home,
+    /// Its configuration; change it with [`Team::configure`].
+    config: Arc<std::sync::RwLock<Arc<Config>>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Team {
+    /// A home with these agents, or `None` without an engine.
+    pub fn new(agents: &[&str]) -> Option<Self> {
+        let engine = engine_with_images()?;
+        let folder = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("home");
+        let home = Home::new(root, None);
+        home.make_folders().unwrap();
+        let config = config(agents.iter().map(|id| worker(&home, id)).collect());
+        block_on(image::ensure_images(&engine, &home, &config, &|_| {})).unwrap();
+        let config = Arc::new(std::sync::RwLock::new(Arc::new(config)));
+        Some(Self { engine, home, config, _folder: folder })
+    }
+
+    /// Changes the configuration.
+    pub fn configure(&self, change: impl FnOnce(&mut Config)) {
+        let mut config = self.config.write().unwrap();
+        change(Arc::make_mut(&mut config));
+    }
+
+    /// Where the configuration is read from.
+    pub fn source(&self) -> flock::sandbox::docker::ConfigSource {
+        let config = Arc::clone(&self.config);
+        Arc::new(move || Arc::clone(&config.read().unwrap()))
+    }
+
+    /// A gateway's view of the sandboxes; several at once are several processes, one after the other.
+    pub fn sandbox(&self) -> flock::sandbox::docker::DockerSandbox {
+        flock::sandbox::docker::DockerSandbox::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
+    }
+
+    /// The store.
+    pub fn store(&self) -> flock::nix::Store {
+        flock::nix::Store::new(self.home.clone(), self.source(), Arc::clone(&self.engine))
+    }
+
+    /// The name of an agent's container.
+    pub fn container(&self, agent: &str) -> String {
+        flock::sandbox::names::sandbox(&self.home, &agent.parse().unwrap())
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        let cleaned = block_on(async {
+            self.sandbox().remove_all().await?;
+            image::untag(&self.engine, &self.home).await?;
+            self.store().remove().await.map_err(|error| match error {
+                flock::nix::NixError::Sandbox(error) => error,
+                other => panic!("{other}"),
+            })
+        });
+        if let Err(error) = cleaned
+            && !std::thread::panicking()
+        {
+            panic!("could not clean up: {}", flock::error::chain(&error));
+        }
+    }
+}
+
+/// Runs the docker command line, which must be there where an engine is.
+pub fn docker(args: &[&str]) -> String {
+    let output = std::process::Command::new("docker").args(args).output().unwrap();
+    assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}

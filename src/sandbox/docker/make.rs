@@ -1,0 +1,245 @@
+//! Makes a container ready: the host's side, the engine's side, the inspection and the probe. What is there
+//! already is used if it is this home's and made from the same specification, else it is replaced.
+
+use std::path::PathBuf;
+
+use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
+
+use crate::home::atomic;
+use crate::id::AgentId;
+use crate::sandbox::docker::attach::{Streams, attach};
+use crate::sandbox::docker::slot::{Line, Live, Plan};
+use crate::sandbox::engine;
+use crate::sandbox::helper::{self, HelperClient};
+use crate::sandbox::probe::Probed;
+use crate::sandbox::spec::{self, ContainerSpec, Host};
+use crate::sandbox::{SandboxError, image, inspect, names, owned, workspace};
+
+use super::DockerSandbox;
+
+/// What was found under the container's name.
+enum Found {
+    /// Nothing, or nothing of use.
+    Nothing,
+    /// A container from the same specification that runs.
+    Running(String),
+    /// The same, stopped.
+    Stopped(String),
+}
+
+impl DockerSandbox {
+    /// Makes or mends the agent's container and connects to it. What the probe found is the caller's to
+    /// judge.
+    pub(super) async fn make(&self, agent: &AgentId, plan: Plan) -> Result<(Live, Probed), SandboxError> {
+        let name = names::sandbox(&self.home, agent);
+        let (host, found) = tokio::try_join!(self.host(&plan), self.look(&name))?;
+        let plan = plan.settled();
+        let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
+        match Box::pin(self.usable(&spec, found)).await? {
+            Found::Running(id) => {
+                match self.connect(agent, &spec, &plan, id.clone(), attach(&self.engine.client()?, &id)).await
+                {
+                    // Wedged, or of an older flock: a new one does better.
+                    Err(SandboxError::Lost { reason, .. }) => {
+                        tracing::warn!(%agent, %reason, "its sandbox does not answer and is made anew");
+                    }
+                    answer => return answer,
+                }
+                owned::remove(&self.engine, &id).await?;
+            }
+            Found::Stopped(id) => return self.start(agent, &spec, plan, id).await,
+            Found::Nothing => {}
+        }
+        let id = self.create(&spec, &plan).await?;
+        self.start(agent, &spec, plan, id).await
+    }
+
+    /// Everything of the host that the specification needs.
+    async fn host(&self, plan: &Plan) -> Result<Host, SandboxError> {
+        let (home, agent) = (self.home.clone(), plan.agent.clone());
+        let socket = self.engine.socket().map(PathBuf::from);
+        let engine_socket = socket.clone();
+        let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
+            let failed = |(path, source)| SandboxError::Host { path, source };
+            let path = workspace::locate(&agent.workspace).map_err(failed)?;
+            spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
+            let identity = workspace::prepare(&path).map_err(failed)?;
+            Ok((install_helper(&home.helpers())?, path, identity))
+        });
+        let image = async {
+            let found = image::id(&self.engine, &plan.image).await?;
+            found.ok_or_else(|| SandboxError::NoImage { image: plan.image.clone() })
+        };
+        let (image, prepared) = tokio::join!(image, prepared);
+        let (helper, workspace, identity) = prepared.map_err(|error| SandboxError::Host {
+            path: plan.agent.workspace.clone(),
+            source: std::io::Error::other(error),
+        })??;
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        Ok(Host {
+            image: image?,
+            user: workspace::sandbox_user(),
+            helper,
+            workspace,
+            identity,
+            cores,
+            engine_socket: socket,
+        })
+    }
+
+    async fn look(&self, name: &str) -> Result<Option<ContainerInspectResponse>, SandboxError> {
+        let client = self.engine.client()?;
+        let what = format!("look at {name}");
+        self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await
+    }
+
+    /// Sorts what was found, and removes what is this home's and of no use.
+    async fn usable(
+        &self,
+        spec: &ContainerSpec,
+        found: Option<ContainerInspectResponse>,
+    ) -> Result<Found, SandboxError> {
+        let Some(found) = found else { return Ok(Found::Nothing) };
+        let id = found.id.clone().unwrap_or_else(|| spec.name.clone());
+        let labels = found.config.as_ref().and_then(|config| config.labels.clone()).unwrap_or_default();
+        let Some(hash) = inspect::spec_hash(&spec.home, &labels) else {
+            return Err(SandboxError::Foreign { name: spec.name.clone() });
+        };
+        let state = found.state.and_then(|state| state.status);
+        if hash == spec.hash() {
+            match state {
+                Some(ContainerStateStatusEnum::RUNNING) => return Ok(Found::Running(id)),
+                Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
+                    return Ok(Found::Stopped(id));
+                }
+                // Paused, dead or on its way out: nothing flock ever does to a container.
+                _ => {}
+            }
+        }
+        owned::remove(&self.engine, &id).await?;
+        Ok(Found::Nothing)
+    }
+
+    async fn create(&self, spec: &ContainerSpec, plan: &Plan) -> Result<String, SandboxError> {
+        let client = self.engine.client()?;
+        let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
+        let what = format!("create {}", spec.name);
+        let created = client.create_container(Some(options), spec.body());
+        match self.engine.call(&what, engine::SLOW, created).await {
+            Ok(created) => Ok(created.id),
+            Err(error) => Err(match engine::refusal(&error) {
+                Some(404) => SandboxError::NoImage { image: plan.image.clone() },
+                Some(409) => SandboxError::Foreign { name: spec.name.clone() },
+                _ => error,
+            }),
+        }
+    }
+
+    /// Starts a container and gives it its workspace. Attaching goes on at the same time: the engine takes
+    /// it before the start, and the streams flow with it.
+    async fn start(
+        &self,
+        agent: &AgentId,
+        spec: &ContainerSpec,
+        plan: Plan,
+        id: String,
+    ) -> Result<(Live, Probed), SandboxError> {
+        let client = self.engine.client()?;
+        let what = format!("start {}", spec.name);
+        let path = plan.agent.workspace.clone();
+        let own = tokio::task::spawn_blocking(move || workspace::own(&path));
+        let (streams, started, owned) = tokio::join!(
+            attach(&client, &id),
+            self.engine.call(&what, engine::SLOW, client.start_container(&id, None)),
+            own
+        );
+        started?;
+        match owned {
+            Ok(Ok(())) => {}
+            Ok(Err((path, source))) => return Err(SandboxError::Host { path, source }),
+            Err(error) => {
+                let source = std::io::Error::other(error);
+                return Err(SandboxError::Host { path: plan.agent.workspace.clone(), source });
+            }
+        }
+        self.connect(agent, spec, &plan, id, std::future::ready(streams)).await
+    }
+
+    /// Connects to a running container, and looks at it from outside and from inside.
+    async fn connect(
+        &self,
+        agent: &AgentId,
+        spec: &ContainerSpec,
+        plan: &Plan,
+        id: String,
+        streams: impl Future<Output = Result<Streams, bollard::errors::Error>>,
+    ) -> Result<(Live, Probed), SandboxError> {
+        let client = self.engine.client()?;
+        let what = format!("look at {}", spec.name);
+        let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
+        let probed = async {
+            let line = self.line(agent, &id, streams.await).await?;
+            let live = Live::new(id.clone(), plan.clone(), line);
+            let probed = self.probe_now(agent, &live).await?;
+            Ok::<_, SandboxError>((live, probed))
+        };
+        let (inspected, probed) = tokio::join!(inspected, probed);
+        let findings = inspect::findings(spec, &inspected?);
+        if let Some(finding) = findings.into_iter().next() {
+            // Not what was made: somebody changed it. The next call makes a new one.
+            owned::remove(&self.engine, &id).await?;
+            return Err(SandboxError::NotConfined { agent: agent.clone(), finding });
+        }
+        probed
+    }
+
+    async fn line(
+        &self,
+        agent: &AgentId,
+        id: &str,
+        streams: Result<Streams, bollard::errors::Error>,
+    ) -> Result<Line, SandboxError> {
+        let reason = match streams {
+            Ok((reader, writer)) => match HelperClient::attach(reader, writer).await {
+                Ok(client) => return Ok(Line::Helper(client)),
+                Err(error) => error.of(agent),
+            },
+            Err(error) => self.engine.error("attach", error),
+        };
+        // Without a living helper there is nothing to fall back on.
+        let client = self.engine.client()?;
+        let found = self.engine.find("look at it", engine::QUICK, client.inspect_container(id, None)).await?;
+        let state = found.and_then(|found| found.state).unwrap_or_default();
+        if matches!(reason, SandboxError::Lost { .. }) || state.running != Some(true) {
+            return Err(reason);
+        }
+        tracing::warn!(
+            %agent,
+            error = %crate::error::chain(&reason),
+            "its sandbox can't be attached; commands go through the engine's exec, which is much slower"
+        );
+        Ok(Line::Exec)
+    }
+
+    /// Ends a container that must not run anything more.
+    pub(super) async fn kill(&self, id: &str) {
+        if let Err(error) = owned::kill(&self.engine, id).await {
+            tracing::warn!(container = id, error = %crate::error::chain(&error), "it could not be stopped");
+        }
+    }
+}
+
+/// Puts the helper's program where the engine can mount it: a folder for each version, so that one that is
+/// in use is never written.
+fn install_helper(helpers: &std::path::Path) -> Result<PathBuf, SandboxError> {
+    let folder = helpers.join(&helper::PROGRAM_SHA256[..16.min(helper::PROGRAM_SHA256.len())]);
+    let path = folder.join("flock-helper");
+    let failed = |source| SandboxError::Host { path: path.clone(), source };
+    let whole = fs_err::metadata(&path).is_ok_and(|found| found.len() == helper::PROGRAM.len() as u64);
+    if !whole {
+        fs_err::create_dir_all(&folder).map_err(failed)?;
+        atomic::write(&path, helper::PROGRAM, 0o755).map_err(|error| failed(std::io::Error::other(error)))?;
+    }
+    Ok(path)
+}

@@ -1,0 +1,233 @@
+//! Sandboxes in Docker: a container for each agent, made when it is first needed, mended when it is not what
+//! it should be, and used over the streams of the helper inside.
+//!
+//! A warm sandbox costs the engine nothing: whether its container still lives is known from the attached
+//! streams, whether it is still the right one from comparing the configuration with what it was made from.
+
+mod attach;
+mod make;
+mod owned;
+mod slot;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, SandboxMode};
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::exec::{self, Exec};
+use crate::sandbox::probe::{self, Probed};
+use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
+
+use slot::{Line, Live, Plan, Slot};
+
+/// The configuration as it is at each look.
+pub type ConfigSource = Arc<dyn Fn() -> Arc<Config> + Send + Sync>;
+
+/// The sandboxes of one home in one Docker engine. Only one process of a home uses it at a time: the gateway
+/// while it runs, else the command line.
+pub struct DockerSandbox {
+    home: Home,
+    config: ConfigSource,
+    engine: Arc<Engine>,
+    slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
+}
+
+impl DockerSandbox {
+    /// Touches nothing yet.
+    #[must_use]
+    pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
+        Self { home, config, engine, slots: Mutex::default() }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// What the last probe of each agent's sandbox found, and when.
+    #[must_use]
+    pub fn probes(&self) -> Vec<(AgentId, Probed)> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut probes: Vec<_> =
+            slots.iter().filter_map(|(agent, slot)| Some((agent.clone(), slot.probed()?))).collect();
+        probes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        probes
+    }
+
+    /// Makes an agent's sandbox if need be and probes it now, warm or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sandbox::ensure`].
+    pub async fn probe(&self, agent: &AgentId) -> Result<Probed, SandboxError> {
+        let slot = self.slot(agent);
+        let live = self.live(agent, &slot).await?;
+        let probed = self.probe_now(agent, &live).await?;
+        slot.note_probe(probed.clone());
+        probed.verdict(agent)?;
+        Ok(probed)
+    }
+
+    fn slot(&self, agent: &AgentId) -> Arc<Slot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(slots.entry(agent.clone()).or_default())
+    }
+
+    /// What the agent's container is to be made from, as the configuration is now.
+    fn plan(&self, agent: &AgentId) -> Result<Plan, SandboxError> {
+        let config = (self.config)();
+        let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
+        if found.sandbox == SandboxMode::Off {
+            return Err(SandboxError::Off(agent.clone()));
+        }
+        Ok(Plan::new(&self.home, &config, found))
+    }
+
+    /// The agent's container, ready: the warm one, or a made or mended one.
+    async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
+        let plan = self.plan(agent)?;
+        if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
+            return Ok(live);
+        }
+        // A changed specification waits until nothing runs.
+        if let Some(live) = slot.live().filter(|live| live.is_alive())
+            && live.is_busy().await
+        {
+            tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
+            return Ok(live);
+        }
+        let _making = slot.making.lock().await;
+        // Whoever held the lock may have made it.
+        if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
+            return Ok(live);
+        }
+        slot.forget();
+        let (live, probed) = Box::pin(self.make(agent, plan)).await?;
+        slot.note_probe(probed.clone());
+        if let Err(error) = probed.verdict(agent) {
+            self.kill(&live.container).await;
+            return Err(error);
+        }
+        let live = Arc::new(live);
+        slot.set(Arc::clone(&live));
+        Ok(live)
+    }
+
+    async fn probe_now(&self, agent: &AgentId, live: &Live) -> Result<Probed, SandboxError> {
+        let command = Command {
+            command: probe::SCRIPT.to_owned(),
+            timeout: Some(Duration::from_secs(20)),
+            keep: 16 << 10,
+            ..Command::default()
+        };
+        let outcome = self.run_in(agent, live, command, &CancellationToken::new()).await?;
+        Ok(Probed::now(probe::findings(&String::from_utf8_lossy(&outcome.output.head))))
+    }
+
+    async fn run_in(
+        &self,
+        agent: &AgentId,
+        live: &Live,
+        mut command: Command,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, SandboxError> {
+        let _busy = live.enter();
+        command.env = live.plan.environment(command.env);
+        match &live.line {
+            Line::Helper(client) => client.run(&command, cancel).await.map_err(|error| error.of(agent)),
+            Line::Exec => exec::run(&self.engine, &by_exec(live, command), cancel).await,
+        }
+    }
+}
+
+impl Sandbox for DockerSandbox {
+    fn ensure<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async move {
+            let slot = self.slot(agent);
+            self.live(agent, &slot).await.map(drop)
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        command: Command,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+        Box::pin(async move {
+            let slot = self.slot(agent);
+            let live = tokio::select! {
+                live = self.live(agent, &slot) => live?,
+                () = cancel.cancelled() => {
+                    let output = Output::default();
+                    return Ok(Outcome { end: End::Cancelled, output, took: Duration::ZERO });
+                }
+            };
+            self.run_in(agent, &live, command, cancel).await
+        })
+    }
+
+    fn spawn<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        mut command: Command,
+    ) -> BoxFuture<'a, Result<Job, SandboxError>> {
+        Box::pin(async move {
+            let slot = self.slot(agent);
+            let live = self.live(agent, &slot).await?;
+            let _busy = live.enter();
+            command.env = live.plan.environment(command.env);
+            live.helper(agent)?.spawn(&command).await.map_err(|error| error.of(agent))
+        })
+    }
+
+    fn jobs<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        request: JobRequest,
+    ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
+        Box::pin(async move {
+            let slot = self.slot(agent);
+            let live = self.live(agent, &slot).await?;
+            live.helper(agent)?.jobs(request).await.map_err(|error| error.of(agent))
+        })
+    }
+
+    fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async move {
+            let slot = self.slot(agent);
+            let _making = slot.making.lock().await;
+            slot.forget();
+            self.remove_container(agent).await?;
+            self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(agent);
+            Ok(())
+        })
+    }
+}
+
+fn by_exec(live: &Live, command: Command) -> Exec {
+    let workdir = match command.workdir {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(relative) => format!("/workspace/{relative}"),
+        None => "/workspace".to_owned(),
+    };
+    Exec {
+        container: live.container.clone(),
+        command: vec!["sh".to_owned(), "-c".to_owned(), command.command],
+        workdir: Some(workdir),
+        env: command.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        timeout: command.timeout.unwrap_or(EXEC_LIMIT),
+        keep: command.keep,
+        ..Exec::default()
+    }
+}
+
+/// Where neither the caller nor the helper sets one.
+const EXEC_LIMIT: Duration = Duration::from_secs(3600);

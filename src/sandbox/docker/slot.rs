@@ -1,0 +1,171 @@
+//! What is known of one agent's sandbox: the container that is in use, what it was made from, and what the
+//! last probe found.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::{Agent, Config};
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::sandbox::helper::HelperClient;
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::probe::Probed;
+use crate::sandbox::spec::IdentityFile;
+use crate::sandbox::{JobRequest, SandboxError, workspace};
+
+/// An agent's sandbox, there or not.
+#[derive(Default)]
+pub struct Slot {
+    /// Held by whoever makes or removes the container.
+    pub making: tokio::sync::Mutex<()>,
+    live: Mutex<Option<Arc<Live>>>,
+    probed: Mutex<Option<Probed>>,
+}
+
+impl Slot {
+    pub fn live(&self) -> Option<Arc<Live>> {
+        locked(&self.live).clone()
+    }
+
+    pub fn set(&self, live: Arc<Live>) {
+        *locked(&self.live) = Some(live);
+    }
+
+    /// Lets go of the container; the connection to it ends with the last command that uses it.
+    pub fn forget(&self) {
+        *locked(&self.live) = None;
+    }
+
+    pub fn probed(&self) -> Option<Probed> {
+        locked(&self.probed).clone()
+    }
+
+    pub fn note_probe(&self, probed: Probed) {
+        *locked(&self.probed) = Some(probed);
+    }
+}
+
+/// A container in use.
+pub struct Live {
+    /// Its id.
+    pub container: String,
+    /// What it was made from.
+    pub plan: Plan,
+    /// How commands reach it.
+    pub line: Line,
+    active: AtomicUsize,
+}
+
+/// How commands reach a container.
+pub enum Line {
+    /// The helper, over the attached streams.
+    Helper(HelperClient),
+    /// The engine's exec, where the streams can't be had.
+    Exec,
+}
+
+impl Live {
+    pub fn new(container: String, plan: Plan, line: Line) -> Self {
+        Self { container, plan, line, active: AtomicUsize::new(0) }
+    }
+
+    pub fn is_alive(&self) -> bool {
+        match &self.line {
+            Line::Helper(client) => client.is_alive(),
+            // Not known without asking: a command will tell.
+            Line::Exec => false,
+        }
+    }
+
+    /// Whether it is there and what the configuration asks for.
+    pub fn fits(&self, plan: &Plan) -> bool {
+        self.is_alive() && self.plan == *plan
+    }
+
+    /// Whether something runs in it.
+    pub async fn is_busy(&self) -> bool {
+        if self.active.load(Ordering::SeqCst) > 0 {
+            return true;
+        }
+        match &self.line {
+            Line::Helper(client) => match client.jobs(JobRequest::List).await {
+                Ok(reply) => reply.jobs.iter().any(|job| job.end.is_none()),
+                Err(_) => false,
+            },
+            Line::Exec => false,
+        }
+    }
+
+    /// Counts a command as running until the value is dropped.
+    pub fn enter(&self) -> Busy<'_> {
+        self.active.fetch_add(1, Ordering::SeqCst);
+        Busy(&self.active)
+    }
+
+    /// The helper, for what only it can do.
+    pub fn helper(&self, agent: &AgentId) -> Result<&HelperClient, SandboxError> {
+        match &self.line {
+            Line::Helper(client) => Ok(client),
+            Line::Exec => Err(SandboxError::Lost {
+                agent: agent.clone(),
+                reason: "its streams can't be attached, and background jobs need them".to_owned(),
+            }),
+        }
+    }
+}
+
+/// A running command, for as long as this lives.
+pub struct Busy<'a>(&'a AtomicUsize);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// All of the configuration and the workspace that a container depends on. Comparing two is how a changed
+/// one is noticed without asking the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The agent as configured.
+    pub agent: Agent,
+    /// The image's name.
+    pub image: String,
+    identity: Option<Vec<IdentityFile>>,
+}
+
+impl Plan {
+    pub fn new(home: &Home, config: &Config, agent: &Agent) -> Self {
+        let image = agent.docker.image.clone();
+        let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
+        // Only what makes another container: a change of model or policy is none of the sandbox's business.
+        let agent = Agent {
+            model: None,
+            archetype: None,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            runtime: String::new(),
+            ..agent.clone()
+        };
+        let identity = workspace::identity(&agent.workspace).ok();
+        Self { agent, image, identity }
+    }
+
+    /// The plan again, after the workspace was made ready.
+    pub fn settled(mut self) -> Self {
+        self.identity = workspace::identity(&self.agent.workspace).ok();
+        self
+    }
+
+    /// The configured environment of commands, and over it the command's own.
+    pub fn environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
+        let configured = self.agent.docker.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let mut all: Vec<(String, String)> = configured.collect();
+        all.extend(own);
+        all
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
