@@ -53,17 +53,23 @@ fn parts(mut head: &[u8], mut tail: &[u8], total: u64, limit: usize) -> String {
         let text = harmless(&String::from_utf8_lossy(head));
         match text.len().checked_sub(limit.div_ceil(2)) {
             None | Some(0) => break text,
-            Some(over) => head = without_torn_end(&head[..head.len() - over.div_ceil(3)]),
+            Some(over) => head = without_torn_end(&head[..head.len() - step(over, head)]),
         }
     };
     let tail_text = loop {
         let text = harmless(&String::from_utf8_lossy(tail));
         match text.len().checked_sub(limit / 2) {
             None | Some(0) => break text,
-            Some(over) => tail = without_torn_start(&tail[over.div_ceil(3)..]),
+            Some(over) => tail = without_torn_start(&tail[step(over, tail)..]),
         }
     };
     joined(&head_text, &tail_text, total.saturating_sub((head.len() + tail.len()) as u64))
+}
+
+/// How many bytes to drop so that the text gets `over` shorter: not too many, and not one at a time where
+/// the bytes are of a kind that leaves no text.
+fn step(over: usize, bytes: &[u8]) -> usize {
+    over.div_ceil(3).max(64).min(bytes.len())
 }
 
 fn joined(head: &str, tail: &str, cut: u64) -> String {

@@ -51,6 +51,12 @@ impl Workspace {
     }
 }
 
+/// Places are counted up to here: a long text that repeats itself takes long to count through.
+const MOST_COUNTED: usize = 100;
+
+/// Comparisons of lines that a hint is worth.
+const MOST_COMPARED: usize = 50_000_000;
+
 /// The offset of the replaced text and the whole new text, or why not.
 fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> {
     if old.is_empty() {
@@ -66,7 +72,7 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
         (old.to_owned(), new.to_owned())
     };
     let mut places = places(text, &old);
-    match (places.next(), places.count()) {
+    match (places.next(), places.take(MOST_COUNTED).count()) {
         (None, _) => Err(missing(text, &old)),
         (Some(at), 0) => {
             let mut changed = String::with_capacity(text.len() - old.len() + new.len());
@@ -76,8 +82,9 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
             Ok((at, changed))
         }
         (Some(_), more) => Err(format!(
-            "oldText occurs {} times, it must occur once: give more of the lines around it. Nothing was changed",
-            more + 1
+            "oldText occurs {}{} times, it must occur once: give more of the lines around it. Nothing was changed",
+            if more == MOST_COUNTED { "more than " } else { "" },
+            if more == MOST_COUNTED { more } else { more + 1 }
         )),
     }
 }
@@ -101,7 +108,7 @@ fn missing(text: &str, old: &str) -> String {
         .map(|(number, line)| (number + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty())
         .collect();
-    let near = (!wanted.is_empty())
+    let near = (!wanted.is_empty() && lines.len().saturating_mul(wanted.len()) <= MOST_COMPARED)
         .then(|| {
             lines
                 .windows(wanted.len())
@@ -131,6 +138,8 @@ mod tests {
             ("a b", "c", "d", "does not occur"),
             ("a b a", "a", "d", "occurs 2 times"),
             ("aaa", "aa", "b", "occurs 2 times"),
+            (&"a".repeat(100), "a", "b", "occurs 100 times"),
+            (&"a".repeat(101), "a", "b", "occurs more than 100 times"),
             ("ññ", "ñ", "b", "occurs 2 times"),
             ("a", "", "b", "empty"),
             ("a", "a", "a", "the same"),

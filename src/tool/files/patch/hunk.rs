@@ -2,6 +2,10 @@
 
 use super::{Hunk, Line};
 
+/// Comparisons of lines that a patch may take at worst: looking for lines in a file that repeats itself takes
+/// as many as both have lines, multiplied.
+const MOST_COMPARED: usize = 200_000_000;
+
 /// Applies hunks in order, each after the one before. Lines of the file that stay are kept as they are,
 /// even where the patch has other whitespace in them; line ends and a missing last one stay too.
 pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
@@ -11,6 +15,10 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
     let mut lines: Vec<&str> = text.split(end).collect();
     if ends {
         lines.pop();
+    }
+    let wanted: usize = hunks.iter().map(|hunk| hunk.lines.len() + hunk.headers.len()).sum();
+    if lines.len().saturating_mul(wanted) > MOST_COMPARED {
+        return Err(format!("{wanted} lines of a patch are too many for a file of {}", lines.len()));
     }
     let mut result: Vec<String> = Vec::with_capacity(lines.len() + 16);
     let mut done = 0;

@@ -63,6 +63,13 @@ fn hunks_that_do_not_fit_are_named() {
     }
 }
 
+#[test]
+fn endless_looking_is_refused() {
+    let lines = vec![Line::Removed("x".to_owned()); 3000];
+    let error = apply(&"x\n".repeat(100_000), &[Hunk { headers: vec![], lines, at_end: false }]).unwrap_err();
+    assert!(error.contains("too many for a file of 100000"), "{error}");
+}
+
 proptest! {
     /// A hunk made from two texts turns the one into the other.
     #[test]
