@@ -36,6 +36,7 @@ impl Front {
             .route("/api/agents", get(agents::list))
             .route("/api/agents/{id}", delete(agents::remove))
             .route("/api/agents/{id}/prepare", post(agents::prepare))
+            .route("/api/agents/{id}/probe", post(agents::probe))
             .route("/api/sessions", get(sessions::list))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))

@@ -13,6 +13,7 @@ pub mod front;
 pub mod limits;
 pub mod openai;
 pub mod queue;
+pub mod records;
 pub mod roster;
 pub mod routes;
 pub mod serve;

@@ -2,29 +2,28 @@
 //! On a signal, or when its supervisor is gone: refuse, cancel, wait a little, stop the sandboxes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::bind::{BindError, bind};
 use super::driver::{Driver, OnEvent, Runner};
-use super::error::ApiError;
 use super::front::Front;
+use super::records::HomeRecords;
 use super::sessions::GatewaySessions;
-use super::state::{Gateway, Parts, Records};
+use super::state::{Gateway, Parts};
 use super::{Limits, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
-use crate::error::{Explain, Kind};
+use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, atomic, version};
-use crate::id::AgentId;
 use crate::provider::{BoxFuture, Catalog};
-use crate::sandbox::Sandbox;
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
 use crate::tool;
-use crate::tool::sessions::SessionInfo;
 use tokio_util::sync::CancellationToken;
 
 /// Why a gateway did not start.
@@ -84,8 +83,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let instance = instance(&home)?;
     let identity = Identity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
-    let sandbox = sandbox(&live);
-    let (gateway, engine) = assemble(&home, live, sandbox, instance)?;
+    let sandboxes = Arc::new(sandboxes(&home, live.clone()));
+    let (gateway, engine) = assemble(&home, live, sandboxes.clone(), instance)?;
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
@@ -102,7 +101,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     if tokio::time::timeout(limits.grace, gateway.driver.ended()).await.is_err() {
         tracing::warn!("turns did not end in time; they will be marked interrupted at the next start");
     }
-    if let Err(error) = server.await {
+    let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
+    if let Err(error) = served {
         tracing::error!(%error, "the server broke off");
     }
     tracing::info!("the gateway has stopped");
@@ -113,14 +113,14 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
 fn assemble(
     home: &Home,
     live: Arc<Live>,
-    sandbox: Arc<dyn Sandbox>,
+    sandboxes: Arc<DockerSandbox>,
     instance: String,
 ) -> Result<(Arc<Gateway>, Arc<Engine>), ServeError> {
     let store = Arc::new(Store::open(home)?);
     let sessions = Arc::new(GatewaySessions::default());
     let finder = live.clone();
     let registry = tool::catalog::build(&tool::catalog::Parts {
-        sandbox: sandbox.clone(),
+        sandbox: sandboxes.clone(),
         sessions: sessions.clone(),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
     });
@@ -132,11 +132,12 @@ fn assemble(
         limits: agent::Limits::default(),
     }));
     let port = live.current().port;
+    let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
     let gateway = Gateway::new(Parts {
         live,
         runner: engine.clone(),
-        sandbox,
-        records: Arc::new(EngineRecords { engine: engine.clone() }),
+        sandbox: sandboxes,
+        records: Arc::new(records),
         limits: Limits::default(),
         port,
         instance,
@@ -145,13 +146,30 @@ fn assemble(
     Ok((gateway, engine))
 }
 
+/// The agents' containers. The engine is connected to when the first one is needed.
+fn sandboxes(home: &Home, live: Arc<Live>) -> DockerSandbox {
+    DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
+}
+
+/// Stops what runs in the engine for this home. Where no engine answers, nothing can be running.
+async fn stop_sandboxes(sandboxes: &DockerSandbox) {
+    match tokio::time::timeout(SANDBOXES, sandboxes.stop_all()).await {
+        Ok(Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {}
+        Ok(Err(error)) => tracing::error!(error = chain(&error), "failed to stop the sandboxes"),
+        Err(_) => tracing::error!("the sandboxes did not stop in time"),
+    }
+}
+
+/// How long stopping all containers may take.
+const SANDBOXES: Duration = Duration::from_secs(10);
+
 async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
     match engine.recover().await {
         Ok(0) => {}
         Ok(turns) => tracing::warn!(turns, "turns of an earlier run were marked interrupted"),
         // Turns of other sessions are no worse for it.
         Err(error) => {
-            tracing::error!(error = crate::error::chain(&error), "failed to mark interrupted turns");
+            tracing::error!(error = chain(&error), "failed to mark interrupted turns");
         }
     }
     driver.recovered();
@@ -174,90 +192,5 @@ impl Runner for Engine {
         on_event: OnEvent<'a>,
     ) -> BoxFuture<'a, Result<TurnOutcome, TurnError>> {
         Box::pin(self.run(request, cancel, on_event))
-    }
-}
-
-struct EngineRecords {
-    engine: Arc<Engine>,
-}
-
-/// The most sessions that are listed.
-const LISTED: u32 = 500;
-
-impl Records for EngineRecords {
-    fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>> {
-        let engine = self.engine.clone();
-        let agent = agent.cloned();
-        Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), LISTED)).await;
-            let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
-            Ok(sessions.iter().map(describe).collect())
-        })
-    }
-
-    fn status(&self) -> BoxFuture<'_, Value> {
-        Box::pin(async { json!({}) })
-    }
-}
-
-fn describe(session: &SessionInfo) -> Value {
-    json!({
-        "key": session.key,
-        "agent": session.key.agent(),
-        "kind": session.key.kind().as_str(),
-        "busy": session.busy,
-        "turns": session.turns,
-        "createdAt": session.created_at,
-        "updatedAt": session.updated_at,
-        "model": session.model,
-        "usage": session.usage,
-    })
-}
-
-/// Stands in where no engine is behind the sandboxes.
-struct NoSandbox;
-
-fn sandbox(_live: &Arc<Live>) -> Arc<dyn Sandbox> {
-    Arc::new(NoSandbox)
-}
-
-mod stand_in {
-    use super::NoSandbox;
-    use crate::id::AgentId;
-    use crate::provider::BoxFuture;
-    use crate::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
-    use tokio_util::sync::CancellationToken;
-
-    fn none<'a, T>() -> BoxFuture<'a, Result<T, SandboxError>> {
-        Box::pin(async {
-            Err(SandboxError::Unavailable { endpoint: "docker".into(), source: "not built in yet".into() })
-        })
-    }
-
-    impl Sandbox for NoSandbox {
-        fn ensure<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
-            none()
-        }
-        fn run<'a>(
-            &'a self,
-            _: &'a AgentId,
-            _: Command,
-            _: &'a CancellationToken,
-        ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
-            none()
-        }
-        fn spawn<'a>(&'a self, _: &'a AgentId, _: Command) -> BoxFuture<'a, Result<Job, SandboxError>> {
-            none()
-        }
-        fn jobs<'a>(
-            &'a self,
-            _: &'a AgentId,
-            _: JobRequest,
-        ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
-            none()
-        }
-        fn remove<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
-            none()
-        }
     }
 }

@@ -41,6 +41,9 @@ pub trait Records: Send + Sync + 'static {
 
     /// What is known, without asking anybody for long, of containers, images and the store.
     fn status(&self) -> BoxFuture<'_, Value>;
+
+    /// Probes an agent's sandbox now, made if need be.
+    fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>>;
 }
 
 /// A running gateway.

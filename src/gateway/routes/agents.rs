@@ -12,7 +12,6 @@ use crate::config::{Agent, SandboxMode};
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
-use crate::sandbox::SandboxError;
 
 /// All agents.
 pub async fn list(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
@@ -33,9 +32,18 @@ pub async fn prepare(
         let sandbox = gateway.sandbox.clone();
         let id = agent.id.clone();
         let made = tokio::spawn(async move { sandbox.ensure(&id).await }).await;
-        made.map_err(ApiError::internal)?.map_err(sandbox_failure)?;
+        made.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
     }
     Ok(Json(json!({"id": agent.id, "sandbox": if has_sandbox { "ready" } else { "off" }})))
+}
+
+/// Probes the agent's sandbox now and says what was found.
+pub async fn probe(
+    State(gateway): State<Arc<Gateway>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let agent = gateway.agent(&id)?;
+    Ok(Json(gateway.records.probe(&agent.id).await?))
 }
 
 /// Ends the turns of an agent that the configuration does not hold any more, and removes its sandbox.
@@ -57,18 +65,8 @@ pub async fn remove(
     let sandbox = gateway.sandbox.clone();
     let agent = id.clone();
     let removed = tokio::spawn(async move { sandbox.remove(&agent).await }).await;
-    removed.map_err(ApiError::internal)?.map_err(sandbox_failure)?;
+    removed.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
     Ok(Json(json!({"id": id, "cancelledTurns": turns})))
-}
-
-fn sandbox_failure(error: SandboxError) -> ApiError {
-    let (status, code) = match &error {
-        SandboxError::Unavailable { .. } | SandboxError::Denied { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, "docker_unavailable")
-        }
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
-    };
-    ApiError::new(status, code, error.to_string()).with_hint("flock doctor").because(error)
 }
 
 fn describe(agent: &Agent) -> Value {

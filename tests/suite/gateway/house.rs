@@ -333,6 +333,10 @@ impl Records for NoRecords {
     fn status(&self) -> BoxFuture<'_, Value> {
         Box::pin(async { json!({"containers": []}) })
     }
+
+    fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move { Ok(json!({"id": agent, "probe": {"confined": true}})) })
+    }
 }
 
 /// Notes what is asked of the sandboxes.

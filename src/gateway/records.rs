@@ -1,0 +1,144 @@
+//! What the gateway tells of sessions and of the engine behind the sandboxes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::state::Records;
+use crate::agent::Engine;
+use crate::clock::unix_ms;
+use crate::config::Live;
+use crate::error::chain;
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::owned::Container;
+use crate::sandbox::probe::Probed;
+use crate::sandbox::{SandboxError, names};
+use crate::tool::sessions::SessionInfo;
+
+/// The most sessions that are listed.
+const LISTED: u32 = 500;
+
+/// How long the engine may take until a status goes without it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The records of a gateway with Docker behind its sandboxes.
+pub struct HomeRecords {
+    /// Knows the sessions.
+    pub engine: Arc<Engine>,
+    /// Knows the containers.
+    pub sandboxes: Arc<DockerSandbox>,
+    /// Says which images are wanted.
+    pub live: Arc<Live>,
+}
+
+impl Records for HomeRecords {
+    fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>> {
+        let engine = self.engine.clone();
+        let agent = agent.cloned();
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), LISTED)).await;
+            let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+            Ok(sessions.iter().map(session).collect())
+        })
+    }
+
+    fn status(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async move {
+            let (listed, images) = tokio::join!(patient(self.sandboxes.containers()), self.images());
+            let probes = self.sandboxes.probes();
+            match listed {
+                Ok(containers) => {
+                    let store = names::store(self.live.home());
+                    let state = containers.iter().find(|container| container.name == store);
+                    json!({
+                        "docker": {"reachable": true, "problem": null},
+                        "containers": containers.iter().map(|found| container(found, &probes)).collect::<Vec<_>>(),
+                        "images": images,
+                        "store": {
+                            "container": store,
+                            "state": state.map_or("absent", |container| container.state.as_str()),
+                            "volume": names::store_volume(self.live.home()),
+                        },
+                    })
+                }
+                Err(problem) => json!({
+                    "docker": {"reachable": false, "problem": problem},
+                    "containers": null,
+                    "images": null,
+                    "store": null,
+                }),
+            }
+        })
+    }
+
+    fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let probed = self.sandboxes.probe(agent).await.map_err(ApiError::explained)?;
+            Ok(json!({"id": agent, "probe": probe(&probed)}))
+        })
+    }
+}
+
+impl HomeRecords {
+    async fn images(&self) -> Vec<Value> {
+        let config = self.live.current();
+        let looks = Recipe::ALL.map(|recipe| {
+            let reference = image::reference(self.live.home(), &config, recipe);
+            async move {
+                let id = Box::pin(patient(image::id(self.sandboxes.engine(), &reference))).await;
+                json!({"image": reference, "present": id.ok().map(|id| id.is_some())})
+            }
+        });
+        futures_util::future::join_all(looks).await
+    }
+}
+
+async fn patient<T>(look: impl Future<Output = Result<T, SandboxError>>) -> Result<T, String> {
+    match tokio::time::timeout(PATIENCE, look).await {
+        Ok(found) => found.map_err(|error| chain(&error)),
+        Err(_) => Err("the Docker engine does not answer in time".to_owned()),
+    }
+}
+
+fn container(container: &Container, probes: &[(AgentId, Probed)]) -> Value {
+    let probed = probes
+        .iter()
+        .find(|(agent, _)| Some(agent.as_str()) == container.agent.as_deref())
+        .map(|(_, probed)| probe(probed));
+    json!({
+        "name": container.name,
+        "agent": container.agent,
+        "state": container.state,
+        "status": container.status,
+        "createdAt": container.created_at,
+        "probe": probed,
+    })
+}
+
+fn probe(probed: &Probed) -> Value {
+    json!({
+        "at": probed.at,
+        "ageMs": unix_ms().saturating_sub(probed.at).max(0),
+        "confined": probed.is_confined(),
+        "findings": probed.findings,
+    })
+}
+
+fn session(session: &SessionInfo) -> Value {
+    json!({
+        "key": session.key,
+        "agent": session.key.agent(),
+        "kind": session.key.kind().as_str(),
+        "busy": session.busy,
+        "turns": session.turns,
+        "createdAt": session.created_at,
+        "updatedAt": session.updated_at,
+        "model": session.model,
+        "usage": session.usage,
+    })
+}
