@@ -138,11 +138,12 @@ impl Catalog {
             .or(known.map(|known| known.api))
             .unwrap_or(Api::OpenAiCompletions);
         let Some(speaks) = Speaks::of(api) else {
-            return Err(missing(
-                "flock does not speak its wire format yet".to_owned(),
-                "api",
-                "openai-completions",
-            ));
+            return Err(ProviderError::NotConfigured {
+                provider: provider.to_owned(),
+                model: model.to_string(),
+                reason: "flock does not speak its wire format yet".to_owned(),
+                hint: "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
+            });
         };
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(reason, "apiKey", "-"))?;

@@ -38,8 +38,8 @@ fn what_is_not_configured_says_what_mends_it() {
         ("badurl/x", "not an http", "flock config set models.providers.badurl.baseUrl URL"),
         ("nosecret/x", "no secret named none", "flock config set models.providers.nosecret.apiKey -"),
         ("badkey/x", "characters", "flock config set models.providers.badkey.apiKey -"),
-        ("responses/x", "wire format", "flock config set models.providers.responses.api openai-completions"),
-        ("bedrock/x", "wire format", "flock config set models.providers.bedrock.api openai-completions"),
+        ("responses/x", "wire format", "flock config set agents.defaults.model.primary"),
+        ("bedrock/x", "wire format", "flock config set agents.defaults.model.primary"),
         ("script/none.json", "none.json", "script/demo"),
         ("script/../../etc/passwd", "not the name of a script", "script/demo"),
     ] {

@@ -269,6 +269,19 @@ async fn a_refused_connection_names_the_address() {
 }
 
 #[tokio::test]
+async fn a_server_without_tls_behind_an_https_address_is_a_failure() {
+    for api in BOTH {
+        let mut stage =
+            Stage::with_limits(api, Limits { connect: Duration::from_secs(2), ..Limits::default() });
+        let address = stage.server.address();
+        stage.config.providers.get_mut("test").unwrap().base_url = Some(format!("https://{address}/v1"));
+        let error = stage.fail().await;
+        assert!(matches!(error, ProviderError::Failed { .. }), "{error:?}");
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_without_end_is_cut_off() {
     for api in BOTH {
         let stage = Stage::with_limits(api, short());

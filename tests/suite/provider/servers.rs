@@ -13,7 +13,8 @@ fn chunks(chunks: &[Value]) -> Reply {
     Reply::stream(vec![Chunk::Bytes(stream.into_bytes()), "data: [DONE]\n\n".into()])
 }
 
-fn delta(delta: Value) -> Value {
+fn delta(delta: impl Into<Value>) -> Value {
+    let delta = delta.into();
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
 }
 
