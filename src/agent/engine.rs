@@ -118,7 +118,7 @@ impl Engine {
     /// As [`StoreError`] says.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<SessionInfo>, StoreError> {
         let sessions = self.parts.store.sessions(agent, limit)?;
-        sessions.into_iter().map(|session| self.info(session)).collect()
+        Ok(sessions.into_iter().map(info).collect())
     }
 
     /// One session; `None` where there is none with this key.
@@ -127,7 +127,7 @@ impl Engine {
     ///
     /// As [`StoreError`] says.
     pub fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
-        self.parts.store.session(key)?.map(|session| self.info(session)).transpose()
+        Ok(self.parts.store.session(key)?.map(info))
     }
 
     /// The newest `limit` messages of a session, oldest first, without thinking; `None` where there is no
@@ -143,23 +143,14 @@ impl Engine {
         }
     }
 
-    fn info(&self, session: Session) -> Result<SessionInfo, StoreError> {
-        let tokens = self.parts.store.session_tokens(&session.key)?;
-        let model = self.parts.store.turns(&session.key, 1)?.pop().map(|turn| turn.model);
-        Ok(SessionInfo {
-            busy: session.running,
-            turns: session.turns,
-            created_at: session.created_at,
-            updated_at: session.updated_at,
-            model,
-            usage: Usage {
-                input: tokens.input,
-                output: tokens.output,
-                cache_read: tokens.cache_read,
-                cache_write: tokens.cache_write,
-            },
-            key: session.key,
-        })
+    /// Brings all that was committed to the disk. For a stop: the last engine of a process may never be
+    /// dropped, because its tools know it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        self.parts.store.settle().await
     }
 
     pub(super) fn home(&self) -> &Home {
@@ -207,6 +198,23 @@ pub(super) struct Claim<'e> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         lock(&self.engine.busy).remove(&self.session);
+    }
+}
+
+fn info(session: Session) -> SessionInfo {
+    SessionInfo {
+        busy: session.running,
+        turns: session.turns,
+        created_at: session.created_at,
+        updated_at: session.updated_at,
+        model: session.model,
+        usage: Usage {
+            input: session.tokens.input,
+            output: session.tokens.output,
+            cache_read: session.tokens.cache_read,
+            cache_write: session.tokens.cache_write,
+        },
+        key: session.key,
     }
 }
 

@@ -89,7 +89,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
-    tokio::spawn(recover(engine, gateway.driver.clone()));
+    tokio::spawn(recover(engine.clone(), gateway.driver.clone()));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -104,6 +104,9 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
     if let Err(error) = served {
         tracing::error!(%error, "the server broke off");
+    }
+    if let Err(error) = engine.settle().await {
+        tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
     }
     tracing::info!("the gateway has stopped");
     Ok(())

@@ -65,6 +65,25 @@ impl Store {
         &self.syncer
     }
 
+    /// Brings all that was committed to the disk and folds the WAL into the database.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        let what = "fold the log into the database";
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        self.writer.submit(Box::new(move |connection| {
+            let folded = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+            drop(answer.send(folded));
+            false
+        }))?;
+        let folded = answered.await.map_err(|_| StoreError::Stopped)?;
+        folded.map_err(|source| StoreError::Query { what, source })?;
+        let syncer = self.syncer.handle();
+        tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
+    }
+
     /// Runs `work` as one transaction on the writing thread. It is run to its end even if the caller stops
     /// waiting.
     async fn write<T, F>(&self, what: &'static str, work: F) -> Result<T, StoreError>

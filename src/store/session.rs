@@ -61,6 +61,10 @@ pub struct Session {
     pub turns: u64,
     /// Whether one of them runs.
     pub running: bool,
+    /// The model of the last one, as `provider/model`.
+    pub model: Option<String>,
+    /// What those that have ended cost.
+    pub tokens: Tokens,
 }
 
 /// What a session begins with, should it not exist.
@@ -82,7 +86,8 @@ pub struct StoredPrompt {
 }
 
 const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
-    EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running')";
+    EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running'),
+    model, input, output, cache_read, cache_write";
 
 fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
@@ -93,6 +98,8 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         updated_at: row.get(4)?,
         turns: row.get::<_, i64>(5)?.unsigned_abs(),
         running: row.get(6)?,
+        model: row.get(7)?,
+        tokens: Tokens::at(row, 8)?,
     })
 }
 
@@ -129,6 +136,8 @@ pub(super) fn find_or_make(
         updated_at: now,
         turns: 0,
         running: false,
+        model: None,
+        tokens: Tokens::default(),
     })
 }
 
@@ -171,22 +180,6 @@ impl Store {
     /// As [`StoreError`] says.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("list sessions", |connection| list(connection, agent, limit))
-    }
-
-    /// Tokens of all turns of a session.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
-    pub fn session_tokens(&self, key: &SessionKey) -> Result<Tokens, StoreError> {
-        self.read("add up a session's tokens", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0),
-                            coalesce(sum(cache_write), 0) FROM turn WHERE session = ?1",
-                )?
-                .query_row([key.as_str()], |row| Tokens::at(row, 0))
-        })
     }
 
     /// The system prompt a session was last given.

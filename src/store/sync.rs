@@ -22,10 +22,12 @@ pub struct Syncer {
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
+    wal: PathBuf,
     state: Mutex<State>,
     wake: Condvar,
+    /// Held while files are synced.
+    syncing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -49,10 +51,11 @@ impl Syncer {
     ///
     /// Where the system has no thread left.
     pub fn start(wal: PathBuf) -> std::io::Result<Self> {
-        let handle = Handle(Arc::default());
+        let shared = Shared { wal, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
+        let handle = Handle(Arc::new(shared));
         let shared = Arc::clone(&handle.0);
         let thread =
-            std::thread::Builder::new().name("store-syncer".to_owned()).spawn(move || run(&shared, &wal))?;
+            std::thread::Builder::new().name("store-syncer".to_owned()).spawn(move || run(&shared))?;
         Ok(Self { handle, thread: Some(thread) })
     }
 
@@ -98,12 +101,17 @@ impl Handle {
         }
     }
 
+    /// Syncs what was written until now, and returns when it is done.
+    pub(super) fn sync_now(&self) {
+        self.0.sync();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn run(shared: &Shared, wal: &Path) {
+fn run(shared: &Shared) {
     let lock = || shared.state.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         let state = lock();
@@ -111,19 +119,27 @@ fn run(shared: &Shared, wal: &Path) {
         let state = waited.unwrap_or_else(PoisonError::into_inner);
         // More may come while the group gathers; only a stop ends that early.
         let gathered = shared.wake.wait_timeout_while(state, GROUP, |state| !state.stop);
-        let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        let stop = gathered.unwrap_or_else(PoisonError::into_inner).0.stop;
+        shared.sync();
+        if stop && lock().is_clean() {
+            return;
+        }
+    }
+}
+
+impl Shared {
+    /// Syncs what was written until now.
+    fn sync(&self) {
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = std::mem::take(&mut state.paths);
         let wal_written = std::mem::take(&mut state.wal);
-        let stop = state.stop;
         drop(state);
         for path in &paths {
             sync(path);
         }
         if wal_written {
-            sync(wal);
-        }
-        if stop && lock().is_clean() {
-            return;
+            sync(&self.wal);
         }
     }
 }

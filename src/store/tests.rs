@@ -41,7 +41,7 @@ async fn a_turn_is_begun_ended_and_listed() {
     store.end_turn(turn, ended(TurnState::Interrupted, 300)).await.unwrap();
     let turns = store.turns(&key, 10).unwrap();
     assert_eq!((turns.len(), turns[0].state, turns[0].ended_at), (1, TurnState::Done, Some(200)));
-    assert_eq!(store.session_tokens(&key).unwrap().output, 4);
+    assert_eq!(store.session(&key).unwrap().unwrap().tokens.output, 4);
     assert_eq!(&*store.session_prompt(&key).unwrap().unwrap().text, "be good");
 
     let again = store.begin_turn(begin(&key, 400)).await.unwrap();

@@ -210,8 +210,10 @@ fn insert(transaction: &Transaction<'_>, begin: &Begin) -> rusqlite::Result<()> 
         .prepare_cached("INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)")?
         .execute((&begin.prompt.inputs, &*begin.prompt.text, begin.now))?;
     transaction
-        .prepare_cached("UPDATE session SET updated_at = ?2, turns = turns + 1, prompt = ?3 WHERE key = ?1")?
-        .execute((key, begin.now, &begin.prompt.inputs))?;
+        .prepare_cached(
+            "UPDATE session SET updated_at = ?2, turns = turns + 1, model = ?3, prompt = ?4 WHERE key = ?1",
+        )?
+        .execute((key, begin.now, &begin.model, &begin.prompt.inputs))?;
     transaction
         .prepare_cached(
             "INSERT INTO turn (id, session, state, model, started_at) VALUES (?1, ?2, 'running', ?3, ?4)",
@@ -243,9 +245,18 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &Ended) -> rusqlite::
     if changed > 0 {
         transaction
             .prepare_cached(
-                "UPDATE session SET updated_at = max(updated_at, ?2) WHERE key = (SELECT session FROM turn WHERE id = ?1)",
+                "UPDATE session SET updated_at = max(updated_at, ?2), input = input + ?3, output = output + ?4,
+                                    cache_read = cache_read + ?5, cache_write = cache_write + ?6
+                 WHERE key = (SELECT session FROM turn WHERE id = ?1)",
             )?
-            .execute((id, ended.at))?;
+            .execute((
+                id,
+                ended.at,
+                count(ended.tokens.input),
+                count(ended.tokens.output),
+                count(ended.tokens.cache_read),
+                count(ended.tokens.cache_write),
+            ))?;
     }
     Ok(())
 }

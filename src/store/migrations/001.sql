@@ -7,7 +7,13 @@ CREATE TABLE session (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     turns      INTEGER NOT NULL DEFAULT 0,
-    prompt     TEXT
+    model      TEXT,
+    prompt     TEXT,
+    -- Of all its turns that have ended; a session may have many thousands.
+    input       INTEGER NOT NULL DEFAULT 0,
+    output      INTEGER NOT NULL DEFAULT 0,
+    cache_read  INTEGER NOT NULL DEFAULT 0,
+    cache_write INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX session_by_update ON session (updated_at);
@@ -35,4 +41,4 @@ CREATE TABLE turn (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX turn_by_session ON turn (session, id);
-CREATE INDEX turn_running ON turn (id) WHERE state = 'running';
+CREATE INDEX turn_running ON turn (session) WHERE state = 'running';
