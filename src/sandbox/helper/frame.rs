@@ -225,3 +225,7 @@ fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     }
     (sum ^ (sum >> 32)) as u32
 }
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

@@ -85,6 +85,8 @@ mod tests {
     }
 
     fn check(output: &Output, all: &[u8], keep: usize, from: usize) {
+        assert_eq!(output.total(), all.len() as u64);
+        assert_eq!(output.all(), output.since(0));
         let kept = output.since(from as u64);
         let wanted = all.get(from..).unwrap_or_default();
         assert_eq!(kept.total, wanted.len() as u64);

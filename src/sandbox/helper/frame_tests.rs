@@ -1,0 +1,114 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const OPENING: u8 = 1;
+
+fn frames(decoder: &mut Decoder, bytes: &[u8], step: usize) -> Vec<Frame> {
+    let mut found = Vec::new();
+    for piece in bytes.chunks(step.max(1)) {
+        decoder.push(piece);
+        found.extend(std::iter::from_fn(|| decoder.next_frame()));
+        assert!(decoder.buffer.len() <= HEADER + MAX_PAYLOAD + step);
+    }
+    found
+}
+
+fn encoded(frame: &Frame) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(frame.kind, &frame.nonce, &frame.payload, &mut out).unwrap();
+    out
+}
+
+fn frame() -> impl Strategy<Value = Frame> {
+    (any::<u8>(), any::<Nonce>(), proptest::collection::vec(any::<u8>(), 0..200))
+        .prop_map(|(kind, nonce, payload)| Frame { kind, nonce, payload })
+}
+
+/// Bytes as they come from a peer that breaks things on purpose: pieces of true frames, magic, noise.
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..100),
+        proptest::collection::vec(proptest::sample::select(MAGIC.to_vec()), 0..50),
+        (frame(), any::<prop::sample::Index>()).prop_map(|(frame, cut)| {
+            let bytes = encoded(&frame);
+            bytes[..cut.index(bytes.len())].to_vec()
+        }),
+        (frame(), any::<prop::sample::Index>(), 1..255_u8).prop_map(|(frame, at, flip)| {
+            let mut bytes = encoded(&frame);
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            bytes
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn frames_come_back_however_they_are_cut(sent in proptest::collection::vec(frame(), 0..8), step in 1..300_usize) {
+        let bytes: Vec<u8> = sent.iter().flat_map(encoded).collect();
+        prop_assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, step), sent);
+    }
+
+    #[test]
+    fn an_opening_frame_is_found_after_any_noise(
+        noise in proptest::collection::vec(noise(), 0..6),
+        nonce: Nonce,
+        step in 1..300_usize,
+    ) {
+        let opening = Frame { kind: OPENING, nonce, payload: vec![1, 0, 0, 0] };
+        let mut bytes = noise.concat();
+        bytes.extend(encoded(&opening));
+        let mut decoder = Decoder::new(OPENING);
+        let found = frames(&mut decoder, &bytes, step);
+        prop_assert_eq!(found.last(), Some(&opening));
+        // And the stream is in step again.
+        let next = Frame { kind: 9, nonce, payload: b"next".to_vec() };
+        prop_assert_eq!(frames(&mut decoder, &encoded(&next), step), vec![next]);
+    }
+
+    #[test]
+    fn any_payload_is_a_message_that_encodes_back_or_none(kind: u8, payload: Vec<u8>) {
+        use crate::sandbox::helper::message::{Reply, Request};
+        if let Some(request) = Request::decode(kind, &payload) {
+            prop_assert_eq!(request.encode(), (kind, payload.clone()));
+        }
+        if let Some(reply) = Reply::decode(kind, &payload) {
+            prop_assert_eq!(reply.encode().0, kind);
+        }
+    }
+}
+
+#[test]
+fn an_opening_frame_that_a_payload_holds_is_not_heard() {
+    // What a job is given to read may be a hello, byte for byte. Masked, it is none, even when the frame
+    // around it is not complete yet.
+    let hello = encoded(&Frame { kind: OPENING, nonce: [7; 16], payload: vec![1, 0, 0, 0] });
+    let outer =
+        Frame { kind: 4, nonce: *b"unknown to a job", payload: [hello.as_slice(), &[0; 1000]].concat() };
+    let bytes = encoded(&outer);
+    assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, 100), [outer]);
+}
+
+#[test]
+fn payloads_have_a_limit_on_both_sides() {
+    let mut out = Vec::new();
+    assert_eq!(encode(2, &[1; 16], &vec![0; MAX_PAYLOAD + 1], &mut out), Err(TooLarge));
+    assert!(out.is_empty());
+    let largest = Frame { kind: 2, nonce: [1; 16], payload: vec![5; MAX_PAYLOAD] };
+    assert_eq!(frames(&mut Decoder::new(OPENING), &encoded(&largest), 65_536), [largest]);
+    let mut lying = encoded(&Frame { kind: 2, nonce: [1; 16], payload: Vec::new() });
+    lying[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    let next = Frame { kind: 3, nonce: [1; 16], payload: Vec::new() };
+    lying.extend(encoded(&next));
+    assert_eq!(frames(&mut Decoder::new(OPENING), &lying, 7), [next]);
+}
+
+#[test]
+fn memory_of_a_large_frame_is_given_back() {
+    let mut decoder = Decoder::new(OPENING);
+    let large = encoded(&Frame { kind: 2, nonce: [1; 16], payload: vec![5; MAX_PAYLOAD] });
+    frames(&mut decoder, &large, 65_536);
+    frames(&mut decoder, &encoded(&Frame { kind: 2, nonce: [1; 16], payload: Vec::new() }), 100);
+    assert!(decoder.buffer.capacity() <= 256 * 1024);
+}
