@@ -133,7 +133,9 @@ impl Store {
             );
             self.run(&container, "give up old generations", shell(&script), cancel, &|_| {}).await?;
         }
-        self.nix(&container, "collect garbage", &["store", "gc"], cancel, &note).await?;
+        // A collection listens on a socket of the volume and leaves it there; a sandbox shares the volume.
+        let script = "nix store gc; ended=$?; rm -rf /nix/var/nix/gc-socket; exit $ended";
+        self.run(&container, "collect garbage", shell(script), cancel, &note).await?;
         let last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(last.clone())
     }

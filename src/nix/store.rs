@@ -274,4 +274,5 @@ warn-dirty = false";
 /// Waits, and reaps what builds leave behind.
 const WAIT: &str = "while :; do sleep 3600 & wait $!; done";
 
-const SEED: &str = "set -e; mkdir -p /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots; nix-store --init";
+/// What an interrupted collection left is removed, too.
+const SEED: &str = "set -e; rm -rf /nix/var/nix/gc-socket; mkdir -p /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots; nix-store --init";

@@ -21,7 +21,9 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::exec::{self, Exec};
-use crate::sandbox::probe::{self, Probed};
+use crate::sandbox::helper::ProbeReport;
+use crate::sandbox::probe::Probed;
+use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
 
 use slot::{Line, Live, Plan, Slot};
@@ -121,14 +123,21 @@ impl DockerSandbox {
     }
 
     async fn probe_now(&self, agent: &AgentId, live: &Live) -> Result<Probed, SandboxError> {
-        let command = Command {
-            command: probe::SCRIPT.to_owned(),
-            timeout: Some(Duration::from_secs(20)),
-            keep: 16 << 10,
-            ..Command::default()
+        let report = match &live.line {
+            Line::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
+            Line::Exec => {
+                let exec = Exec {
+                    container: live.container.clone(),
+                    command: vec![HELPER_TARGET.to_owned(), "probe".to_owned()],
+                    timeout: Duration::from_secs(20),
+                    keep: 1 << 20,
+                    ..Exec::default()
+                };
+                let outcome = exec::run(&self.engine, &exec, &CancellationToken::new()).await?;
+                ProbeReport::parse(&outcome.output.head)
+            }
         };
-        let outcome = self.run_in(agent, live, command, &CancellationToken::new()).await?;
-        Ok(Probed::now(probe::findings(&String::from_utf8_lossy(&outcome.output.head))))
+        Ok(Probed::now(&report))
     }
 
     async fn run_in(

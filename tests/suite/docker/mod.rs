@@ -3,3 +3,4 @@
 mod images;
 
 mod sandbox;
+mod store;
