@@ -4,15 +4,20 @@
 //! configuration (from here on there is an agent), container. What fails after that says that the agent is
 //! there and is made ready at its next command.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, list, models, team};
+use super::{Context, Exit, Failure, images, list, models, team};
 use crate::agent::identity;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Config, ConfigError, Role, parse};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
+use crate::nix::Attribute;
+use crate::sandbox::engine::Engine;
+use crate::supervise::loopback::Client;
 use crate::ui::{Line, Tone};
 
 /// Add an agent
@@ -40,7 +45,7 @@ pub struct Args {
     pub effort: Option<String>,
     /// Packages for its profile, by their names in nixpkgs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub packages: Vec<String>,
+    pub packages: Vec<Attribute>,
     /// The network of its container; this flock has "none"
     #[arg(long, value_name = "none|proxy", default_value = "none")]
     pub network: String,
@@ -84,32 +89,58 @@ async fn add(
     config: &Config,
     context: &Context,
 ) -> Result<Exit, Failure> {
+    let id = &agent.id;
     let sandboxed = agent.role != Role::Sysadmin && !args.no_container;
     let gateway = team::gateway(home, config).await?;
-    if gateway.is_none() && (sandboxed || !args.packages.is_empty()) {
-        team::engine().await?;
-    }
-    identity::write(&home.workspace(&agent.id), &agent.id, agent.role, agent.archetype.as_deref())?;
+    // What costs minutes or fails for want of an engine comes before the agent is there.
+    let engine = if sandboxed || !args.packages.is_empty() {
+        let engine = team::engine().await?;
+        images::make(&engine, home, config, context).await?;
+        Some(engine)
+    } else {
+        None
+    };
+    identity::write(&home.workspace(id), id, agent.role, agent.archetype.as_deref())?;
     config::edit(home, |document| agents::add(document, home, agent))?;
-    if sandboxed {
-        let progress = context.printer.progress(&format!("making the sandbox of {}", agent.id));
-        let made = match &gateway {
-            Some(gateway) => team::prepare(gateway, &agent.id).await,
-            None => team::make(home, &agent.id, context).await,
-        };
-        made.map_err(|failure| half_done(&agent.id, failure))?;
-        progress.done(&format!("sandbox of {} confined", agent.id));
+    let config = config::read(home)?;
+    if let Some(engine) = engine {
+        let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;
+        made.map_err(|failure| half_done(id, failure))?;
     }
-    for package in &args.packages {
-        super::nix::install(home, &agent.id, package, context)
-            .await
-            .map_err(|failure| half_done(&agent.id, failure))?;
-    }
-    report(home, &agent.id, gateway.is_some(), context)
+    report(home, &config, id, gateway.is_some(), context)
 }
 
-fn report(home: &Home, id: &AgentId, running: bool, context: &Context) -> Result<Exit, Failure> {
-    let config = config::read(home)?;
+/// Container and packages of an agent that is in the configuration.
+async fn equip(
+    args: &Args,
+    id: &AgentId,
+    home: &Home,
+    config: &Config,
+    (gateway, engine): (Option<&Client>, Arc<Engine>),
+    context: &Context,
+) -> Result<(), Failure> {
+    if !args.packages.is_empty() {
+        let store = team::store(home, config, Arc::clone(&engine));
+        super::nix::install(&store, id, &args.packages, context).await?;
+    }
+    if args.role != Role::Sysadmin && !args.no_container {
+        let progress = context.printer.progress(&format!("making the sandbox of {id}"));
+        match gateway {
+            Some(gateway) => team::prepare(gateway, id).await?,
+            None => team::make(home, config, engine, id).await?,
+        }
+        progress.done(&format!("sandbox of {id} made and found confined"));
+    }
+    Ok(())
+}
+
+fn report(
+    home: &Home,
+    config: &Config,
+    id: &AgentId,
+    running: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
     models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
     if context.printer.json_wanted() {
@@ -157,9 +188,6 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         && !(0.1..=1024.0).contains(&cpus)
     {
         return usage(format!("{cpus} is not a number of cores from 0.1 to 1024"));
-    }
-    for package in &args.packages {
-        super::nix::check_package(package)?;
     }
     Ok(NewAgent {
         id,

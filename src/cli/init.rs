@@ -34,7 +34,7 @@ pub struct Args {
     /// The gateway's port on 127.0.0.1; without it 3779, or the next free one
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Leave out the images and the package store; they are made when they are first needed
+    /// Leave out the images and the package store; the first add, or another init, makes them
     #[arg(long)]
     pub no_images: bool,
     /// Which gateway to set up
@@ -90,7 +90,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if !args.no_images {
         context.block_on(async {
             let engine = team::engine().await?;
-            images::make(&engine, &home, &config, context).await
+            images::make(&engine, &home, &config, context).await?;
+            let progress = context.printer.progress("making the package store");
+            team::store(&home, &config, engine).ensure().await?;
+            progress.done("package store ready");
+            Ok(())
         })?;
     }
     if context.printer.json_wanted() {
@@ -111,7 +115,7 @@ fn report(home: &Home, port: u16, fresh: bool, no_images: bool, context: &Contex
         Line::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(" once started"),
     );
     if no_images {
-        printer.line("  images   left out; they are made when they are first needed");
+        printer.line("  images   left out; the first flock add makes them");
     }
     printer.say("");
     printer.say("next:");

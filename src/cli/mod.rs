@@ -94,6 +94,7 @@ enum Verb {
     #[command(visible_alias = "ls")]
     List(list::Args),
     Config(config::Args),
+    Nix(nix::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Chat(chat::Args),
@@ -114,6 +115,7 @@ impl Verb {
             Self::Remove(args) => remove::run(&args, context),
             Self::List(args) => list::run(&args, context),
             Self::Config(args) => config::run(&args, context),
+            Self::Nix(args) => nix::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),

@@ -1,32 +1,182 @@
-//! `flock nix`: packages of agents' profiles in the shared store.
+//! `flock nix`: packages of agents in the shared store.
 
-use super::{Context, Failure};
-use crate::error::Kind;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, Exit, Failure, team};
+use crate::config::{self, Config, ConfigError};
 use crate::home::Home;
 use crate::id::AgentId;
+use crate::nix::{Attribute, Installed, Store};
+use crate::ui::{Line, Table, Tone};
 
-/// Whether a text can name a package.
+/// Manage agents' packages in the shared store
+///
+/// A package is named by its attribute in the pinned package set, as in ripgrep or python3Packages.numpy.
+/// What is installed is on the agent's PATH in its sandbox at once.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Install packages for an agent
+    Install {
+        /// The agent
+        agent: AgentId,
+        /// The packages
+        #[arg(required = true, value_name = "PACKAGE")]
+        packages: Vec<Attribute>,
+    },
+    /// Remove packages from an agent
+    Remove {
+        /// The agent
+        agent: AgentId,
+        /// The packages
+        #[arg(required = true, value_name = "PACKAGE")]
+        packages: Vec<Attribute>,
+    },
+    /// List what an agent has, or what all have
+    List {
+        /// The agent
+        agent: Option<AgentId>,
+    },
+    /// Delete what no agent needs from the store
+    Gc {
+        /// Give up the ways back that are older than this many days, too
+        #[arg(long, value_name = "DAYS")]
+        keep_days: Option<u32>,
+    },
+    /// Undo the last change of an agent's packages
+    Rollback {
+        /// The agent
+        agent: AgentId,
+    },
+}
+
+/// Runs the verb below `nix`.
 ///
 /// # Errors
 ///
-/// If it can't.
-pub fn check_package(name: &str) -> Result<(), Failure> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
-    if name.is_empty() || name.len() > 200 || name.starts_with('-') || !name.chars().all(allowed) {
-        let text = format!("{name:?} is not the name of a package: use its attribute name, as in ripgrep");
-        return Err(Failure::new(Kind::Usage, text).hint("flock nix --help"));
+/// If the engine or the store does not answer, or Nix fails.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let config = config::read(&home)?;
+    context.block_on(async {
+        let store = team::store(&home, &config, team::engine().await?);
+        match &args.verb {
+            Verb::Install { agent, packages } => {
+                known(&config, agent)?;
+                let new = install(&store, agent, packages, context).await?;
+                let names: Vec<&str> = new.iter().map(Attribute::as_str).collect();
+                said(
+                    context,
+                    &json!({"agent": agent, "installed": names}),
+                    &match names.len() {
+                        0 => format!("{agent} has all of that already"),
+                        _ => format!("{agent} has {} now", names.join(", ")),
+                    },
+                );
+            }
+            Verb::Remove { agent, packages } => {
+                known(&config, agent)?;
+                store.uninstall(agent, packages).await?;
+                let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
+                let text = format!("{agent} has {} no more", names.join(", "));
+                said(context, &json!({"agent": agent, "removed": names}), &text);
+            }
+            Verb::List { agent } => list(&store, &home, &config, agent.as_ref(), context).await?,
+            Verb::Gc { keep_days } => {
+                let progress = context.printer.progress("collecting what no agent needs");
+                let freed =
+                    store.gc(*keep_days, &CancellationToken::new(), &|line| progress.detail(line)).await?;
+                progress.done("collected");
+                said(context, &json!({"freed": freed}), &freed);
+            }
+            Verb::Rollback { agent } => {
+                known(&config, agent)?;
+                store.rollback(agent).await?;
+                said(context, &json!({"agent": agent}), &format!("{agent} has what it had before"));
+            }
+        }
+        Ok(Exit::Done)
+    })
+}
+
+/// Installs packages, with progress; returns those that are new.
+///
+/// # Errors
+///
+/// If the store does not answer, or a package can't be had.
+pub async fn install(
+    store: &Store,
+    agent: &AgentId,
+    packages: &[Attribute],
+    context: &Context,
+) -> Result<Vec<Attribute>, Failure> {
+    let progress = context.printer.progress(&format!("installing packages for {agent}"));
+    let never = CancellationToken::new();
+    let new = store.install(agent, packages, &never, &|line| progress.detail(line)).await?;
+    progress.done(&format!("packages of {agent} installed"));
+    Ok(new)
+}
+
+async fn list(
+    store: &Store,
+    home: &Home,
+    config: &Config,
+    agent: Option<&AgentId>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let agents: Vec<&AgentId> = match agent {
+        Some(agent) => vec![known(config, agent)?],
+        None => config.agents.iter().map(|agent| &agent.id).collect(),
+    };
+    let mut all: Vec<(&AgentId, Vec<Installed>)> = Vec::new();
+    for agent in agents {
+        all.push((agent, store.installed(agent).await?));
+    }
+    if context.printer.json_wanted() {
+        let agents: Vec<Value> =
+            all.iter().map(|(id, installed)| json!({"id": id, "packages": packages(installed)})).collect();
+        context.printer.json(&json!({"agents": agents}));
+        return Ok(());
+    }
+    let mut table = Table::new(&["AGENT", "PACKAGE", "FROM"]);
+    for (agent, installed) in &all {
+        for package in installed {
+            table.row([agent.as_str(), &package.package, &package.flake]);
+        }
+    }
+    if all.iter().all(|(_, installed)| installed.is_empty()) {
+        context.printer.say(format!("no packages are installed in the store of {}", home.root().display()));
+    } else {
+        context.printer.table(&table);
     }
     Ok(())
 }
 
-/// Installs a package into an agent's profile.
-///
-/// # Errors
-///
-/// If the store does not answer, or the package can't be had.
-pub async fn install(_home: &Home, _id: &AgentId, package: &str, _context: &Context) -> Result<(), Failure> {
-    Err(Failure::new(
-        Kind::DockerUnavailable,
-        format!("the package {package} can't be installed: there is no store yet"),
-    ))
+fn packages(installed: &[Installed]) -> Vec<Value> {
+    installed
+        .iter()
+        .map(|package| json!({"name": package.package, "flake": package.flake, "paths": package.store_paths}))
+        .collect()
+}
+
+fn known<'a>(config: &Config, agent: &'a AgentId) -> Result<&'a AgentId, Failure> {
+    match config.agent(agent) {
+        Some(_) => Ok(agent),
+        None => Err(ConfigError::Unknown(agent.clone()).into()),
+    }
+}
+
+fn said(context: &Context, value: &Value, text: &str) {
+    if context.printer.json_wanted() {
+        context.printer.json(value);
+    } else {
+        context.printer.line(Line::new().with(Tone::Plain, text));
+    }
 }

@@ -1,14 +1,18 @@
 //! `flock remove`: takes an agent out of the team.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 
 use super::{Context, Exit, Failure, team};
-use crate::config::{self, Agent, ConfigError, agents};
+use crate::config::{self, Agent, Config, ConfigError, agents};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::AgentId;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::names;
+use crate::store::Store;
 use crate::ui::{Line, Tone, ask};
 
 /// Remove an agent
@@ -37,28 +41,26 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.purge && !context.yes() {
         agree(&home, &agent, context)?;
     }
-    context.block_on(async {
+    let kept = context.block_on(async {
         let gateway = team::gateway(&home, &config).await?;
         config::edit(&home, |document| agents::remove(document, &id))?;
         let removed = match &gateway {
             Some(gateway) => team::release(gateway, &id).await,
-            None => team::unmake(&home, &id).await,
+            None => team::unmake(&home, &config, &id).await,
         };
-        removed.map_err(|mut failure| {
-            failure.causes.insert(0, failure.message);
-            failure.message =
-                format!("agent {id} is out of the configuration, but its container may be left");
-            failure
-        })
+        if let Err(failure) = removed {
+            let name = names::sandbox(&home, &id);
+            context.printer.warn(&format!("the container {name} may be left: {}", failure.text()));
+        }
+        if args.purge { purge(&home, &config, &agent).await } else { Ok(left(&home, &agent)) }
     })?;
-    let kept = if args.purge { purge(&home, &agent)? } else { vec![agent.workspace.display().to_string()] };
     if context.printer.json_wanted() {
         context.printer.json(&json!({"removed": id, "purged": args.purge, "kept": kept}));
         return Ok(Exit::Done);
     }
     context.printer.line(Line::new().with(Tone::Good, "removed").plain(" ").accent(id.as_str()));
     for path in kept {
-        context.printer.say(Line::new().plain("kept ").accent(path));
+        context.printer.say(Line::new().plain("kept ").accent(path.display().to_string()));
     }
     Ok(Exit::Done)
 }
@@ -77,15 +79,28 @@ fn agree(home: &Home, agent: &Agent, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// Deletes what is the agent's in the home. A workspace elsewhere is a person's own folder and stays.
-fn purge(home: &Home, agent: &Agent) -> Result<Vec<String>, Failure> {
+/// Deletes what is the agent's in the home, and returns what is left. A workspace elsewhere is a person's own
+/// folder and stays.
+async fn purge(home: &Home, config: &Config, agent: &Agent) -> Result<Vec<PathBuf>, Failure> {
+    if home.database().exists() {
+        let store = Store::open(home)?;
+        let sessions = store.sessions(Some(&agent.id), u32::MAX)?;
+        store.forget_sessions(sessions.into_iter().map(|session| session.key).collect()).await?;
+    }
     delete(&home.agent(&agent.id))?;
     if agent.workspace == home.workspace(&agent.id) {
         delete(&agent.workspace)?;
-        Ok(Vec::new())
-    } else {
-        Ok(vec![agent.workspace.display().to_string()])
     }
+    // Packages are only a name less that keeps them; where no store runs there is nothing to forget.
+    let packages = team::store(home, config, Arc::new(Engine::from_env()));
+    if packages.state().await.is_ok_and(|state| state.state == "running") {
+        packages.forget(&agent.id).await?;
+    }
+    Ok(left(home, agent))
+}
+
+fn left(home: &Home, agent: &Agent) -> Vec<PathBuf> {
+    [agent.workspace.clone(), home.agent(&agent.id)].into_iter().filter(|folder| folder.exists()).collect()
 }
 
 /// Links in the folder are removed, not followed.

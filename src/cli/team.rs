@@ -1,12 +1,15 @@
 //! Who makes and removes sandboxes: the gateway where it runs, this process where it does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Context, Failure};
+use super::Failure;
 use crate::config::Config;
-use crate::error::Kind;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
+use crate::nix::Store;
+use crate::sandbox::Sandbox as _;
+use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
@@ -64,16 +67,18 @@ pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 /// # Errors
 ///
 /// If the engine does not answer, or the sandbox is not as confined as it must be.
-pub async fn make(_home: &Home, _id: &AgentId, _context: &Context) -> Result<(), Failure> {
-    Err(Failure::new(Kind::DockerUnavailable, "sandboxes are not part of this build yet"))
+pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentId) -> Result<(), Failure> {
+    DockerSandbox::new(home.clone(), fixed(config), engine).ensure(id).await?;
+    Ok(())
 }
 
-/// Removes the agent's sandbox here; where no engine answers there is nothing to remove.
+/// Removes the agent's sandbox here.
 ///
 /// # Errors
 ///
-/// If the engine refuses.
-pub async fn unmake(_home: &Home, _id: &AgentId) -> Result<(), Failure> {
+/// If the engine does not answer or refuses.
+pub async fn unmake(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
+    DockerSandbox::new(home.clone(), fixed(config), Arc::new(Engine::from_env())).remove(id).await?;
     Ok(())
 }
 
@@ -82,8 +87,19 @@ pub async fn unmake(_home: &Home, _id: &AgentId) -> Result<(), Failure> {
 /// # Errors
 ///
 /// If it does not.
-pub async fn engine() -> Result<Engine, Failure> {
+pub async fn engine() -> Result<Arc<Engine>, Failure> {
     let engine = Engine::from_env();
     engine.version().await?;
-    Ok(engine)
+    Ok(Arc::new(engine))
+}
+
+/// The home's package store in an engine.
+pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
+    Store::new(home.clone(), fixed(config), engine)
+}
+
+/// A configuration that stays as it was read: a verb is over before it could follow a change.
+fn fixed(config: &Config) -> ConfigSource {
+    let config = Arc::new(config.clone());
+    Arc::new(move || Arc::clone(&config))
 }

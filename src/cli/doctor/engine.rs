@@ -1,5 +1,8 @@
 //! The Docker engine, and what flock keeps in it.
 
+use std::sync::Arc;
+
+use super::super::team;
 use super::check::Check;
 use crate::config::Config;
 use crate::home::Home;
@@ -19,6 +22,7 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
                 for recipe in Recipe::ALL {
                     checks.push(one_image(&engine, home, config, recipe).await);
                 }
+                checks.push(store(engine, home, config).await);
             }
             checks
         }
@@ -31,6 +35,15 @@ async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe
     match image::id(engine, &reference).await {
         Ok(Some(_)) => Check::ok(NAME, reference),
         Ok(None) => Check::warn(NAME, format!("{reference} is not there yet"), "flock init"),
+        Err(error) => Check::failed(NAME, error.into()),
+    }
+}
+
+async fn store(engine: Engine, home: &Home, config: &Config) -> Check {
+    const NAME: &str = "store";
+    match team::store(home, config, Arc::new(engine)).state().await {
+        Ok(found) if found.state == "running" => Check::ok(NAME, format!("{} runs", found.container)),
+        Ok(found) => Check::warn(NAME, format!("{} is {}", found.container, found.state), "flock init"),
         Err(error) => Check::failed(NAME, error.into()),
     }
 }

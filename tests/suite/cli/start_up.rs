@@ -28,6 +28,7 @@ fn without_a_home_every_verb_says_how_to_make_one() {
         &["config", "get"],
         &["config", "set", "a.b", "1"],
         &["config", "validate"],
+        &["nix", "list", "coder"],
     ] {
         let run = home.flock(line).fails(3);
         assert!(run.stderr.contains("hint: run `flock init`"), "{line:?}: {run:?}");
