@@ -204,6 +204,11 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         SandboxError::NoJob(id) => ToolError::model(format!(
             "there is no background session {id}: process {{\"action\":\"list\"}} shows those there are"
         )),
+        SandboxError::NotStarted { reason } => ToolError::model(format!(
+            "it was not started: {}",
+            bounded::harmless(bounded::start(reason, 300))
+        )),
+        SandboxError::Unknown(_) => ToolError::model("you have been removed from the configuration"),
         SandboxError::Off(_) => ToolError::model("you have no sandbox to run commands in"),
         SandboxError::Lost { reason, .. } => ToolError::model(format!(
             "the sandbox stopped answering ({}); what ran is lost, the next call starts it again",

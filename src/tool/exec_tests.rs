@@ -103,6 +103,11 @@ async fn a_failing_sandbox_is_explained_without_the_host() {
     let agent = || "coder".parse().unwrap();
     for (failure, part) in [
         (SandboxError::Off(agent()), "no sandbox"),
+        (SandboxError::Unknown(agent()), "removed"),
+        (
+            SandboxError::NotStarted { reason: "no folder \u{7}x".to_owned() },
+            "it was not started: no folder ␇x",
+        ),
         (SandboxError::NoJob(3), "no background session 3"),
         (
             SandboxError::Lost { agent: agent(), reason: "bad \u{1b}[31mframe".to_owned() },

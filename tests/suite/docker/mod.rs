@@ -4,3 +4,4 @@ mod images;
 
 mod sandbox;
 mod store;
+mod tools;
