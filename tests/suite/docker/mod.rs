@@ -1,5 +1,6 @@
 //! What needs a real engine.
 
+mod hostile;
 mod images;
 
 mod sandbox;
