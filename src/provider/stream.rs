@@ -151,7 +151,7 @@ fn take<D: Decoder>(progress: &mut Option<Progress>, data: &[u8], decoder: &mut 
     if *progress == Some(Progress::Done) || data.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
-    tracing::trace!(event = %String::from_utf8_lossy(data), "provider event");
+    tracing::trace!(event = %String::from_utf8_lossy(&data[..data.len().min(4096)]), "provider event");
     let stopped = *progress == Some(Progress::Stopped);
     let next = match decoder.event(data) {
         Err(_) if stopped => Progress::Stopped,
@@ -188,4 +188,116 @@ pub fn decode<T: DeserializeOwned>(data: &[u8]) -> Result<T, EventError> {
     }
     let start = String::from_utf8_lossy(&data[..data.len().min(200)]);
     Err(EventError::Unreadable(format!("{error} in {start:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::provider::anthropic::decode::Messages;
+    use crate::provider::openai::decode::Completion;
+    use crate::provider::{Delta, Request};
+
+    /// Documents made of the words the formats have, in any order and of any type.
+    fn document() -> impl Strategy<Value = Value> {
+        let word = prop::sample::select(vec![
+            "type",
+            "index",
+            "delta",
+            "content_block",
+            "message",
+            "usage",
+            "error",
+            "choices",
+            "content",
+            "tool_calls",
+            "function",
+            "name",
+            "id",
+            "arguments",
+            "finish_reason",
+            "text",
+            "thinking",
+            "signature",
+            "partial_json",
+            "input",
+            "stop_reason",
+            "code",
+            "reasoning",
+            "input_tokens",
+        ]);
+        let kind = prop::sample::select(vec![
+            "content_block_start",
+            "content_block_delta",
+            "message_start",
+            "message_delta",
+            "error",
+            "tool_use",
+            "thinking",
+            "redacted_thinking",
+            "text",
+            "stop",
+            "length",
+            "{\"a\":",
+            "",
+            "é",
+        ]);
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            kind.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 48, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(word.clone(), inner, 0..6)
+                    .prop_map(|map| map.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+            ]
+        })
+    }
+
+    fn request() -> Request {
+        Request {
+            model: String::new(),
+            system: String::new(),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            max_tokens: 1,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_events_give_an_answer_or_an_error(documents in prop::collection::vec(document(), 0..8)) {
+            let mut sink = |_: Delta| {};
+            let mut messages = Messages::new(&mut sink, 100);
+            for document in &documents {
+                let text = document.to_string();
+                let _ = messages.event(text.as_bytes());
+                let _ = messages.whole(text.as_bytes());
+            }
+            messages.finish(&request());
+            let mut completion = Completion::new(&mut sink, 100);
+            for document in &documents {
+                let text = document.to_string();
+                let _ = completion.event(text.as_bytes());
+                let _ = completion.whole(text.as_bytes());
+            }
+            completion.finish(&request());
+        }
+    }
+
+    #[test]
+    fn an_event_that_nests_without_end_is_refused() {
+        let mut sink = |_: Delta| {};
+        let deep = format!("{{\"choices\": {}", "[".repeat(200_000));
+        assert!(Completion::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        let deep = format!("{{\"type\": \"x\", \"y\": {}", "[".repeat(200_000));
+        assert!(Messages::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        assert!(decode::<Value>(&json!({"a": 1}).to_string().into_bytes()).is_ok());
+    }
 }

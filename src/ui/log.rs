@@ -9,11 +9,16 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::env;
 
 /// Starts logging, as `FLOCK_LOG` says: a level, or `target=level` parts, as in `info` or
-/// `flock=debug,hyper=info`. A second call changes nothing.
+/// `flock=debug,hyper=info`; `FLOCK_DEBUG` adds what providers stream. A second call changes nothing.
 pub fn start() {
     let filter = env::LOG.get().and_then(|text| text.parse::<Targets>().ok()).unwrap_or_else(|| {
         Targets::new().with_default(LevelFilter::WARN).with_target("flock", LevelFilter::INFO)
     });
+    let filter = if env::DEBUG.is_on() {
+        filter.with_target("flock::provider::stream", LevelFilter::TRACE)
+    } else {
+        filter
+    };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(false)

@@ -8,7 +8,7 @@ use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 
 /// Reads a stream of Messages events.
-pub(super) struct Messages<'a> {
+pub(in crate::provider) struct Messages<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
     /// The call whose arguments are being sent, by the index of its block.
@@ -76,11 +76,11 @@ struct Failure {
 }
 
 impl<'a> Messages<'a> {
-    pub(super) fn new(sink: Sink<'a>, limit: usize) -> Self {
+    pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
         Self { answer: Assembly::new(sink, limit), stop: StopReason::End, call: None }
     }
 
-    pub(super) fn finish(self, request: &Request) -> Response {
+    pub(in crate::provider) fn finish(self, request: &Request) -> Response {
         self.answer.finish(self.stop, request)
     }
 

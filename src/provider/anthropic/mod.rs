@@ -1,6 +1,6 @@
 //! Anthropic's Messages API, streamed.
 
-mod decode;
+pub(super) mod decode;
 mod encode;
 
 use std::sync::Arc;

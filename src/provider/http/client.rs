@@ -60,7 +60,14 @@ fn loopback(connect: Duration) -> reqwest::Result<Client> {
 }
 
 fn general(connect: Duration) -> reqwest::Result<Client> {
-    common(connect).tcp_keepalive(Duration::from_secs(60)).build()
+    let client = common(connect)
+        .tcp_keepalive(Duration::from_secs(30))
+        // A connection that died while the machine slept would else be waited for until the limit.
+        .http2_keep_alive_interval(Duration::from_secs(20))
+        .http2_keep_alive_timeout(Duration::from_secs(20));
+    #[cfg(target_os = "linux")]
+    let client = client.tcp_user_timeout(Duration::from_secs(60));
+    client.build()
 }
 
 fn common(connect: Duration) -> ClientBuilder {

@@ -9,7 +9,7 @@ use super::super::{Request, Response, Sink, StopReason};
 use super::chunk::{CallPiece, Choice, Chunk, Piece, Tokens};
 
 /// Reads a stream of completion chunks.
-pub(super) struct Completion<'a> {
+pub(in crate::provider) struct Completion<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
     /// The calls so far: the index a server knows one by, if it has any, and what the answer knows it by.
@@ -18,11 +18,11 @@ pub(super) struct Completion<'a> {
 }
 
 impl<'a> Completion<'a> {
-    pub(super) fn new(sink: Sink<'a>, limit: usize) -> Self {
+    pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
         Self { answer: Assembly::new(sink, limit), stop: StopReason::End, calls: Vec::new(), stopped: false }
     }
 
-    pub(super) fn finish(self, request: &Request) -> Response {
+    pub(in crate::provider) fn finish(self, request: &Request) -> Response {
         self.answer.finish(self.stop, request)
     }
 

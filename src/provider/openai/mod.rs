@@ -2,7 +2,7 @@
 //! OpenRouter, Mistral.
 
 mod chunk;
-mod decode;
+pub(super) mod decode;
 mod dialect;
 mod encode;
 
