@@ -15,11 +15,14 @@ mod handover;
 mod images;
 pub mod init;
 pub mod list;
+pub mod logs;
 mod models;
 pub mod nix;
 pub mod remove;
 pub mod restart;
+pub mod service;
 pub mod start;
+pub mod status;
 pub mod stop;
 pub mod supervise;
 mod team;
@@ -88,6 +91,9 @@ enum Verb {
     Start(start::Args),
     Stop(stop::Args),
     Restart(restart::Args),
+    Status(status::Args),
+    Logs(logs::Args),
+    Service(service::Args),
     Add(add::Args),
     #[command(visible_alias = "rm")]
     Remove(remove::Args),
@@ -111,6 +117,9 @@ impl Verb {
             Self::Start(args) => start::run(&args, context),
             Self::Stop(args) => stop::run(&args, context),
             Self::Restart(args) => restart::run(&args, context),
+            Self::Status(args) => status::run(&args, context),
+            Self::Logs(args) => logs::run(&args, context),
+            Self::Service(args) => service::run(&args, context),
             Self::Add(args) => add::run(&args, context),
             Self::Remove(args) => remove::run(&args, context),
             Self::List(args) => list::run(&args, context),

@@ -140,8 +140,13 @@ mod tests {
         let home = Home::new("/tmp/flock-mark-test".into(), None);
         let mark = Mark::new(&home, "gateway");
         let (name, value) = mark.variable();
-        let mut child =
-            Command::new("sleep").arg("1000").env(name, value).stdin(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("cat")
+            .env(name, value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
         assert!(mark.is_on(process));
         assert!(!mark.is_on(ProcessId { started: process.started + 1, ..process }), "a reused pid");

@@ -9,6 +9,8 @@
 
 pub mod child;
 pub mod control;
+pub mod figures;
+pub mod follow;
 pub mod halt;
 pub mod health;
 pub mod journal;
@@ -21,6 +23,7 @@ mod output;
 pub mod pid;
 pub mod port;
 pub mod restart;
+pub mod service;
 pub mod state;
 pub mod task;
 pub mod tether;

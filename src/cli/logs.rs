@@ -1,0 +1,109 @@
+//! `flock logs`: what the gateway and the supervisor wrote.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure};
+use crate::supervise::SUPERVISOR;
+use crate::supervise::follow::Follower;
+use crate::supervise::unit::GATEWAY;
+
+/// Show the log of the gateway or of the supervisor
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Whose log
+    #[arg(value_enum, default_value_t = Whose::Gateway)]
+    whose: Whose,
+    /// Go on with what comes, over rotations
+    #[arg(short, long)]
+    follow: bool,
+    /// So many of the last lines
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
+    lines: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Whose {
+    Gateway,
+    Supervisor,
+}
+
+impl Whose {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => GATEWAY,
+            Self::Supervisor => SUPERVISOR,
+        }
+    }
+}
+
+/// Prints the log's last lines, and what comes after them if that is wanted.
+///
+/// # Errors
+///
+/// If there is no home, or the log can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let name = args.whose.name();
+    let path = home.log(name);
+    let unreadable =
+        |error: &std::io::Error| Failure::caused(format!("failed to read {}", path.display()), error);
+    let (mut follower, lines) = Follower::at_end(&path, args.lines).map_err(|error| unreadable(&error))?;
+    if lines.is_empty() && !args.follow {
+        context.printer.say(format!("the {name} has written nothing yet"));
+    }
+    show(&lines, name, context);
+    while args.follow && !context.printer.closed() {
+        let lines = follower.more().map_err(|error| unreadable(&error))?;
+        show(&lines, name, context);
+        if lines.is_empty() {
+            // Files can't be waited for without a watcher, and a look costs a few microseconds.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(lines: &[String], name: &str, context: &Context) {
+    for line in lines {
+        if context.printer.json_wanted() {
+            context.printer.json_line(&record(line, name));
+        } else {
+            context.printer.line(line.as_str());
+        }
+    }
+}
+
+/// A line for programs: `{"log","at","level","text"}`, where the line tells a time and a level.
+fn record(line: &str, name: &str) -> Value {
+    let (at, rest) = match line.split_once(' ') {
+        Some((first, rest)) if first.parse::<jiff::Timestamp>().is_ok() => (Some(first), rest.trim_start()),
+        _ => (None, line),
+    };
+    let (level, text) = match rest.split_once(' ') {
+        Some((word @ ("ERROR" | "WARN" | "INFO" | "DEBUG" | "TRACE"), text)) => {
+            (Some(word.to_lowercase()), text)
+        }
+        _ => (None, rest),
+    };
+    json!({"log": name, "at": at, "level": level, "text": text})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_apart_where_they_can_be() {
+        let full = record("2026-11-21T22:27:03.809944Z  INFO flock::gateway: it listens port=1", "gateway");
+        assert_eq!(
+            full,
+            json!({"log": "gateway", "at": "2026-11-21T22:27:03.809944Z", "level": "info",
+                   "text": "flock::gateway: it listens port=1"})
+        );
+        let bare = record("thread 'x' panicked", "gateway");
+        assert_eq!(bare["text"], "thread 'x' panicked");
+        assert_eq!(bare["at"], Value::Null);
+    }
+}

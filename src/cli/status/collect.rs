@@ -1,0 +1,218 @@
+//! Asks everybody who knows: the supervisor, the gateway, the system, and Docker where no gateway runs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::report::{Agent, Docker, Gateway, Report, Supervisor};
+use crate::clock;
+use crate::config::{self, Config, SandboxMode};
+use crate::error::{Explain as _, chain};
+use crate::home::{FORMAT, Home, version};
+use crate::provider::catalog::Catalog;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::owned;
+use crate::supervise::control::{Connection, Request, Status, UnitStatus};
+use crate::supervise::figures;
+use crate::supervise::health::{self, Health, HealthError, Identity};
+use crate::supervise::loopback::{Call, Client};
+use crate::supervise::unit::{GATEWAY, instance};
+use crate::supervise::ward::{remembered, word};
+
+/// How the home stands now. Nobody who does not answer holds this up for long.
+pub async fn collect(home: &Home, probe: bool) -> Report {
+    let mut warnings = Vec::new();
+    let format = version::read(home).unwrap_or_else(|error| {
+        warnings.push(chain(&error));
+        None
+    });
+    let config = config::read(home).map_err(|error| warnings.push(chain(&error))).ok();
+    let supervisor = ask_supervisor(home).await;
+    let unit = supervisor.as_ref().and_then(|status| status.unit(GATEWAY));
+    let port = unit.and_then(|unit| unit.port).or(config.as_ref().map(|config| config.port));
+    let found = match (&config, port) {
+        (Some(config), Some(port)) => Some(ask_gateway(home, config, port).await),
+        _ => None,
+    };
+    let said = match (&config, port, &found) {
+        (Some(config), Some(port), Some(Ok(_))) => ask_more(config, port, probe).await,
+        _ => Value::Null,
+    };
+    let gateway = gateway(home, unit, found, port, &said);
+    let (containers, docker) = match said.get("containers") {
+        Some(containers) => (Some(containers.clone()), docker_as_said(&said)),
+        None => ask_docker(home).await,
+    };
+    let pids: Vec<i32> =
+        gateway.pid.into_iter().chain(supervisor.as_ref().map(|status| status.pid)).collect();
+    let used = figures::of(&pids);
+    let agents = config.as_ref().map(|config| agents(home, config)).unwrap_or_default();
+    if let Some(problem) = said["config"]["problem"].as_str() {
+        warnings.push(format!("the gateway goes on with an older configuration: {problem}"));
+    }
+    let mut report = Report {
+        home: home.root().to_owned(),
+        format,
+        newer_home: format.is_some_and(|format| format > FORMAT),
+        version: env!("CARGO_PKG_VERSION"),
+        running: gateway.proven,
+        url: port.filter(|_| gateway.proven).map(|port| crate::cli::start::url(Some(port))),
+        measured_at: clock::unix_ms(),
+        supervisor: supervisor.map(|status| Supervisor {
+            figures: used.get(&status.pid).copied(),
+            pid: status.pid,
+            version: status.version,
+            started_at: status.started_at,
+            foreground: status.foreground,
+        }),
+        gateway,
+        agents,
+        docker,
+        containers,
+        images: said.get("images").cloned(),
+        store: said.get("store").cloned(),
+        warnings,
+    };
+    report.gateway.figures = report.gateway.pid.and_then(|pid| used.get(&pid).copied());
+    report.gateway.cpu_percent = cpu_percent(&report.gateway);
+    report
+}
+
+/// CPU time over the whole life, to one tenth of a percent of a core.
+fn cpu_percent(gateway: &Gateway) -> Option<f64> {
+    let (used, life) = (gateway.figures?.cpu_ms, gateway.uptime_ms.filter(|life| *life > 0)?);
+    let tenths = used.saturating_mul(1000) / u64::try_from(life).ok()?;
+    Some(f64::from(u32::try_from(tenths).ok()?) / 10.0)
+}
+
+async fn ask_supervisor(home: &Home) -> Option<Status> {
+    let mut connection = Connection::open(home).await.ok()?;
+    connection.ask(Request::Status, SHORT).await.ok()?.status
+}
+
+async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, HealthError> {
+    let identity = Identity { instance: instance(home).unwrap_or_default(), token: config.token.clone() };
+    health::ask(port, &identity, SHORT).await
+}
+
+/// What the gateway knows; it has proved who it is, so it gets the token.
+async fn ask_more(config: &Config, port: u16, probe: bool) -> Value {
+    let client = Client::new(port).with_token(&config.token);
+    if probe {
+        let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
+        for agent in sandboxed {
+            // What it finds is in the status that is asked for next.
+            let _ = client.ask(Call::post(&format!("/api/agents/{}/prepare", agent.id)), LONG).await;
+        }
+    }
+    client.get_json("/api/status", SHORT).await.unwrap_or_default()
+}
+
+fn gateway(
+    home: &Home,
+    unit: Option<&UnitStatus>,
+    found: Option<Result<Health, HealthError>>,
+    port: Option<u16>,
+    said: &Value,
+) -> Gateway {
+    let mut gateway = Gateway { port, state: "stopped".to_owned(), ..Gateway::default() };
+    let memory = remembered(home, GATEWAY);
+    gateway.crashes = memory.crashes.len();
+    gateway.breaker_opened_at = memory.opened_at;
+    gateway.reason = memory.reason;
+    if memory.opened_at.is_some() {
+        gateway.state = "breaker-open".to_owned();
+    }
+    if let Some(unit) = unit {
+        gateway.state = serde_json::to_value(unit.state)
+            .ok()
+            .and_then(|word| word.as_str().map(str::to_owned))
+            .unwrap_or_else(|| word(unit.state).to_owned());
+        gateway.pid = unit.pid;
+        gateway.restarts = Some(unit.restarts);
+        gateway.crashes = unit.crashes;
+        gateway.reason.clone_from(&unit.reason);
+        gateway.retry_at = unit.retry_at;
+        gateway.breaker_opened_at = unit.breaker_opened_at;
+    }
+    match found {
+        Some(Ok(health)) => {
+            gateway.proven = true;
+            gateway.pid = gateway.pid.or(Some(health.pid));
+            gateway.version = Some(health.version);
+            gateway.started_at = Some(health.started_at);
+            let uptime = said["uptimeMs"].as_i64();
+            gateway.uptime_ms = uptime.or(Some(clock::unix_ms() - health.started_at * 1000));
+            if unit.is_none() {
+                "unsupervised".clone_into(&mut gateway.state);
+            }
+        }
+        // That nothing listens where nothing runs is no problem.
+        Some(Err(HealthError::Loopback(error))) if error.is_refused() && unit.is_none() => {}
+        Some(Err(error)) => gateway.problem = Some(chain(&error)),
+        None => {}
+    }
+    gateway.turns = said.get("turns").cloned();
+    gateway.sessions = said.get("sessions").cloned();
+    gateway
+}
+
+fn agents(home: &Home, config: &Config) -> Vec<Agent> {
+    let catalog = Catalog::new(home.clone());
+    let describe = |agent: &config::Agent| {
+        let trouble = agent.model.as_ref().and_then(|model| catalog.describe(model, config).err());
+        let none = agent.model.is_none();
+        Agent {
+            id: agent.id.to_string(),
+            role: agent.role.as_str(),
+            runtime: agent.runtime.clone(),
+            model: agent.model.as_ref().map(ToString::to_string),
+            scripted: agent.model.as_ref().is_some_and(crate::id::ModelRef::is_script),
+            sandbox: match agent.sandbox {
+                SandboxMode::All => "docker",
+                SandboxMode::Off => "off",
+            },
+            warning: match &trouble {
+                Some(error) => Some(chain(error)),
+                None => none.then(|| "it has no model".to_owned()),
+            },
+            hint: match &trouble {
+                Some(error) => error.hint(),
+                None => {
+                    none.then(|| "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned())
+                }
+            },
+        }
+    };
+    config.agents.iter().map(describe).collect()
+}
+
+/// What the gateway says of the engine: it has asked it.
+fn docker_as_said(said: &Value) -> Docker {
+    Docker {
+        reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
+        problem: said["docker"]["problem"].as_str().map(str::to_owned),
+    }
+}
+
+/// Asks the engine itself.
+async fn ask_docker(home: &Home) -> (Option<Value>, Docker) {
+    let engine = Engine::from_env();
+    match tokio::time::timeout(SHORT, owned::running(&engine, home)).await {
+        Ok(Ok(names)) => {
+            let containers: Vec<Value> =
+                names.into_iter().map(|name| json!({"name": name, "state": "running"})).collect();
+            (Some(containers.into()), Docker { reachable: Some(true), problem: None })
+        }
+        Ok(Err(error)) => (None, Docker { reachable: Some(false), problem: Some(chain(&error)) }),
+        Err(_) => {
+            let problem = format!("the Docker engine at {} does not answer", engine.endpoint());
+            (None, Docker { reachable: Some(false), problem: Some(problem) })
+        }
+    }
+}
+
+/// How long anybody may take who only has to say how things stand.
+const SHORT: Duration = Duration::from_secs(2);
+/// How long making and probing a sandbox may take.
+const LONG: Duration = Duration::from_secs(120);

@@ -1,0 +1,107 @@
+//! What `flock status --json` prints; described in docs/status.md.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::supervise::figures::Figures;
+
+/// How a home stands.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub home: PathBuf,
+    /// The home's format; `None` where it can't be read.
+    pub format: Option<u32>,
+    /// Whether a newer flock made the home: then this one only looks.
+    pub newer_home: bool,
+    /// This program's version.
+    pub version: &'static str,
+    /// Whether the gateway answers and has proved to be this home's.
+    pub running: bool,
+    pub url: Option<String>,
+    /// Milliseconds since the epoch.
+    pub measured_at: i64,
+    pub supervisor: Option<Supervisor>,
+    pub gateway: Gateway,
+    pub agents: Vec<Agent>,
+    pub docker: Docker,
+    /// The containers of this home; `None` where nobody could be asked.
+    pub containers: Option<Value>,
+    pub images: Option<Value>,
+    pub store: Option<Value>,
+    /// What needs somebody's attention, in words.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Supervisor {
+    pub pid: i32,
+    pub version: String,
+    /// Seconds since the epoch.
+    pub started_at: i64,
+    /// Whether a service manager holds it.
+    pub foreground: bool,
+    #[serde(flatten)]
+    pub figures: Option<Figures>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gateway {
+    /// As the supervisor sees it; `unsupervised` where it answers and no supervisor runs, `stopped` where
+    /// nothing does.
+    pub state: String,
+    /// Whether what answers has proved to be this home's gateway.
+    pub proven: bool,
+    /// What was wrong with its answer.
+    pub problem: Option<String>,
+    /// Why it does not run, or why it was started again last.
+    pub reason: Option<String>,
+    pub pid: Option<i32>,
+    pub port: Option<u16>,
+    pub version: Option<String>,
+    /// Seconds since the epoch.
+    pub started_at: Option<i64>,
+    pub uptime_ms: Option<i64>,
+    pub restarts: Option<u32>,
+    /// Crashes that count towards the breaker.
+    pub crashes: usize,
+    /// Milliseconds since the epoch.
+    pub retry_at: Option<i64>,
+    /// Milliseconds since the epoch.
+    pub breaker_opened_at: Option<i64>,
+    #[serde(flatten)]
+    pub figures: Option<Figures>,
+    /// CPU time over its life, in percent of one core.
+    pub cpu_percent: Option<f64>,
+    /// What the gateway says of turns that run and wait.
+    pub turns: Option<Value>,
+    pub sessions: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Agent {
+    pub id: String,
+    pub role: &'static str,
+    pub runtime: String,
+    pub model: Option<String>,
+    /// Whether a written conversation answers instead of a model.
+    pub scripted: bool,
+    /// `docker` or `off`.
+    pub sandbox: &'static str,
+    /// Why its model can't be asked.
+    pub warning: Option<String>,
+    pub hint: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Docker {
+    /// Whether the engine answered; `None` where it was not asked.
+    pub reachable: Option<bool>,
+    pub problem: Option<String>,
+}

@@ -1,0 +1,180 @@
+//! The report for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::report::{Gateway, Report};
+use crate::cli::Context;
+use crate::clock;
+use crate::supervise::figures::Figures;
+use crate::ui::progress::span;
+use crate::ui::{Line, Table, Tone};
+
+/// Prints the report.
+pub fn show(report: &Report, context: &Context) {
+    let printer = &context.printer;
+    printer.line(title("home").plain(report.home.display().to_string()));
+    printer.line(gateway(report));
+    let gateway = &report.gateway;
+    for text in [&gateway.problem, &gateway.reason].into_iter().flatten() {
+        printer.line(title("").with(Tone::Warn, text.clone()));
+    }
+    if let Some(supervisor) = &report.supervisor {
+        let held = if supervisor.foreground { ", held by a service manager" } else { "" };
+        let text = format!("pid {}, version {}{held}", supervisor.pid, supervisor.version);
+        printer.line(title("supervisor").plain(text + &used(supervisor.figures)));
+    }
+    if let Some(turns) = &gateway.turns {
+        let text = format!("{} running, {} waiting", turns["running"], turns["waiting"]);
+        printer.line(title("turns").plain(text));
+    }
+    printer.line(docker(report));
+    for (name, value) in [("images", &report.images), ("store", &report.store)] {
+        if let Some(value) = value {
+            printer.line(title(name).plain(brief(value)));
+        }
+    }
+    if !report.agents.is_empty() {
+        printer.line("");
+        printer.table(&agents(report));
+    }
+    for warning in &report.warnings {
+        printer.warn(warning);
+    }
+    for agent in &report.agents {
+        if let Some(warning) = &agent.warning {
+            let hint = agent.hint.as_ref().map(|hint| format!("; run `{hint}`")).unwrap_or_default();
+            printer.warn(&format!("{}: {warning}{hint}", agent.id));
+        }
+    }
+    if report.newer_home {
+        printer.warn("a newer flock made this home: this one does not change it");
+    }
+    if !report.running {
+        printer.say(Line::new().plain("start it with ").accent("flock start"));
+    }
+}
+
+fn title(name: &str) -> Line {
+    Line::new().with(Tone::Strong, format!("{name:<12}"))
+}
+
+fn gateway(report: &Report) -> Line {
+    let gateway = &report.gateway;
+    let line = title("gateway");
+    if !report.running {
+        return line.with(Tone::Bad, state(gateway)).plain(crashes(gateway));
+    }
+    let mut text = format!(" at {}", report.url.as_deref().unwrap_or_default());
+    for (what, value) in [
+        (", pid ", gateway.pid.map(|pid| pid.to_string())),
+        (", version ", gateway.version.clone()),
+        (", up ", gateway.uptime_ms.map(ago)),
+    ] {
+        if let Some(value) = value {
+            text.push_str(what);
+            text.push_str(&value);
+        }
+    }
+    text.push_str(&used(gateway.figures));
+    if let Some(percent) = gateway.cpu_percent {
+        let _ = write!(text, " ({percent} %)");
+    }
+    line.with(Tone::Good, state(gateway)).plain(text + &crashes(gateway))
+}
+
+fn state(gateway: &Gateway) -> String {
+    gateway.state.replace('-', " ")
+}
+
+fn crashes(gateway: &Gateway) -> String {
+    let mut text = String::new();
+    if let Some(restarts) = gateway.restarts.filter(|restarts| *restarts > 0) {
+        let _ = write!(text, ", restarted {restarts} times");
+    }
+    if let Some(opened) = gateway.breaker_opened_at {
+        let since = ago(clock::unix_ms() - opened);
+        let _ = write!(text, " {since} ago after {} crashes; `flock start` tries again", gateway.crashes);
+    }
+    if let Some(at) = gateway.retry_at {
+        let _ = write!(text, ", tried again in {}", ago(at - clock::unix_ms()));
+    }
+    text
+}
+
+fn docker(report: &Report) -> Line {
+    let line = title("docker");
+    match (&report.docker.problem, &report.containers) {
+        (Some(problem), _) => line.with(Tone::Warn, problem.clone()),
+        (None, Some(Value::Array(all))) => {
+            let running = all.iter().filter(|one| one["state"] == "running").count();
+            line.plain(format!("reachable, {running} containers running"))
+        }
+        (None, _) => line.plain("reachable"),
+    }
+}
+
+fn agents(report: &Report) -> Table {
+    let mut table = Table::new(&["AGENT", "ROLE", "MODEL", "SANDBOX"]);
+    for agent in &report.agents {
+        let model = match (&agent.model, agent.scripted) {
+            (Some(model), true) => format!("{model} ({})", crate::provider::script::LABEL),
+            (Some(model), false) => model.clone(),
+            (None, _) => "none".to_owned(),
+        };
+        let tone = if agent.warning.is_some() { Tone::Warn } else { Tone::Plain };
+        table.toned_row(vec![
+            (Tone::Accent, agent.id.clone()),
+            (Tone::Plain, agent.role.to_owned()),
+            (tone, model),
+            sandbox(report, &agent.id, agent.sandbox),
+        ]);
+    }
+    table
+}
+
+/// What is known of an agent's container, with the age of its probe.
+fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
+    if configured == "off" {
+        return (Tone::Warn, "off".to_owned());
+    }
+    let all = report.containers.as_ref().and_then(Value::as_array);
+    let Some(container) = all.and_then(|all| all.iter().find(|one| one["agent"] == id)) else {
+        return (Tone::Dim, "none yet".to_owned());
+    };
+    let state = container["state"].as_str().unwrap_or("unknown");
+    let probe = &container["probe"];
+    let age = probe["at"].as_i64().map(|at| format!(", probed {} ago", ago(clock::unix_ms() - at)));
+    let age = age.unwrap_or_default();
+    match probe["confined"].as_bool() {
+        Some(true) => (Tone::Good, format!("{state}, confined{age}")),
+        Some(false) => (Tone::Bad, format!("{state}, NOT CONFINED{age}: {}", brief(&probe["finding"]))),
+        None => (Tone::Plain, format!("{state}, not probed by this gateway")),
+    }
+}
+
+fn used(figures: Option<Figures>) -> String {
+    figures.map_or_else(String::new, |figures| {
+        let mib = figures.memory_bytes.div_ceil(1 << 20);
+        format!(", {mib} MiB, {} CPU", ago(i64::try_from(figures.cpu_ms).unwrap_or(i64::MAX)))
+    })
+}
+
+fn ago(milliseconds: i64) -> String {
+    span(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)))
+}
+
+/// A value of the gateway's in a few words.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(brief).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| format!("{name} {}", brief(value));
+            fields.iter().map(field).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}

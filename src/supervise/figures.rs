@@ -1,0 +1,46 @@
+//! What processes use, as the system counts it.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+
+/// What one process uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Figures {
+    /// Memory of it that is in RAM, in bytes.
+    pub memory_bytes: u64,
+    /// CPU time it has used in all, in milliseconds.
+    pub cpu_ms: u64,
+}
+
+/// The figures of the processes with these pids that live.
+#[must_use]
+pub fn of(pids: &[i32]) -> HashMap<i32, Figures> {
+    let wanted: Vec<Pid> =
+        pids.iter().filter_map(|pid| u32::try_from(*pid).ok()).map(Pid::from_u32).collect();
+    let Ok(mut system) = System::new() else { return HashMap::new() };
+    let kind = ProcessRefreshKind::nothing().with_memory().with_cpu().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&wanted), false, kind);
+    let figure = |pid: Pid| {
+        let process = system.process(pid)?;
+        let number = i32::try_from(pid.as_u32()).ok()?;
+        let figures = Figures { memory_bytes: process.memory(), cpu_ms: process.accumulated_cpu_time() };
+        Some((number, figures))
+    };
+    wanted.into_iter().filter_map(figure).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_memory() {
+        let pid = crate::process::ProcessId::current().pid;
+        let found = of(&[pid, -1, i32::MAX]);
+        assert_eq!(found.len(), 1);
+        assert!(found[&pid].memory_bytes > 1 << 20);
+    }
+}
