@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Marks the turns that ran when the last process died, in the database and in their transcripts, and
-    /// deletes sessions of old requests. To be called once, before the first turn; says how many turns
+    /// deletes sessions of old requests and of agents that are gone. To be called once, before the first turn; says how many turns
     /// were marked.
     ///
     /// # Errors
@@ -108,6 +108,7 @@ impl Engine {
     pub async fn recover(&self) -> Result<usize, TurnError> {
         let marked = recover::interrupted(self).await?;
         recover::sweep(self).await?;
+        recover::forget_purged(self).await?;
         Ok(marked)
     }
 

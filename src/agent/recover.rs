@@ -143,6 +143,21 @@ fn left(transcript: &Transcript, turn: &Turn) -> std::io::Result<Left> {
     Ok(left)
 }
 
+/// Forgets the sessions of agents that were removed with all they had.
+pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
+    let config = engine.parts.config.current();
+    let gone = engine.parts.store.session_agents()?.into_iter().filter(|agent| config.agent(agent).is_none());
+    for agent in gone {
+        // Without the option to delete them, the transcripts of a removed agent stay.
+        if !engine.home().sessions(&agent).exists() {
+            let sessions = engine.parts.store.sessions(Some(&agent), u32::MAX)?;
+            let keys = sessions.into_iter().map(|session| session.key).collect();
+            engine.parts.store.forget_sessions(keys).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Deletes the sessions of requests that were not used for as long as they are kept.
 pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
     let keep = i64::try_from(engine.parts.limits.keep_requests.as_millis()).unwrap_or(i64::MAX);

@@ -91,9 +91,10 @@ impl Running {
     ) -> Result<(u32, Usage), TurnError> {
         let answer = self.answer_record(message, response);
         let end = self.end_record(Phase::Done, None);
-        self.transcript.append(&[answer, end])?;
-        self.ended = true;
-        self.store.end_turn(self.turn, self.ended_as(TurnState::Done, None)).await?;
+        if let Err(error) = self.transcript.append(&[answer, end]) {
+            return Err(self.failed(error).await);
+        }
+        self.end_row(TurnState::Done, None).await;
         Ok((self.steps, self.usage))
     }
 
@@ -107,12 +108,17 @@ impl Running {
         let reason =
             (state == TurnState::Failed).then(|| crate::tool::bounded::start(&reason, MAX_ERROR).to_owned());
         self.close(phase, reason.clone());
-        self.ended = true;
-        let ended = self.ended_as(state, reason);
-        if let Err(second) = self.store.end_turn(self.turn, ended).await {
-            tracing::error!(turn = %self.turn, error = %chain(&second), "failed to end a turn");
-        }
+        self.end_row(state, reason).await;
         error
+    }
+
+    /// Ends the turn in the database. Where that fails the transcript still says how it ended, and the next
+    /// start takes it from there.
+    async fn end_row(&mut self, state: TurnState, error: Option<String>) {
+        self.ended = true;
+        if let Err(error) = self.store.end_turn(self.turn, self.ended_as(state, error)).await {
+            tracing::error!(turn = %self.turn, error = %chain(&error), "failed to end a turn in the database");
+        }
     }
 
     /// Gives the open calls a result and commits how the turn ended. Where the disk takes no more, the

@@ -182,6 +182,18 @@ impl Store {
         self.read("list sessions", |connection| list(connection, agent, limit))
     }
 
+    /// All agents that have sessions.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn session_agents(&self) -> Result<Vec<AgentId>, StoreError> {
+        self.read("list agents with sessions", |connection| {
+            let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
+            select.query_map((), |row| parsed(row, 0))?.collect()
+        })
+    }
+
     /// The system prompt a session was last given.
     ///
     /// # Errors

@@ -383,5 +383,9 @@ async fn a_transcript_that_can_not_be_written_fails_the_turn() {
     assert!(matches!(error, TurnError::Transcript { .. }), "{error}");
     assert!(!rig.engine.session(&main_key()).unwrap().unwrap().busy);
     std::fs::remove_dir(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(flock::error::chain(&error).contains("No space left"), "{error}");
+    std::fs::remove_file(&path).unwrap();
     assert_eq!(rig.say("hi").await.unwrap().text, "ok");
 }

@@ -62,6 +62,22 @@ async fn old_requests_are_swept_at_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_a_purged_agent_are_forgotten() {
+    let rig = Rig::new();
+    rig.say("hi").await.unwrap();
+    let mut document = rig.config();
+    let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+    agents.as_array_mut().unwrap().retain(|agent| agent["id"] != "coder");
+    document["agents"]["list"].as_array_mut().unwrap().retain(|agent| agent["id"] != "coder");
+    rig.write_config(&document);
+    rig.engine.recover().await.unwrap();
+    assert_eq!(rig.engine.sessions(None, 10).unwrap().len(), 1, "its transcripts are kept");
+    std::fs::remove_dir_all(rig.home().agent(&"coder".parse().unwrap())).unwrap();
+    rig.engine.recover().await.unwrap();
+    assert!(rig.engine.sessions(None, 10).unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_sessions_at_once_stay_apart() {
     let rig = Arc::new(Rig::new());
     let mut tasks = tokio::task::JoinSet::new();
