@@ -1,0 +1,81 @@
+//! A model that answers at once: OpenAI's streamed chat completions, the same bytes each time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// When the stub is slow, it waits this long between the first piece and the second.
+pub const PAUSE: Duration = Duration::from_millis(30);
+
+/// Whether it waits in the middle of its answer.
+pub static SLOW: AtomicBool = AtomicBool::new(false);
+
+/// When the first piece of the last slow answer was written, in nanoseconds since the epoch.
+pub static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Serves on a port of its own until the process ends.
+pub fn start() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    port
+}
+
+pub fn now() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
+}
+
+fn serve(stream: TcpStream) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    let mut body = Vec::new();
+    loop {
+        let mut length = 0;
+        loop {
+            line.clear();
+            if stream.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let lower = line.trim().to_ascii_lowercase();
+            if lower.is_empty() {
+                break;
+            }
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        body.resize(length, 0);
+        stream.read_exact(&mut body).ok()?;
+        let chunk = |data: &str| format!("{:x}\r\n{data}\r\n", data.len());
+        let event = |delta: &str, end: &str| {
+            format!(
+                "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"instant\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{end}}}]}}\n\n"
+            )
+        };
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let first = chunk(&event(r#"{"role":"assistant","content":"All"}"#, "null"));
+        let rest = [
+            event(r#"{"content":" is well."}"#, "null"),
+            event("{}", r#""stop""#),
+            "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"instant\",\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":4,\"total_tokens\":13}}\n\n".to_owned(),
+            "data: [DONE]\n\n".to_owned(),
+        ]
+        .concat();
+        let rest = format!("{}0\r\n\r\n", chunk(&rest));
+        if SLOW.load(Ordering::Relaxed) {
+            WRITTEN.store(now(), Ordering::SeqCst);
+            stream.get_mut().write_all(format!("{head}{first}").as_bytes()).ok()?;
+            let end = Instant::now() + PAUSE;
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            stream.get_mut().write_all(rest.as_bytes()).ok()?;
+        } else {
+            stream.get_mut().write_all(format!("{head}{first}{rest}").as_bytes()).ok()?;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Turns against a model that answers at once: what is left is flock's own cost.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::home::Home;
+use crate::http::Connection;
+use crate::{Sample, row, stub};
+
+const SESSIONS: usize = 500;
+const TURNS: usize = 10_000;
+
+/// One connection, then eight; memory before and after; how fast a first piece is passed on.
+pub fn run() {
+    let model = stub::start();
+    let home = Home::new(model);
+    home.fill(20);
+    let (gateway, _) = home.serve();
+    let mut direct = Connection::open(model, "").unwrap();
+    let floor = Sample::of(500, || direct.ask_stub().unwrap());
+    row("the stub model itself, asked directly", &floor);
+
+    let mut client = Connection::open(home.port, &home.token).unwrap();
+    let key = |n: usize| format!("agent:agent-{}:flock:dm:bench-{n}", 2 + n % 18);
+    let turn = |client: &mut Connection, n: usize| {
+        let agent = format!("agent-{}", 2 + n % SESSIONS % 18);
+        client.chat(&agent, Some(&key(n % SESSIONS))).unwrap()
+    };
+    for n in 0..SESSIONS {
+        turn(&mut client, n);
+    }
+    let resident = gateway.resident();
+    let all: Vec<Duration> = (0..TURNS).map(|n| turn(&mut client, n)).collect();
+    let own = |part: &[Duration]| {
+        let taken: Vec<Duration> = part.iter().map(|took| took.saturating_sub(floor.median())).collect();
+        Sample::from(taken)
+    };
+    row("a turn's own cost, turns 1 to 1,000 of 10,000 in 500 sessions", own(&all[..1000]));
+    row("a turn's own cost, the last 1,000 of them", own(&all[TURNS - 1000..]));
+    let grown = gateway.resident().saturating_sub(resident);
+    row("growth over these 10,000 turns", format!("{:.1} MiB", grown as f64 / 1024.0));
+
+    let fresh = Sample::of(500, || client.chat("agent-2", None).unwrap());
+    row("a turn in a new session each time, whole", fresh);
+
+    let next = AtomicUsize::new(0);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut client = Connection::open(home.port, &home.token).unwrap();
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= TURNS {
+                        return;
+                    }
+                    turn(&mut client, n);
+                }
+            });
+        }
+    });
+    let rate = TURNS as f64 / began.elapsed().as_secs_f64();
+    row("turns a second, 8 at once", format!("{rate:.0}"));
+    row("resident after all of this", format!("{:.1} MiB", gateway.resident() as f64 / 1024.0));
+
+    stub::SLOW.store(true, Ordering::Relaxed);
+    let passed = Sample::of(100, || {
+        let mut first = None;
+        client
+            .stream("agent-2", |piece| {
+                if first.is_none() && piece.windows(3).any(|window| window == b"All") {
+                    first = Some(stub::now());
+                }
+            })
+            .unwrap();
+        Duration::from_nanos(first.unwrap().saturating_sub(stub::WRITTEN.load(Ordering::SeqCst)))
+    });
+    stub::SLOW.store(false, Ordering::Relaxed);
+    row("first piece, from the model's write to the client's read", passed);
+}
