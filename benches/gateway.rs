@@ -118,8 +118,8 @@ struct Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        drop(nix::sys::signal::kill(self.pid(), nix::sys::signal::Signal::SIGTERM));
-        drop(self.child.wait());
+        let _ = nix::sys::signal::kill(self.pid(), nix::sys::signal::Signal::SIGTERM);
+        let _ = self.child.wait();
     }
 }
 
