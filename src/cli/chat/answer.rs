@@ -67,9 +67,11 @@ pub async fn ask(
                 return Err(failure);
             }
             let piece = answer.take(&data);
-            if !piece.is_empty() && !printer.json_wanted() {
-                printer.stream(&piece);
-                answer.open_line = !piece.ends_with('\n');
+            // The gap after a tool's lines is there already: they are lines of their own.
+            let shown = if answer.open_line { piece.as_str() } else { piece.trim_start_matches('\n') };
+            if !shown.is_empty() && !printer.json_wanted() {
+                printer.stream(shown);
+                answer.open_line = !shown.ends_with('\n');
             }
         } else if let Some(line) = activity(&event.name, &data) {
             end_line(&mut answer, printer);

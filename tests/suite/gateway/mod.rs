@@ -5,6 +5,7 @@ mod chat;
 mod events;
 mod house;
 mod limits;
+mod process;
 mod queue;
 mod reload;
 mod stop;
