@@ -16,6 +16,9 @@ use crate::sandbox::SandboxError;
 /// accept a connection and then say nothing at all.
 pub const QUICK: Duration = Duration::from_secs(10);
 
+/// How long it may hold up whoever only wants to see what is there.
+pub const GLANCE: Duration = Duration::from_secs(5);
+
 /// How long the engine may take to make, start or remove something on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(120);
 

@@ -47,7 +47,7 @@ impl Container {
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     let client = engine.client()?;
     let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
-    let found = engine.call("list containers", engine::QUICK, client.list_containers(Some(options))).await?;
+    let found = engine.call("list containers", engine::GLANCE, client.list_containers(Some(options))).await?;
     let mut containers: Vec<Container> = found.into_iter().map(Container::from).collect();
     containers.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(containers)

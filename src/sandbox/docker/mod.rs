@@ -19,7 +19,7 @@ use crate::config::{Config, SandboxMode};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
-use crate::sandbox::engine::Engine;
+use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::helper::ProbeReport;
 use crate::sandbox::probe::Probed;
@@ -179,7 +179,16 @@ impl Sandbox for DockerSandbox {
                     return Ok(Outcome { end: End::Cancelled, output, took: Duration::ZERO });
                 }
             };
-            self.run_in(agent, &live, command, cancel).await
+            let again = matches!(live.line, Line::Exec).then(|| command.clone());
+            match (self.run_in(agent, &live, command, cancel).await, again) {
+                // The container is gone or stopped, and the command was never begun.
+                (Err(error), Some(command)) if matches!(engine::refusal(&error), Some(404 | 409)) => {
+                    slot.forget();
+                    let live = self.live(agent, &slot).await?;
+                    self.run_in(agent, &live, command, cancel).await
+                }
+                (answer, _) => answer,
+            }
         })
     }
 

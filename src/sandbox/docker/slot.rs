@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::config::{Agent, Config};
 use crate::home::Home;
@@ -53,6 +54,7 @@ pub struct Live {
     pub plan: Plan,
     /// How commands reach it.
     pub line: Line,
+    made: Instant,
     active: AtomicUsize,
 }
 
@@ -66,14 +68,14 @@ pub enum Line {
 
 impl Live {
     pub fn new(container: String, plan: Plan, line: Line) -> Self {
-        Self { container, plan, line, active: AtomicUsize::new(0) }
+        Self { container, plan, line, made: Instant::now(), active: AtomicUsize::new(0) }
     }
 
     pub fn is_alive(&self) -> bool {
         match &self.line {
             Line::Helper(client) => client.is_alive(),
-            // Not known without asking: a command will tell.
-            Line::Exec => false,
+            // A command will tell; and after a while the streams are tried again.
+            Line::Exec => self.made.elapsed() < EXEC_LIFE,
         }
     }
 
@@ -169,3 +171,6 @@ impl Plan {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// How long commands go through the engine's exec before the streams are tried again.
+const EXEC_LIFE: Duration = Duration::from_secs(60);

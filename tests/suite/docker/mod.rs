@@ -1,7 +1,9 @@
 //! What needs a real engine.
 
+mod faults;
 mod hostile;
 mod images;
+mod measure;
 
 mod sandbox;
 mod store;

@@ -54,7 +54,11 @@ pub fn limits(lines: &mut Lines) {
 
 /// `helper.pid=…` and `helper.<what>=open|closed`: the helper holds the streams to flock.
 pub fn helper(lines: &mut Lines) {
-    let pid = sys::parent();
+    // Started by the engine's exec, the probe has a parent outside; the helper is then the first process.
+    let pid = match sys::parent() {
+        0 => 1,
+        parent => parent,
+    };
     let at = |name: &str| format!("/proc/{pid}/{name}");
     lines.say("helper.pid", &[pid.to_string().as_bytes()]);
     let tries = [

@@ -1,0 +1,72 @@
+//! Figures of a real engine, for docs/performance.md. They are printed and never asserted:
+//! `cargo test --release --test suite docker::measure -- --ignored --nocapture`.
+
+use std::time::{Duration, Instant};
+
+use flock::sandbox::{Command, Sandbox as _};
+use tokio_util::sync::CancellationToken;
+
+use super::sandbox::id;
+use crate::support::docker::{self, Team, docker as docker_command};
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[test]
+#[ignore = "measures; nothing is checked"]
+fn a_sandbox_against_the_plain_command_line() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let image = flock::sandbox::image::Recipe::Sandbox.reference(&team.home);
+    let coder = id("coder");
+    let (mut made, mut plain) = (Vec::new(), Vec::new());
+    docker::block_on(async {
+        for _ in 0..15 {
+            let sandbox = team.sandbox();
+            let start = Instant::now();
+            sandbox.ensure(&coder).await.unwrap();
+            made.push(start.elapsed());
+            sandbox.remove(&coder).await.unwrap();
+
+            let start = Instant::now();
+            let container = docker_command(&["run", "-d", &image, "sleep", "1000"]);
+            plain.push(start.elapsed());
+            docker_command(&["rm", "-f", &container]);
+        }
+        let (made, plain) = (median(made), median(plain));
+        eprintln!(
+            "confined and probed: {made:?}; docker run -d: {plain:?}; ratio {:.2}",
+            made.as_secs_f64() / plain.as_secs_f64()
+        );
+
+        let sandbox = team.sandbox();
+        sandbox.ensure(&coder).await.unwrap();
+        let never = CancellationToken::new();
+        let (mut warm, mut exec) = (Vec::new(), Vec::new());
+        for _ in 0..300 {
+            let command = Command { command: "true".to_owned(), keep: 1024, ..Command::default() };
+            let start = Instant::now();
+            sandbox.run(&coder, command, &never).await.unwrap();
+            warm.push(start.elapsed());
+        }
+        for _ in 0..15 {
+            let start = Instant::now();
+            docker_command(&["exec", &team.container("coder"), "sh", "-c", "true"]);
+            exec.push(start.elapsed());
+        }
+        let (warm, exec) = (median(warm), median(exec));
+        eprintln!(
+            "true, warm: {warm:?}; docker exec: {exec:?}; ratio {:.0}",
+            exec.as_secs_f64() / warm.as_secs_f64()
+        );
+
+        let mut listed = Vec::new();
+        for _ in 0..50 {
+            let start = Instant::now();
+            sandbox.containers().await.unwrap();
+            listed.push(start.elapsed());
+        }
+        eprintln!("list of containers: {:?}; probe: {:?}", median(listed), sandbox.probes()[0].1.took);
+    });
+}
