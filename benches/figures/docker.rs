@@ -51,7 +51,7 @@ fn warm(home: &Home) {
     let name = format!("flock-sbx-bench-1{}", opened.suffix());
     let config = flock::config::Live::open(opened.clone()).unwrap();
     let engine = std::sync::Arc::new(Engine::from_env());
-    let sandbox = DockerSandbox::new(opened.clone(), std::sync::Arc::new(move || config.current()), engine);
+    let sandbox = DockerSandbox::new(opened, std::sync::Arc::new(move || config.current()), engine);
     let cancel = tokio_util::sync::CancellationToken::new();
     let mut helper = || {
         let command = Run { command: "true".into(), keep: 1000, ..Run::default() };
