@@ -1,6 +1,7 @@
 //! What needs a real engine.
 
 mod faults;
+mod helper;
 mod hostile;
 mod images;
 mod measure;

@@ -36,7 +36,7 @@ async fn a_fork_bomb_ends_when_its_time_is_up() {
     let client = helper.attach().await;
     // In one group; each in a session of its own; each gone at once, with two in its place.
     for bomb in [
-        "bomb() { bomb | bomb & }; bomb; exec sleep 1000",
+        "bomb() { bomb | bomb & }; (bomb; bomb) & exec sleep 1000",
         "echo 'while :; do setsid sh bomb & done 2>/dev/null' > bomb; sh bomb & exec sleep 1000",
         "echo 'setsid -f sh bomb; setsid -f sh bomb' > bomb; sh bomb & exec sleep 1000",
     ] {

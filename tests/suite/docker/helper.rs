@@ -1,0 +1,104 @@
+//! The helper where it belongs: as the first process of a real sandbox.
+
+use std::time::{Duration, Instant};
+
+use flock::sandbox::docker::DockerSandbox;
+use flock::sandbox::{Command, End, JobRequest, Sandbox as _};
+use tokio_util::sync::CancellationToken;
+
+use super::sandbox::{id, output, run};
+use crate::support::docker::{self, Team, docker as docker_command};
+
+/// How many processes there are besides the shell that counts, its two helpers' and init.
+async fn others(sandbox: &DockerSandbox) -> i32 {
+    let count = output(sandbox, "coder", "n=0; for p in /proc/[0-9]*; do n=$((n+1)); done; echo $n").await;
+    count.parse::<i32>().unwrap() - 2
+}
+
+async fn cut_off(sandbox: &DockerSandbox, command: &str) -> flock::sandbox::Outcome {
+    let command = Command {
+        command: command.to_owned(),
+        timeout: Some(Duration::from_secs(2)),
+        keep: 1024,
+        ..Command::default()
+    };
+    sandbox.run(&id("coder"), command, &CancellationToken::new()).await.unwrap()
+}
+
+#[test]
+fn a_command_out_of_time_leaves_no_process_whatever_it_does() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        sandbox.ensure(&id("coder")).await.unwrap();
+        let before = sandbox.containers().await.unwrap().remove(0).id;
+        for command in [
+            "trap '' TERM; setsid sleep 100 & (setsid -f sleep 100); env -i setsid -f sleep 100; sleep 100",
+            "bomb() { bomb | bomb & }; (bomb; bomb) & exec sleep 100",
+            "echo 'while :; do setsid sh bomb & done 2>/dev/null' > bomb; sh bomb & exec sleep 100",
+            "echo 'setsid -f sh bomb; setsid -f sh bomb' > bomb; sh bomb & exec sleep 100",
+            "python3 -c 'import os\nwhile os.fork() == 0 or os.setsid() or True: pass' & exec sleep 100",
+        ] {
+            assert_eq!(cut_off(&sandbox, command).await.end, End::TimedOut, "{command}");
+            assert_eq!(others(&sandbox).await, 0, "{command}");
+        }
+        // It is still the same container: nothing had to be made again.
+        assert_eq!(sandbox.containers().await.unwrap().remove(0).id, before);
+    });
+}
+
+#[test]
+fn a_background_job_outlives_the_end_of_others_and_of_the_gateway() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        let command = "echo up; (setsid -f sleep 100); sleep 100";
+        let job = Command { command: command.to_owned(), keep: 1024, ..Command::default() };
+        let job = sandbox.spawn(&id("coder"), job).await.unwrap();
+        assert_eq!(cut_off(&sandbox, "setsid -f sleep 100; sleep 100").await.end, End::TimedOut);
+        assert_eq!(others(&sandbox).await, 3);
+        drop(sandbox);
+        let next = team.sandbox();
+        let log = next.jobs(&id("coder"), JobRequest::Log(job.id)).await.unwrap();
+        assert_eq!((log.output.head.as_slice(), log.jobs[0].end), (b"up\n".as_slice(), None));
+        next.jobs(&id("coder"), JobRequest::Kill(job.id)).await.unwrap();
+        assert_eq!(others(&next).await, 0);
+    });
+}
+
+#[test]
+fn a_gigabyte_of_output_costs_the_sandbox_no_memory() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        let outcome = run(&sandbox, "coder", "yes | head -c 1000000000").await.unwrap();
+        assert_eq!((outcome.end, outcome.output.total), (End::Exited(0), 1_000_000_000));
+        let peak = output(&sandbox, "coder", "grep VmHWM /proc/1/status | tr -dc 0-9").await;
+        assert!(peak.parse::<u64>().unwrap() < 8 * 1024, "{peak} KiB resident at most");
+    });
+}
+
+#[test]
+#[ignore = "prints a figure, proves nothing"]
+fn median_of_true() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        sandbox.ensure(&id("coder")).await.unwrap();
+        let mut times = Vec::new();
+        for _ in 0..500 {
+            let start = Instant::now();
+            assert_eq!(run(&sandbox, "coder", "true").await.unwrap().end, End::Exited(0));
+            times.push(start.elapsed());
+        }
+        times.sort();
+        let mut execs = Vec::new();
+        for _ in 0..20 {
+            let start = Instant::now();
+            docker_command(&["exec", &team.container("coder"), "true"]);
+            execs.push(start.elapsed());
+        }
+        execs.sort();
+        eprintln!("true: median {:?}, p95 {:?}; docker exec: median {:?}", times[250], times[475], execs[10]);
+    });
+}
