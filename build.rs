@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 const SOURCES: &str = "src/sandbox/helper";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for path in ["build.rs", "src/sandbox/helper/program", "src/sandbox/helper/frame.rs"] {
-        println!("cargo::rerun-if-changed={path}");
+    println!("cargo::rerun-if-changed=build.rs");
+    for source in ["program", "frame.rs", "message.rs", "codec.rs"] {
+        println!("cargo::rerun-if-changed={SOURCES}/{source}");
     }
-    println!("cargo::rerun-if-changed={SOURCES}/message.rs");
     let program = PathBuf::from(env::var("OUT_DIR")?).join("flock-helper");
     if env::var("CARGO_CFG_TARGET_OS")? == "linux" {
         compile(&program)?;

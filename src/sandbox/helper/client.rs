@@ -8,14 +8,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Pending};
+use super::error::HelperError;
 use super::message::{
-    Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Refusal,
-    Reply, Request, Start,
+    Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply,
+    Request, Start,
 };
 use super::probe_report::ProbeReport;
-use crate::error::Explain;
-use crate::id::AgentId;
-use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, SandboxError};
+use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output};
 
 /// For what a helper answers at once.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -44,55 +43,6 @@ impl Default for Environment {
                 variable("HOME", "/workspace"),
                 variable("LANG", "C.UTF-8"),
             ],
-        }
-    }
-}
-
-/// Why a helper did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum HelperError {
-    /// The connection is gone; a new one may do.
-    #[error("the helper is lost: {0}")]
-    Lost(String),
-    /// It did not say hello.
-    #[error("the helper did not answer within {} s", .0.as_secs())]
-    Silent(Duration),
-    /// It is of another flock.
-    #[error("the helper speaks protocol {0}, not {version}", version = super::message::VERSION)]
-    Version(u32),
-    /// It could not start the command, or will not.
-    #[error("{0}")]
-    Refused(String),
-    /// No such background job.
-    #[error("there is no job {0}")]
-    NoJob(u32),
-    /// More than the protocol carries.
-    #[error("{0} is too long")]
-    TooLarge(&'static str),
-    /// It answered something else than what was asked.
-    #[error("the helper gave an answer that does not fit the question")]
-    Unexpected,
-}
-
-impl Explain for HelperError {}
-
-impl HelperError {
-    /// Whether another connection could do better.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected)
-    }
-
-    /// The same for the caller of an agent's sandbox.
-    #[must_use]
-    pub fn of(self, agent: &AgentId) -> SandboxError {
-        match self {
-            Self::NoJob(id) => SandboxError::NoJob(id),
-            Self::Refused(reason) => SandboxError::NotStarted { reason },
-            Self::TooLarge(_) => SandboxError::NotStarted { reason: self.to_string() },
-            Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected => {
-                SandboxError::Lost { agent: agent.clone(), reason: self.to_string() }
-            }
         }
     }
 }
@@ -233,7 +183,7 @@ impl HelperClient {
                 }
                 Ok((ended, output.into()))
             }
-            reply => Err(refusal(&reply, 0)),
+            reply => Err(HelperError::refused(&reply, 0)),
         }
     }
 
@@ -245,7 +195,7 @@ impl HelperClient {
     ) -> Result<Reply, HelperError> {
         let mut pending = self.connection.send(make).await?;
         match self.within(&mut pending, limit).await? {
-            reply @ Reply::Refused { .. } => Err(refusal(&reply, job)),
+            reply @ Reply::Refused { .. } => Err(HelperError::refused(&reply, job)),
             reply => Ok(reply),
         }
     }
@@ -316,16 +266,6 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.cancel();
-    }
-}
-
-fn refusal(reply: &Reply, job: u32) -> HelperError {
-    match reply {
-        Reply::Refused { why: Refusal::NoJob, .. } => HelperError::NoJob(job),
-        Reply::Refused { why: Refusal::Failed, text, .. } => {
-            HelperError::Refused(String::from_utf8_lossy(text).into_owned())
-        }
-        _ => HelperError::Unexpected,
     }
 }
 

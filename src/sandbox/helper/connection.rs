@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::client::HelperError;
+use super::error::HelperError;
 use super::frame::{self, Decoder, Nonce};
 use super::message::{Reply, Request, VERSION, WELCOME};
 

@@ -1,7 +1,8 @@
 //! What the two sides say to each other in frames. Std-only: the helper's program compiles this file too.
 //!
-//! Numbers are little-endian, texts and lists carry their length first. Decoding is total: bytes that are no
-//! message give `None`, and never more memory than their own length.
+//! Numbers are little-endian, texts and lists carry their length first.
+
+use super::codec::{Reader, Writer};
 
 /// Both sides must speak the same one.
 pub const VERSION: u32 = 1;
@@ -344,138 +345,5 @@ impl Reply {
             _ => return None,
         };
         input.end(message)
-    }
-}
-
-#[derive(Default)]
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn u8(&mut self, value: u8) {
-        self.0.push(value);
-    }
-
-    fn u32(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.u32(value.len() as u32);
-        self.0.extend_from_slice(value);
-    }
-
-    fn end(&mut self, end: Option<HowEnded>) {
-        let (how, value) = match end {
-            None => (0, 0),
-            Some(HowEnded::Exited(code)) => (1, code),
-            Some(HowEnded::Signalled(signal)) => (2, signal),
-            Some(HowEnded::TimedOut) => (3, 0),
-            Some(HowEnded::Cancelled) => (4, 0),
-        };
-        self.u8(how);
-        self.u32(value as u32);
-    }
-
-    fn job(&mut self, job: &JobState) {
-        self.u32(job.id);
-        self.end(job.end);
-        self.u64(job.total);
-        self.u64(job.took_us);
-        self.bytes(&job.command);
-    }
-
-    fn kept(&mut self, kept: &Kept) {
-        self.bytes(&kept.head);
-        self.bytes(&kept.tail);
-        self.u64(kept.total);
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn bool(&mut self) -> Option<bool> {
-        match self.u8()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn bytes(&mut self, most: usize) -> Option<Vec<u8>> {
-        let length = self.u32()? as usize;
-        if length > most {
-            return None;
-        }
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes.to_vec())
-    }
-
-    fn list<T>(&mut self, most: usize, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        let count = self.u32()? as usize;
-        if count > most {
-            return None;
-        }
-        // Grows with what is really there, never with what the count promises.
-        let mut items = Vec::new();
-        for _ in 0..count {
-            items.push(item(self)?);
-        }
-        Some(items)
-    }
-
-    fn end_state(&mut self) -> Option<Option<HowEnded>> {
-        let (how, value) = (self.u8()?, self.u32()? as i32);
-        Some(match how {
-            0 => None,
-            1 => Some(HowEnded::Exited(value)),
-            2 => Some(HowEnded::Signalled(value)),
-            3 => Some(HowEnded::TimedOut),
-            4 => Some(HowEnded::Cancelled),
-            _ => return None,
-        })
-    }
-
-    fn job(&mut self) -> Option<JobState> {
-        Some(JobState {
-            id: self.u32()?,
-            end: self.end_state()?,
-            total: self.u64()?,
-            took_us: self.u64()?,
-            command: self.bytes(LISTED_COMMAND)?,
-        })
-    }
-
-    fn kept(&mut self) -> Option<Kept> {
-        let kept = Kept { head: self.bytes(MAX_KEEP)?, tail: self.bytes(MAX_KEEP)?, total: self.u64()? };
-        (kept.total >= (kept.head.len() + kept.tail.len()) as u64).then_some(kept)
-    }
-
-    /// The message, if nothing is left over.
-    fn end<T>(&self, message: T) -> Option<T> {
-        self.0.is_empty().then_some(message)
     }
 }

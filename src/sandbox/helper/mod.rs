@@ -6,12 +6,15 @@
 //! takes any pair.
 
 mod client;
+mod codec;
 mod connection;
+mod error;
 pub mod frame;
 pub mod message;
 pub mod probe_report;
 
-pub use client::{Environment, HelperClient, HelperError};
+pub use client::{Environment, HelperClient};
+pub use error::HelperError;
 pub use probe_report::ProbeReport;
 
 /// The program. Empty where flock was built for a system other than Linux.

@@ -48,6 +48,23 @@ fn a_command_out_of_time_leaves_no_process_whatever_it_does() {
 }
 
 #[test]
+fn nothing_inside_can_signal_it() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        let signals = "for s in TERM INT HUP STOP KILL SEGV CHLD; do kill -$s 1; done; echo sent";
+        assert_eq!(output(&sandbox, "coder", signals).await, "sent");
+        let before = sandbox.containers().await.unwrap().remove(0).id;
+        let end = run(&sandbox, "coder", "kill -KILL -1; echo survived").await.unwrap().end;
+        assert!(matches!(end, End::Exited(0) | End::Signalled(9)), "{end:?}");
+        assert_eq!(output(&sandbox, "coder", "echo still there").await, "still there");
+        assert_eq!(sandbox.containers().await.unwrap().remove(0).id, before);
+        let started = docker_command(&["inspect", "-f", "{{.RestartCount}} {{.State.Running}}", &before]);
+        assert_eq!(started, "0 true");
+    });
+}
+
+#[test]
 fn a_background_job_outlives_the_end_of_others_and_of_the_gateway() {
     let Some(team) = Team::new(&["coder"]) else { return };
     let sandbox = team.sandbox();

@@ -5,7 +5,10 @@ use std::io::{Read, Write};
 
 use flock::sandbox::helper::HelperError;
 use flock::sandbox::helper::frame::{self, Decoder, MAX_PAYLOAD, Nonce};
-use flock::sandbox::helper::message::{Ask, Reply, Request, Start, VERSION, WELCOME};
+use flock::sandbox::helper::message::{
+    Ask, Ended, HowEnded, Kept, Refusal, Reply, Request, Start, VERSION, WELCOME,
+};
+use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -264,4 +267,60 @@ async fn a_stream_of_broken_frames_is_given_up() {
     let error = client.run(&sh("true"), &CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, HelperError::Lost(_)), "{error}");
     assert!(!client.is_alive());
+}
+
+/// What a container could send: true replies, whole or cut or with a byte changed, and noise.
+fn hostile() -> impl Strategy<Value = Vec<(Reply, u8, prop::sample::Index, u8)>> {
+    let request = 0..4_u32;
+    let reply = prop_oneof![
+        Just(Reply::Welcome { version: VERSION }),
+        (request.clone(), any::<Vec<u8>>()).prop_map(|(request, text)| Reply::Refused {
+            request,
+            why: Refusal::NoJob,
+            text
+        }),
+        (request.clone(), any::<u64>(), any::<Vec<u8>>()).prop_map(|(request, took_us, head)| {
+            let ended = Ended { end: HowEnded::Exited(-1), took_us, survivors: u32::MAX };
+            let output = Kept { total: u64::MAX, tail: head.clone(), head };
+            Reply::Ended { request, ended, output }
+        }),
+        request.prop_map(|request| Reply::Jobs { request, jobs: Vec::new(), output: Kept::default() }),
+    ];
+    proptest::collection::vec((reply, 0..4_u8, any::<prop::sample::Index>(), any::<u8>()), 0..20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_client_survives_whatever_a_container_sends(sent in hostile(), closes: bool) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = faked(move |nonce| {
+                let mut out = replies(nonce, &[Reply::Welcome { version: VERSION }]);
+                for (reply, how, at, byte) in sent {
+                    let mut bytes = replies(nonce, &[reply]);
+                    let at = at.index(bytes.len());
+                    match how {
+                        0 => {}
+                        1 => bytes.truncate(at),
+                        2 => bytes[at] ^= byte,
+                        _ => bytes = vec![byte; at],
+                    }
+                    out.extend(bytes);
+                }
+                out
+            })
+            .await
+            .unwrap();
+            let cancel = CancellationToken::new();
+            let command = sh("true");
+            let run = client.run(&command, &cancel);
+            if closes {
+                let _ = tokio::time::timeout(Duration::from_millis(5), run).await;
+            } else {
+                let list = client.jobs(flock::sandbox::JobRequest::List);
+                let _ = tokio::time::timeout(Duration::from_millis(5), async { tokio::join!(run, list) }).await;
+            }
+        });
+    }
 }

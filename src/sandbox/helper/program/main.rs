@@ -3,6 +3,8 @@
 //! Compiled by build.rs on its own, for the sandbox, with nothing but std and static. It trusts the frames
 //! of its connection, and nothing that shares its container.
 
+#[path = "../codec.rs"]
+mod codec;
 #[path = "../frame.rs"]
 mod frame;
 mod job;

@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::calls;
 use super::{Lines, MAX_ENTRIES, MAX_WALK};
-use crate::sys;
 
 /// Tried besides every mount.
 const WRITES: [&str; 20] = [
@@ -186,7 +186,7 @@ pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Walk {
     }
     lines.say("walked", &[entries.to_string().as_bytes(), if truncated { b"truncated" } else { b"whole" }]);
     let made = std::env::temp_dir().join(format!(".flock-probe-{}", std::process::id()));
-    lines.say("mknod", &[if sys::can_make_device(&made) { b"open" } else { b"closed" }]);
+    lines.say("mknod", &[if calls::can_make_device(&made) { b"open" } else { b"closed" }]);
     walk
 }
 

@@ -5,6 +5,7 @@
 //! nothing hostile ran before it: whoever shares its user could at worst fight it. So it is unreadable like
 //! the helper, and flock believes most the one it made before the agent's first command.
 
+mod calls;
 mod files;
 mod network;
 mod process;

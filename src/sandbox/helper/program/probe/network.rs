@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Lines;
-use crate::sys::{self, Dialled};
+use super::calls::{self, Dialled};
 
 /// A public resolver, over both protocols, and where clouds keep a machine's credentials.
 const TARGETS: [&str; 4] =
@@ -61,7 +61,7 @@ pub fn sockets(found: &[PathBuf], lines: &mut Lines) {
     let mut paths: BTreeSet<&Path> = engines.collect();
     paths.extend(found.iter().map(PathBuf::as_path).take(MAX_SOCKETS));
     for path in paths {
-        let (state, where_): (&[u8], &[u8]) = match sys::dial(path.as_os_str().as_bytes()) {
+        let (state, where_): (&[u8], &[u8]) = match calls::dial(path.as_os_str().as_bytes()) {
             Dialled::Closed => (b"closed", b"unknown"),
             Dialled::Unknown => (b"open", b"unknown"),
             Dialled::Open { listener: 0 } => (b"open", b"outside"),

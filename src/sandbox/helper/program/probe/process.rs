@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 
 use super::Lines;
-use crate::sys;
+use super::calls;
 
 const STATUS: [&str; 11] = [
     "Uid",
@@ -55,7 +55,7 @@ pub fn limits(lines: &mut Lines) {
 /// `helper.pid=…` and `helper.<what>=open|closed`: the helper holds the streams to flock.
 pub fn helper(lines: &mut Lines) {
     // Started by the engine's exec, the probe has a parent outside; the helper is then the first process.
-    let pid = match sys::parent() {
+    let pid = match calls::parent() {
         0 => 1,
         parent => parent,
     };
@@ -66,7 +66,7 @@ pub fn helper(lines: &mut Lines) {
         ("environ", fs::read(at("environ")).is_ok_and(|bytes| !bytes.is_empty())),
         ("mem", File::open(at("mem")).is_ok() || OpenOptions::new().write(true).open(at("mem")).is_ok()),
         ("root", fs::read_link(at("root")).is_ok()),
-        ("ptrace", sys::can_trace(pid)),
+        ("ptrace", calls::can_trace(pid)),
     ];
     for (what, open) in tries {
         lines.say(&format!("helper.{what}"), &[if open { b"open" } else { b"closed" }]);
@@ -75,5 +75,5 @@ pub fn helper(lines: &mut Lines) {
 
 /// `namespace.user=open|closed`: whether a namespace can be made in which this user has all capabilities.
 pub fn namespaces(lines: &mut Lines) {
-    lines.say("namespace.user", &[if sys::new_user_namespace() { b"open" } else { b"closed" }]);
+    lines.say("namespace.user", &[if calls::new_user_namespace() { b"open" } else { b"closed" }]);
 }
