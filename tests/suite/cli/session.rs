@@ -50,7 +50,7 @@ macro_rules! snapshot {
                 (r"\b[0-9a-f]{64}\b", "[TOKEN]"),
                 (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
                 (r#""port": \d+"#, r#""port": [PORT]"#),
-                (r"flock-nix-[0-9a-f]{8}", "flock-nix-[HOME]"),
+                (r"(flock-nix|flock-sbx-[a-z]+)-[0-9a-f]{8}\b", "$1-[HOME]"),
                 (r"config-\d+-\d+\.json", "config-[TIME].json"),
                 (r" in \d+(ms|s)\b", " in [TIME]"),
             ],
