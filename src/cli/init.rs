@@ -114,9 +114,11 @@ fn report(home: &Home, port: u16, fresh: bool, no_images: bool, context: &Contex
     printer.line(
         Line::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(" once started"),
     );
-    if no_images {
-        printer.line("  images   left out; the first flock add makes them");
-    }
+    printer.line(if no_images {
+        "  images   left out; the first flock add makes them"
+    } else {
+        "  images   ready, and the package store, too"
+    });
     printer.say("");
     printer.say("next:");
     for (command, what) in [

@@ -151,3 +151,38 @@ fn one_id_from_many_at_once_is_added_once() {
     assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
     assert_eq!(codes.iter().filter(|code| **code == 5).count(), 9, "{codes:?}");
 }
+
+#[test]
+fn fifty_at_once_with_the_gateway_up_leave_fifty_agents() {
+    let home = TempHome::new().init();
+    home.flock(["start"]).ok();
+    let runs: Vec<_> = (0..50)
+        .map(|n| {
+            home.command()
+                .args(["add", &format!("agent-{n}"), "--no-container", "-q"])
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut run in runs {
+        assert!(run.wait().unwrap().success());
+    }
+    let agents = home.flock(["list", "--json"]).ok().json();
+    assert_eq!(agents["agents"].as_array().unwrap().len(), 52);
+    home.flock(["stop"]).ok();
+}
+
+#[test]
+fn an_engine_that_hangs_up_is_an_unavailable_one() {
+    let home = TempHome::new().init();
+    let socket = home.outside().join("no-engine.sock");
+    let engine = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || while engine.accept().is_ok() {});
+    let before = home.config_text();
+    let run = home.flock(["add", "coder"]).fails(6);
+    assert!(run.stderr.contains("does not answer"), "{run:?}");
+    assert_eq!(home.config_text(), before);
+    let json = home.flock(["add", "coder", "--json"]).fails(6).json();
+    assert_eq!(json["error"]["code"], "docker_unavailable");
+}

@@ -1,5 +1,6 @@
 //! What needs a real engine.
 
+mod cli;
 mod faults;
 mod helper;
 mod hostile;

@@ -9,7 +9,7 @@ use super::sandbox::{id, output, run};
 use crate::support::docker::{self, Team, docker as docker_command};
 
 /// A flake of two programs, each one raw derivation built by the shell.
-fn flake(folder: &Path) -> PathBuf {
+pub fn flake(folder: &Path) -> PathBuf {
     let flake = folder.join("flake");
     std::fs::create_dir_all(&flake).unwrap();
     let program = |name: &str| {

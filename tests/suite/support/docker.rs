@@ -162,6 +162,26 @@ impl Drop for Team {
     }
 }
 
+/// Removes what a home has in the engine: containers, image tags, the store.
+pub fn clean(home: &Home) {
+    let config = Arc::new(config(Vec::new()));
+    let source: flock::sandbox::docker::ConfigSource = Arc::new(move || Arc::clone(&config));
+    let engine = Arc::new(Engine::from_env());
+    block_on(async {
+        let cleaned = async {
+            flock::sandbox::owned::remove_all(&engine, home).await.map_err(|error| error.to_string())?;
+            image::untag(&engine, home).await.map_err(|error| error.to_string())?;
+            let store = flock::nix::Store::new(home.clone(), source, Arc::clone(&engine));
+            store.remove().await.map_err(|error| error.to_string())
+        };
+        if let Err(error) = cleaned.await
+            && !std::thread::panicking()
+        {
+            panic!("could not clean up: {error}");
+        }
+    });
+}
+
 /// Runs the docker command line, which must be there where an engine is.
 pub fn docker(args: &[&str]) -> String {
     let output = std::process::Command::new("docker").args(args).output().unwrap();

@@ -97,6 +97,23 @@ impl TempHome {
         self
     }
 
+    /// Makes the home with images and store in the machine's engine; `None` without one.
+    pub fn init_in_docker() -> Option<Self> {
+        super::docker::engine_with_images()?;
+        let home = Self::new().with_docker();
+        home.flock(["init", "--yes", "--model", "script/demo", "--port", &free_port().to_string()]).ok();
+        Some(home)
+    }
+
+    /// The name of an agent's container.
+    pub fn container(&self, agent: &str) -> String {
+        flock::sandbox::names::sandbox(&self.home(), &agent.parse().unwrap())
+    }
+
+    fn home(&self) -> flock::home::Home {
+        flock::home::Home::new(self.path(), None)
+    }
+
     /// Runs the binary to its end, with nothing on stdin.
     pub fn flock<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         finish(self.command().args(args).stdin(Stdio::null()))
@@ -133,6 +150,18 @@ impl TempHome {
             command.env("DOCKER_HOST", format!("unix://{}", self.outside().join("no-engine.sock").display()));
         }
         command
+    }
+}
+
+impl Drop for TempHome {
+    fn drop(&mut self) {
+        // Nothing of a test outlives it, whether it passed or not.
+        if self.file("run/supervisor.lock").exists() {
+            self.flock(["stop", "-q"]);
+        }
+        if self.docker {
+            super::docker::clean(&self.home());
+        }
     }
 }
 
