@@ -16,7 +16,7 @@ pub struct Endpoint {
     pub key: Option<Var>,
     /// Tokens its models take, where the configuration does not say.
     pub context_window: u64,
-    /// Tokens to let its models answer with, where the configuration does not say.
+    /// Tokens to let its models answer with, where neither the configuration nor the model's name says.
     pub max_tokens: u32,
     /// Whether its models take images, where the configuration does not say.
     pub images: bool,
@@ -42,7 +42,7 @@ pub const KNOWN: &[Endpoint] = &[
         base_url: "https://api.anthropic.com",
         key: Some(env::ANTHROPIC_API_KEY),
         context_window: 200_000,
-        max_tokens: 8_192,
+        max_tokens: 32_000,
         images: true,
     },
     Endpoint {
@@ -75,4 +75,38 @@ pub const KNOWN: &[Endpoint] = &[
 #[must_use]
 pub fn known(id: &str) -> Option<&'static Endpoint> {
     KNOWN.iter().find(|endpoint| endpoint.id == id)
+}
+
+impl Endpoint {
+    /// Tokens to let this model answer with, where the configuration does not say. A provider refuses a
+    /// request for more than its model can give, and older models gave less.
+    #[must_use]
+    pub fn max_tokens_of(&self, model: &str) -> u32 {
+        let older =
+            [("claude-3-7", 32_000), ("claude-3-5", 8_192), ("claude-3", 4_096), ("gpt-4-turbo", 4_096)];
+        older.iter().find(|(name, _)| model.starts_with(name)).map_or(self.max_tokens, |(_, tokens)| *tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_endpoint_can_be_asked() {
+        for endpoint in KNOWN {
+            let url: reqwest::Url = endpoint.base_url.parse().unwrap();
+            assert_eq!(url.scheme() == "https", endpoint.key.is_some(), "{}", endpoint.id);
+            assert!(u64::from(endpoint.max_tokens) < endpoint.context_window);
+            assert_eq!(KNOWN.iter().filter(|other| other.id == endpoint.id).count(), 1);
+        }
+    }
+
+    #[test]
+    fn older_models_answer_with_less() {
+        let anthropic = known("anthropic").unwrap();
+        assert_eq!(anthropic.max_tokens_of("claude-opus-4-5"), 32_000);
+        assert_eq!(anthropic.max_tokens_of("claude-3-5-haiku-latest"), 8_192);
+        assert_eq!(anthropic.max_tokens_of("claude-3-haiku-20240307"), 4_096);
+    }
 }

@@ -86,7 +86,7 @@ impl Catalog {
             context_window: own
                 .and_then(|own| own.context_window)
                 .unwrap_or(known.map_or(32_768, |known| known.context_window)),
-            max_tokens: max_tokens(own, known),
+            max_tokens: max_tokens(model, own, known),
             images: own.map_or(known.is_some_and(|known| known.images), |own| own.images),
             label: model.to_string(),
         })
@@ -195,9 +195,9 @@ fn is_http(url: &reqwest::Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
-fn max_tokens(own: Option<&ModelSettings>, known: Option<&Endpoint>) -> u32 {
+fn max_tokens(model: &ModelRef, own: Option<&ModelSettings>, known: Option<&Endpoint>) -> u32 {
     own.and_then(|own| own.max_tokens)
         .and_then(|tokens| u32::try_from(tokens).ok())
         .filter(|tokens| *tokens > 0)
-        .unwrap_or(known.map_or(4_096, |known| known.max_tokens))
+        .unwrap_or_else(|| known.map_or(4_096, |known| known.max_tokens_of(model.model())))
 }

@@ -80,8 +80,6 @@ fn common(connect: Duration) -> ClientBuilder {
         .connect_timeout(connect)
         .pool_idle_timeout(Duration::from_secs(60))
         .tcp_nodelay(true)
-        // A compressed stream is held back by whoever compresses it.
-        .gzip(false)
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -28,7 +28,8 @@ fn list<'a>(value: &'a Value, what: &str) -> Result<&'a [Value], String> {
 
 /// Refuses what Anthropic's Messages API refuses.
 pub fn anthropic(headers: &HeaderMap, body: &Value) -> Result<(), String> {
-    need(headers.get("x-api-key").is_some_and(|key| !key.is_empty()), "x-api-key header is required")?;
+    let has_key = |name| headers.get(name).is_some_and(|key| !key.is_empty());
+    need(has_key("x-api-key") || has_key("authorization"), "x-api-key header is required")?;
     need(headers.get("anthropic-version").is_some(), "anthropic-version: header is required")?;
     need(!is_blank(&body["model"]), "model: Field required")?;
     need(body["max_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "max_tokens: Field required")?;
