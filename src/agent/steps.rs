@@ -18,7 +18,7 @@ use super::turn::{Stop, TurnError, TurnEvent};
 use super::window::{self, Images, Window};
 use crate::provider::message::{ToolCall, joined_text};
 use crate::provider::retry::{self, Retrying};
-use crate::provider::{Block, Delta, Message, Request, Resolved, Response, Role, StopReason};
+use crate::provider::{Block, Delta, Message, ProviderError, Request, Resolved, Response, Role, StopReason};
 use crate::tool::{CallContext, Tool};
 
 /// How long a tool has to end by itself once the turn was stopped.
@@ -85,8 +85,7 @@ impl Course<'_> {
             if running.steps >= self.engine.parts.limits.steps {
                 return Err(TurnError::Steps(self.engine.parts.limits.steps));
             }
-            asked.messages = window.messages();
-            let mut response = self.ask(&resolved, &asked).await?;
+            let mut response = self.ask_what_fits(&resolved, &mut asked, &mut window).await?;
             running.steps += 1;
             running.usage += response.usage;
             call::tidy(&mut response.content);
@@ -124,6 +123,26 @@ impl Course<'_> {
                     notice("the model gave an empty answer");
                 }
                 Stop::End
+            }
+        }
+    }
+
+    /// Asks, and asks again with less where the provider counts more tokens than were estimated: else a
+    /// session that has once grown too long could never go on.
+    async fn ask_what_fits(
+        &self,
+        resolved: &Resolved,
+        asked: &mut Request,
+        window: &mut Window,
+    ) -> Result<Response, TurnError> {
+        loop {
+            asked.messages = window.messages();
+            match self.ask(resolved, asked).await {
+                Err(TurnError::Provider(error)) if is_too_long(&error) && window.narrow() => {
+                    let text = "the conversation was too long for the model; its oldest part is left out";
+                    self.events.tell(TurnEvent::Notice(text.to_owned()));
+                }
+                answered => return answered,
             }
         }
     }
@@ -212,6 +231,22 @@ impl Course<'_> {
             Ok(Err(_)) | Err(_) => Err(stopped),
         }
     }
+}
+
+/// Whether a provider says that it was sent too much. There is no code for it that all of them use.
+fn is_too_long(error: &ProviderError) -> bool {
+    const SIGNS: [&str; 7] = [
+        "context length",
+        "context_length",
+        "context window",
+        "context size",
+        "prompt is too long",
+        "input is too long",
+        "too many tokens",
+    ];
+    let ProviderError::Rejected { message, .. } = error else { return false };
+    let message = message.to_lowercase();
+    SIGNS.iter().any(|sign| message.contains(sign))
 }
 
 /// The newest turns that can fit. Where the file is damaged, it is mended.

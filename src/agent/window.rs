@@ -93,6 +93,16 @@ impl Window {
         self.shrink();
     }
 
+    /// Takes half of the room away, because the estimate was wrong; `false` where nothing more can be left
+    /// out.
+    pub fn narrow(&mut self) -> bool {
+        let before = self.total();
+        // Not half of the room, which may be far larger than what was refused.
+        self.room = before.min(self.room) / 2;
+        self.shrink();
+        self.total() < before
+    }
+
     /// What the model is shown.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {

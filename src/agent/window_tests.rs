@@ -82,6 +82,16 @@ fn old_turns_go_first_and_whole() {
 }
 
 #[test]
+fn a_window_can_be_narrowed_as_long_as_there_is_something_to_leave_out() {
+    let past = (0..4).map(|n| vec![user(&format!("{n}{}", "x".repeat(400)))]).collect();
+    let mut window = Window::new(10_000, Images::Shown, past, vec![user("new")]);
+    assert!(window.narrow());
+    assert!(window.messages().len() < 4);
+    while window.narrow() {}
+    assert_eq!(window.messages(), [user("new")]);
+}
+
+#[test]
 fn thinking_stays_in_its_turn_and_pictures_with_those_who_see() {
     let thought = Block::Thinking { thinking: "hm".into(), signature: None, redacted: None };
     let thinking = Message { role: Role::Assistant, content: vec![thought.clone()] };

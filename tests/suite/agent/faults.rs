@@ -140,6 +140,21 @@ async fn a_provider_that_fails_fails_the_turn_and_not_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_is_longer_than_estimated_is_shortened() {
+    let rig = Rig::new();
+    for n in 0..4 {
+        rig.say(&format!("question {n} {}", "x".repeat(400))).await.unwrap();
+    }
+    let refusal = || Reply::status(400, "This model's maximum context length is 8192 tokens.");
+    rig.server.reply(refusal()).reply(refusal());
+    assert_eq!(rig.say("the last question").await.unwrap().text, "ok");
+    let asked = rig.asked();
+    assert!(asked.len() < 9 && asked[asked.len() - 1].to_string().contains("the last question"), "{asked:?}");
+    rig.server.always(refusal());
+    assert!(matches!(rig.say("one more").await, Err(TurnError::Provider(_))), "it ends some time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_is_not_configured_is_an_error_that_says_how() {
     let rig = Rig::new();
     let mut document = rig.config();
