@@ -72,6 +72,7 @@ impl Answer for Front {
         let (mut parts, body) = request.into_parts();
         let method = parts.method.clone();
         let path = parts.uri.path().to_owned();
+        let expects = parts.headers.contains_key(header::EXPECT);
         let mut response = match self.admit(&mut parts) {
             Ok(()) => {
                 let request = Request::from_parts(parts, Body::new(body));
@@ -81,19 +82,23 @@ impl Answer for Front {
                 }
             }
             Err(error) => {
-                tokio::spawn(drain(Body::new(body)));
+                // A client that asked first must not be invited to send what is refused already.
+                if !expects {
+                    tokio::spawn(drain(Body::new(body)));
+                }
                 let mut response = error.into_response();
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 response
             }
         };
         if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
-            let cause = error.cause().unwrap_or_default();
-            let status = error.status.as_u16();
+            let (status, code, cause) = (error.status.as_u16(), &*error.code, error.cause());
+            // As fields, texts from elsewhere are escaped and can't begin a line of the log.
+            let text = error.message.as_str();
             if error.status.is_server_error() {
-                tracing::error!(request = id, %method, path, status, code = &*error.code, cause, "{error}");
+                tracing::error!(request = id, %method, path, status, code, text, cause, "a request failed");
             } else {
-                tracing::debug!(request = id, %method, path, status, code = &*error.code, cause, "{error}");
+                tracing::debug!(request = id, %method, path, status, code, text, cause, "a request was refused");
             }
             let before = std::mem::replace(&mut response, error.render(&path));
             for kept in [header::ALLOW, header::CONNECTION] {

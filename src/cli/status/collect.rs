@@ -102,7 +102,7 @@ async fn ask_more(config: &Config, port: u16, probe: bool) -> Value {
         let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
         for agent in sandboxed {
             // What it finds is in the status that is asked for next.
-            let _ = client.ask(Call::post(&format!("/api/agents/{}/prepare", agent.id)), LONG).await;
+            let _ = client.ask(Call::post(&format!("/api/agents/{}/probe", agent.id)), LONG).await;
         }
     }
     client.get_json("/api/status", SHORT).await.unwrap_or_default()

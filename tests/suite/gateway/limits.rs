@@ -58,6 +58,14 @@ async fn a_body_of_100_mb_is_refused_and_the_client_reads_why() {
 }
 
 #[tokio::test]
+async fn a_client_that_asks_first_is_not_invited_to_send() {
+    let house = House::new().await;
+    let asking = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", 100 << 20);
+    let answer = house.raw(head(&house, &asking).as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[tokio::test]
 async fn a_header_flood_is_refused() {
     let house = House::new().await;
     let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();

@@ -249,6 +249,56 @@ fn chat_speaks_for_people_and_for_programs() {
 }
 
 #[test]
+fn an_agent_speaks_with_its_own_sessions() {
+    let home = TempHome::new().init();
+    let call = |name: &str, arguments: Value| json!({"calls": [{"name": name, "arguments": arguments}]});
+    let main = "agent:orchestrator:flock:main:ann";
+    let dm = "agent:orchestrator:flock:dm:bob";
+    play(
+        &home,
+        &json!([
+            {"when": "delegate", "steps": [
+                call("sessions_spawn", json!({"task": "a small part"})),
+                {"say": "delegated"},
+            ]},
+            {"when": "a small part", "steps": [{"say": "the part is done"}]},
+            {"when": "tell bob", "steps": [
+                call("sessions_send", json!({"sessionKey": dm, "message": "ping from main"})),
+                {"say": "told"},
+            ]},
+            // The answer to a message would start a turn that answers again, and so on.
+            {"when": "ping from main", "steps": [
+                call("sessions_send", json!({"sessionKey": main, "message": "pong from dm"})),
+                {"say": "ping was read"},
+            ]},
+            {"when": "spy", "steps": [
+                call("sessions_history", json!({"sessionKey": "agent:sysadmin:flock:main:ann"})),
+                {"say": "spied"},
+            ]},
+            {"steps": [{"say": "hello"}]},
+        ]),
+    );
+    let _gateway = Process::start(&home);
+    assert_eq!(home.flock(["chat", "orchestrator", "delegate"]).ok().stdout, "delegated\n");
+    assert!(transcripts(&home, "orchestrator").contains("the part is done"));
+
+    home.flock(["chat", "orchestrator", "hi", "--session", dm]).ok();
+    assert_eq!(home.flock(["chat", "orchestrator", "tell bob"]).ok().stdout, "told\n");
+    wait_until("the message is answered", LIMIT, || {
+        let text = transcripts(&home, "orchestrator");
+        text.contains("ping was read").then_some(()).ok_or(text)
+    });
+    let text = transcripts(&home, "orchestrator");
+    assert!(
+        text.contains("itself started by another session"),
+        "two sessions can't keep each other going: {text}"
+    );
+
+    assert_eq!(home.flock(["chat", "orchestrator", "spy"]).ok().stdout, "spied\n");
+    assert!(!transcripts(&home, "orchestrator").contains("\"sysadmin\""));
+}
+
+#[test]
 fn a_planted_key_stays_where_it_belongs() {
     const KEY: &str = "sk-planted-0123456789abcdef";
     let home = TempHome::new().init();
