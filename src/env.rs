@@ -44,6 +44,9 @@ vars! {
     DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
     SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for what it runs: its name and its home";
     XAI_API_KEY = "XAI_API_KEY", "Key of the provider xai";
+    HTTPS_PROXY = "HTTPS_PROXY", "The proxy to model APIs on other machines; read by the HTTP client, as HTTP_PROXY and ALL_PROXY are";
+    NO_PROXY = "NO_PROXY", "Hosts to reach without that proxy; 127.0.0.1 always is";
+    SSL_CERT_FILE = "SSL_CERT_FILE", "Certificates to trust for https instead of the system's";
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
 }
 
