@@ -75,7 +75,7 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
     let identity = Identity { instance: instance(home)?, token: config.token.clone() };
     let port_is_ours = Connection::open(home).await.is_ok();
     if !port_is_ours {
-        port::check(config.port, &identity).await?;
+        port::check(home, config.port, &identity).await?;
     }
     let started = launch::ensure(home, want, LIMIT).await?;
     if started.status.is_healthy() {
@@ -88,7 +88,7 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
         let _ = connection.ask(Request::Stop, LIMIT).await;
     }
     // Who holds the port can be said better than the gateway's exit code does.
-    port::check(config.port, &identity).await?;
+    port::check(home, config.port, &identity).await?;
     Err(failed(&started.status))
 }
 

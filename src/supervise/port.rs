@@ -2,10 +2,14 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::health::{self, HealthError, Identity, Imposter, PORT_HINT};
+use super::mark::Mark;
+use super::unit::NAMES;
 use crate::error::{Explain, Kind};
+use crate::home::Home;
+use crate::process::ProcessId;
 
 /// The port is somebody else's.
 #[derive(Debug, thiserror::Error)]
@@ -77,27 +81,43 @@ impl Explain for PortTaken {
     }
 }
 
-/// Whether the gateway of the home with this identity can have the port, or has it already.
+/// Whether this home's gateway can have the port, or has it already.
 ///
 /// # Errors
 ///
 /// If somebody else has it, with who that is where it can be known.
-pub async fn check(port: u16, home: &Identity) -> Result<(), PortTaken> {
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-        Err(source) => return Err(PortTaken::Refused { port, source }),
-    }
-    match health::ask(port, home, Duration::from_secs(2)).await {
-        Ok(_) => Ok(()),
-        Err(HealthError::Imposter(Imposter::OtherHome { pid, .. })) => {
-            let pid = holder(port).map_or(pid, |holder| holder.pid);
-            Err(PortTaken::OtherHome { port, home: home_of(pid), pid })
+pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), PortTaken> {
+    let end = Instant::now() + SETTLING;
+    loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(source) => return Err(PortTaken::Refused { port, source }),
         }
-        // It has gone in between.
-        Err(HealthError::Loopback(error)) if error.is_refused() => Ok(()),
-        Err(_) => Err(PortTaken::Program { port, holder: holder(port) }),
+        let asked = health::ask(port, identity, Duration::from_secs(2)).await;
+        let holder = holder(port);
+        match asked {
+            Ok(_) => return Ok(()),
+            Err(HealthError::Imposter(Imposter::OtherHome { pid, .. })) => {
+                let pid = holder.map_or(pid, |holder| holder.pid);
+                return Err(PortTaken::OtherHome { port, home: home_of(pid), pid });
+            }
+            // A gateway of ours that is ending answers no more.
+            Err(_) if holder.as_ref().is_some_and(|holder| is_ours(home, holder.pid)) => return Ok(()),
+            Err(_) if holder.is_some() || Instant::now() >= end => {
+                return Err(PortTaken::Program { port, holder });
+            }
+            // Nobody to be seen: it has just ended, or is another user's.
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
     }
+}
+
+/// How long a port may look taken by nobody.
+const SETTLING: Duration = Duration::from_secs(1);
+
+fn is_ours(home: &Home, pid: i32) -> bool {
+    ProcessId::of(pid).is_some_and(|process| NAMES.iter().any(|name| Mark::new(home, name).is_on(process)))
 }
 
 /// The home in a process' environment.
@@ -168,11 +188,12 @@ mod tests {
             drop(listener.accept());
             listener
         });
-        let error = check(port, &nobody()).await.unwrap_err();
+        let home = Home::new("/tmp/flock-port-test".into(), None);
+        let error = check(&home, port, &nobody()).await.unwrap_err();
         assert!(matches!(&error, PortTaken::Program { holder: Some(_), .. }), "{error}");
         assert_eq!(error.kind(), Kind::Failed);
         drop(hanging_up.join().unwrap());
-        assert!(check(port, &nobody()).await.is_ok(), "it is free again");
+        assert!(check(&home, port, &nobody()).await.is_ok(), "it is free again");
     }
 
     #[test]

@@ -33,7 +33,8 @@ impl Default for Limits {
             backoff_cap: 30_000,
             crashes: 5,
             window: 120_000,
-            grace: 10_000,
+            // The gateway's own limits for turns and containers to end stay below this.
+            grace: 45_000,
             misses: 3,
         }
     }

@@ -14,5 +14,6 @@ mod gateway;
 mod helper;
 mod law;
 mod provider;
+mod supervise;
 mod support;
 mod tools;

@@ -35,12 +35,17 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         _ => None,
     };
     let said = match (&config, port, &found) {
-        (Some(config), Some(port), Some(Ok(_))) => ask_more(config, port, probe).await,
-        _ => Value::Null,
+        (Some(config), Some(port), Some(Ok(_))) => ask_more(config, port, probe, &mut warnings).await,
+        _ => {
+            if probe {
+                warnings.push("nothing was probed: the gateway does not run".to_owned());
+            }
+            Value::Null
+        }
     };
     let gateway = gateway(home, unit, found, port, &said);
     let (containers, docker) = match said.get("containers") {
-        Some(containers) => (Some(containers.clone()), docker_as_said(&said)),
+        Some(containers) => (Some(containers.clone()).filter(|all| !all.is_null()), docker_as_said(&said)),
         None => ask_docker(home).await,
     };
     let pids: Vec<i32> =
@@ -69,8 +74,8 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         agents,
         docker,
         containers,
-        images: said.get("images").cloned(),
-        store: said.get("store").cloned(),
+        images: said.get("images").filter(|value| !value.is_null()).cloned(),
+        store: said.get("store").filter(|value| !value.is_null()).cloned(),
         warnings,
     };
     report.gateway.figures = report.gateway.pid.and_then(|pid| used.get(&pid).copied());
@@ -96,16 +101,27 @@ async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, 
 }
 
 /// What the gateway knows; it has proved who it is, so it gets the token.
-async fn ask_more(config: &Config, port: u16, probe: bool) -> Value {
+async fn ask_more(config: &Config, port: u16, probe: bool, warnings: &mut Vec<String>) -> Value {
     let client = Client::new(port).with_token(&config.token);
     if probe {
         let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
-        for agent in sandboxed {
-            // What it finds is in the status that is asked for next.
-            let _ = client.ask(Call::post(&format!("/api/agents/{}/probe", agent.id)), LONG).await;
+        let probes = sandboxed.map(|agent| {
+            let call = Call::post(&format!("/api/agents/{}/probe", agent.id));
+            let client = &client;
+            async move { client.ask(call, LONG).await.err().map(|error| (agent.id.to_string(), error)) }
+        });
+        // What was found is in the status that is asked for next; here is only who could not be probed.
+        for (id, error) in futures_util::future::join_all(probes).await.into_iter().flatten() {
+            warnings.push(format!("{id}: {}", chain(&error)));
         }
     }
-    client.get_json("/api/status", SHORT).await.unwrap_or_default()
+    match client.get_json("/api/status", SHORT).await {
+        Ok(said) => said,
+        Err(error) => {
+            warnings.push(format!("the gateway did not say how it stands: {}", chain(&error)));
+            Value::Null
+        }
+    }
 }
 
 fn gateway(
@@ -198,10 +214,19 @@ fn docker_as_said(said: &Value) -> Docker {
 /// Asks the engine itself.
 async fn ask_docker(home: &Home) -> (Option<Value>, Docker) {
     let engine = Engine::from_env();
-    match tokio::time::timeout(SHORT, owned::running(&engine, home)).await {
-        Ok(Ok(names)) => {
-            let containers: Vec<Value> =
-                names.into_iter().map(|name| json!({"name": name, "state": "running"})).collect();
+    match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
+        Ok(Ok(found)) => {
+            let describe = |one: owned::Container| {
+                json!({
+                    "name": one.name,
+                    "agent": one.agent,
+                    "state": one.state,
+                    "status": one.status,
+                    "createdAt": one.created_at,
+                    "probe": null,
+                })
+            };
+            let containers: Vec<Value> = found.into_iter().map(describe).collect();
             (Some(containers.into()), Docker { reachable: Some(true), problem: None })
         }
         Ok(Err(error)) => (None, Docker { reachable: Some(false), problem: Some(chain(&error)) }),

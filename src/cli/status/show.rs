@@ -31,10 +31,12 @@ pub fn show(report: &Report, context: &Context) {
         printer.line(title("turns").plain(text));
     }
     printer.line(docker(report));
-    for (name, value) in [("images", &report.images), ("store", &report.store)] {
-        if let Some(value) = value {
-            printer.line(title(name).plain(brief(value)));
-        }
+    if let Some(images) = &report.images {
+        printer.line(title("images").plain(presence(images)));
+    }
+    if let Some(store) = &report.store {
+        let text = format!("{} {}", brief(&store["container"]), brief(&store["state"]));
+        printer.line(title("store").plain(text));
     }
     if !report.agents.is_empty() {
         printer.line("");
@@ -146,11 +148,11 @@ fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
     };
     let state = container["state"].as_str().unwrap_or("unknown");
     let probe = &container["probe"];
-    let age = probe["at"].as_i64().map(|at| format!(", probed {} ago", ago(clock::unix_ms() - at)));
+    let age = probe["ageMs"].as_i64().map(|age| format!(", probed {} ago", ago(age)));
     let age = age.unwrap_or_default();
     match probe["confined"].as_bool() {
         Some(true) => (Tone::Good, format!("{state}, confined{age}")),
-        Some(false) => (Tone::Bad, format!("{state}, NOT CONFINED{age}: {}", brief(&probe["finding"]))),
+        Some(false) => (Tone::Bad, format!("{state}, NOT CONFINED{age}: {}", brief(&probe["findings"]))),
         None => (Tone::Plain, format!("{state}, not probed by this gateway")),
     }
 }
@@ -164,6 +166,18 @@ fn used(figures: Option<Figures>) -> String {
 
 fn ago(milliseconds: i64) -> String {
     span(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)))
+}
+
+fn presence(images: &Value) -> String {
+    let one = |image: &Value| {
+        let state = match image["present"].as_bool() {
+            Some(true) => "",
+            Some(false) => " (missing)",
+            None => " (unknown)",
+        };
+        brief(&image["image"]) + state
+    };
+    images.as_array().map(|all| all.iter().map(one).collect::<Vec<_>>().join(", ")).unwrap_or_default()
 }
 
 /// A value of the gateway's in a few words.

@@ -1,0 +1,184 @@
+//! Crashes, kills, and files that lie.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use flock::process::ProcessId;
+use nix::sys::signal::Signal;
+
+use super::{Flock, gone, pid, send};
+
+#[test]
+fn a_killed_gateway_comes_back() {
+    let flock = Flock::started();
+    let first = flock.gateway();
+    send(first, Signal::SIGKILL);
+    let status =
+        flock.until("it is back", |status| status["running"] == true && status["gateway"]["restarts"] == 1);
+    assert_ne!(pid(&status["gateway"]["pid"]), first);
+    assert!(status["gateway"]["reason"].as_str().unwrap().contains("SIGKILL"), "{status:#}");
+    assert_eq!(status["gateway"]["crashes"], 1);
+}
+
+#[test]
+fn a_gateway_whose_supervisor_was_killed_ends_by_itself() {
+    let flock = Flock::started();
+    let (gateway, supervisor) = (flock.gateway(), flock.supervisor());
+    send(supervisor, Signal::SIGKILL);
+    gone(gateway);
+    flock.flock(["status"]).fails(4);
+    flock.flock(["start"]).ok();
+    assert_eq!(flock.status()["gateway"]["restarts"], 0);
+    flock.flock(["stop"]).ok();
+    flock.is_gone();
+}
+
+#[test]
+fn a_start_right_after_the_supervisor_was_killed_takes_over() {
+    let flock = Flock::started();
+    for _ in 0..3 {
+        let (gateway, supervisor) = (flock.gateway(), flock.supervisor());
+        send(supervisor, Signal::SIGKILL);
+        flock.flock(["start"]).ok();
+        let status = flock.status();
+        assert_ne!(pid(&status["gateway"]["pid"]), gateway);
+        assert_ne!(pid(&status["supervisor"]["pid"]), supervisor);
+        assert_eq!(flock.processes().len(), 1);
+    }
+}
+
+#[test]
+fn a_stop_right_after_the_supervisor_was_killed_leaves_nothing() {
+    let flock = Flock::started();
+    send(flock.supervisor(), Signal::SIGKILL);
+    flock.flock(["stop"]).ok();
+    flock.is_gone();
+}
+
+#[test]
+fn both_killed_leave_nothing_in_the_way() {
+    let flock = Flock::started();
+    let (gateway, supervisor) = (flock.gateway(), flock.supervisor());
+    send(supervisor, Signal::SIGKILL);
+    send(gateway, Signal::SIGKILL);
+    flock.flock(["start"]).ok();
+    assert_eq!(flock.status()["running"], true);
+}
+
+#[test]
+fn a_crash_loop_ends_and_says_why_until_a_person_starts_again() {
+    let flock = Flock::started();
+    let config = std::fs::read(flock.file("config.json")).unwrap();
+    // The database can't be opened any more; each new gateway ends at once.
+    let database = flock.file("data/flock.db");
+    for name in ["flock.db", "flock.db-wal", "flock.db-shm"] {
+        let path = flock.file("data").join(name);
+        if path.exists() {
+            std::fs::rename(&path, flock.file("data").join(format!("kept-{name}"))).unwrap();
+        }
+    }
+    std::fs::create_dir(&database).unwrap();
+    send(flock.gateway(), Signal::SIGKILL);
+    let status = flock.until("the breaker opens", |status| status["gateway"]["state"] == "breaker-open");
+    assert_eq!(status["running"], false);
+    assert!(status["gateway"]["reason"].as_str().unwrap().contains("flock.db"), "{status:#}");
+    assert!(status["gateway"]["breakerOpenedAt"].as_i64().unwrap() > 0);
+    assert!(flock.file("run/gateway.breaker.json").exists());
+
+    // It is remembered over the supervisor's death, and a supervisor alone does not try again.
+    send(flock.supervisor(), Signal::SIGKILL);
+    let status = flock.until("nobody supervises", |status| status["supervisor"].is_null());
+    assert_eq!(status["gateway"]["state"], "breaker-open");
+    let mut front = flock.command();
+    front.args(["start", "--foreground"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut front = front.spawn().unwrap();
+    let status = flock.until("it supervises", |status| status["supervisor"].is_object());
+    assert_eq!(status["gateway"]["state"], "breaker-open");
+
+    // A person's start tries again, and fails with the reason.
+    let run = flock.flock(["start"]).fails(1);
+    assert!(run.stderr.contains("flock.db"), "{run:?}");
+    std::fs::remove_dir(&database).unwrap();
+    flock.flock(["start"]).ok();
+    let status = flock.status();
+    assert_eq!(status["running"], true);
+    assert_eq!(status["gateway"]["breakerOpenedAt"], serde_json::Value::Null);
+    assert!(!flock.file("run/gateway.breaker.json").exists());
+    flock.flock(["stop"]).ok();
+    assert!(front.wait().unwrap().success());
+    assert_eq!(std::fs::read(flock.file("config.json")).unwrap(), config);
+}
+
+#[test]
+fn a_failed_start_says_why_and_leaves_nothing() {
+    let flock = Flock::new();
+    std::fs::create_dir(flock.file("data/flock.db")).unwrap();
+    let run = flock.flock(["start"]).fails(1);
+    assert!(run.stderr.contains("flock.db"), "{run:?}");
+    assert!(run.stderr.contains("flock logs gateway"), "{run:?}");
+    flock.is_gone();
+}
+
+#[test]
+fn a_broken_configuration_is_said_before_anything_starts() {
+    let flock = Flock::started();
+    let gateway = flock.gateway();
+    std::fs::write(flock.file("config.json"), "{ nonsense").unwrap();
+    flock.flock(["restart"]).fails(1);
+    assert!(ProcessId::of(gateway).is_some(), "the one that runs goes on");
+    flock.flock(["stop"]).ok();
+    flock.flock(["start"]).fails(1);
+    assert_eq!(flock.processes(), []);
+}
+
+#[test]
+fn pid_files_that_lie_are_replaced_and_nobody_else_is_signalled() {
+    let flock = Flock::new();
+    let mut stranger = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let living = ProcessId::of(i32::try_from(stranger.id()).unwrap()).unwrap();
+    let reused = ProcessId { started: living.started.saturating_sub(1), ..living };
+    for lie in [living.to_string(), reused.to_string(), "nonsense".to_owned(), "1 1".to_owned()] {
+        for name in ["gateway.pid", "supervisor.pid"] {
+            std::fs::write(flock.file("run").join(name), format!("{lie}\n/tmp/nowhere.sock\n")).unwrap();
+        }
+        flock.flock(["status"]).fails(4);
+        flock.flock(["stop"]).ok();
+        for name in ["gateway.pid", "supervisor.pid"] {
+            std::fs::write(flock.file("run").join(name), format!("{lie}\n")).unwrap();
+        }
+        flock.flock(["start"]).ok();
+        let written = std::fs::read_to_string(flock.file("run/gateway.pid")).unwrap();
+        let gateway = ProcessId::of(flock.gateway()).unwrap();
+        assert_eq!(written.lines().next().unwrap(), gateway.to_string());
+        flock.flock(["stop"]).ok();
+        flock.is_gone();
+        assert!(stranger.try_wait().unwrap().is_none(), "the stranger lives: {lie}");
+    }
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn the_control_socket_bears_nonsense() {
+    let flock = Flock::started();
+    let socket = flock.file("run/control.sock");
+    for nonsense in [b"\n".to_vec(), b"{}\n".to_vec(), vec![b'x'; 100_000], b"\xff\xfe\n".to_vec()] {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        // It may hang up while we still write.
+        let _ = stream.write_all(&nonsense);
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.is_empty() || answer.contains("not-understood"), "{answer}");
+    }
+    let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    drop(silent);
+    flock.until("it answers as before", |status| {
+        status["running"] == true && status["supervisor"].is_object()
+    });
+}
