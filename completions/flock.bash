@@ -31,9 +31,6 @@ _flock() {
             flock,doctor)
                 cmd="flock__subcmd__doctor"
                 ;;
-            flock,gateway)
-                cmd="flock__subcmd__gateway"
-                ;;
             flock,help)
                 cmd="flock__subcmd__help"
                 ;;
@@ -73,9 +70,6 @@ _flock() {
             flock,stop)
                 cmd="flock__subcmd__stop"
                 ;;
-            flock,supervise)
-                cmd="flock__subcmd__supervise"
-                ;;
             flock__subcmd__config,get)
                 cmd="flock__subcmd__config__subcmd__get"
                 ;;
@@ -106,18 +100,6 @@ _flock() {
             flock__subcmd__config__subcmd__help,validate)
                 cmd="flock__subcmd__config__subcmd__help__subcmd__validate"
                 ;;
-            flock__subcmd__gateway,help)
-                cmd="flock__subcmd__gateway__subcmd__help"
-                ;;
-            flock__subcmd__gateway,serve)
-                cmd="flock__subcmd__gateway__subcmd__serve"
-                ;;
-            flock__subcmd__gateway__subcmd__help,help)
-                cmd="flock__subcmd__gateway__subcmd__help__subcmd__help"
-                ;;
-            flock__subcmd__gateway__subcmd__help,serve)
-                cmd="flock__subcmd__gateway__subcmd__help__subcmd__serve"
-                ;;
             flock__subcmd__help,add)
                 cmd="flock__subcmd__help__subcmd__add"
                 ;;
@@ -132,9 +114,6 @@ _flock() {
                 ;;
             flock__subcmd__help,doctor)
                 cmd="flock__subcmd__help__subcmd__doctor"
-                ;;
-            flock__subcmd__help,gateway)
-                cmd="flock__subcmd__help__subcmd__gateway"
                 ;;
             flock__subcmd__help,help)
                 cmd="flock__subcmd__help__subcmd__help"
@@ -169,9 +148,6 @@ _flock() {
             flock__subcmd__help,stop)
                 cmd="flock__subcmd__help__subcmd__stop"
                 ;;
-            flock__subcmd__help,supervise)
-                cmd="flock__subcmd__help__subcmd__supervise"
-                ;;
             flock__subcmd__help__subcmd__config,get)
                 cmd="flock__subcmd__help__subcmd__config__subcmd__get"
                 ;;
@@ -183,9 +159,6 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__config,validate)
                 cmd="flock__subcmd__help__subcmd__config__subcmd__validate"
-                ;;
-            flock__subcmd__help__subcmd__gateway,serve)
-                cmd="flock__subcmd__help__subcmd__gateway__subcmd__serve"
                 ;;
             flock__subcmd__help__subcmd__nix,gc)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__gc"
@@ -269,7 +242,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls config nix doctor completions chat gateway supervise help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls config nix doctor completions chat help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -616,94 +589,8 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        flock__subcmd__gateway)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help serve help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --home)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__gateway__subcmd__help)
-            opts="serve help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__gateway__subcmd__help__subcmd__help)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__gateway__subcmd__help__subcmd__serve)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__gateway__subcmd__serve)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --home)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help"
+            opts="init start stop restart status logs service add remove list config nix doctor completions chat help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -831,34 +718,6 @@ _flock() {
         flock__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__help__subcmd__gateway)
-            opts="serve"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__help__subcmd__gateway__subcmd__serve)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1109,20 +968,6 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__stop)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__help__subcmd__supervise)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1680,28 +1525,6 @@ _flock() {
             ;;
         flock__subcmd__stop)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --home)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        flock__subcmd__supervise)
-            opts="-q -v -y -h --detach --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -51,8 +51,6 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "nix" -d 'Manage agents\
 complete -c flock -n "__fish_flock_needs_command" -f -a "doctor" -d 'Look for what is broken, and say what mends it'
 complete -c flock -n "__fish_flock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c flock -n "__fish_flock_needs_command" -f -a "chat" -d 'Talk with an agent'
-complete -c flock -n "__fish_flock_needs_command" -f -a "gateway" -d 'Run the gateway in the foreground, as the supervisor does'
-complete -c flock -n "__fish_flock_needs_command" -f -a "supervise" -d 'Keep the gateway running; `flock start` does this in the background'
 complete -c flock -n "__fish_flock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand init" -l model -d 'The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5' -r
 complete -c flock -n "__fish_flock_using_subcommand init" -l token-file -d 'Take the owner\'s token for the HTTP API from a file, or from stdin with "-"' -r
@@ -162,7 +160,7 @@ worker\t'Does the work'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l model -d 'Its model; without one the default model' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: the name of a file in the home\'s archetypes/' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns; this flock has "native"' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How hard its model thinks, where the provider can be told' -r -f -a "low\t''
+complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How hard its model thinks; kept for providers and runtimes that can be told' -r -f -a "low\t''
 medium\t''
 high\t''"
 complete -c flock -n "__fish_flock_using_subcommand add" -l packages -d 'Packages for its profile, by their names in nixpkgs' -r
@@ -369,56 +367,22 @@ complete -c flock -n "__fish_flock_using_subcommand chat" -s q -l quiet -d 'Say 
 complete -c flock -n "__fish_flock_using_subcommand chat" -s v -l verbose -d 'Say more; twice for still more'
 complete -c flock -n "__fish_flock_using_subcommand chat" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
 complete -c flock -n "__fish_flock_using_subcommand chat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
-always\t'Always'
-never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -l json -d 'Print JSON for programs'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s q -l quiet -d 'Say less: only data, warnings and errors'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s v -l verbose -d 'Say more; twice for still more'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -f -a "serve" -d 'Serve this home until SIGTERM'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and not __fish_seen_subcommand_from serve help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
-always\t'Always'
-never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -l json -d 'Print JSON for programs'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s q -l quiet -d 'Say less: only data, warnings and errors'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s v -l verbose -d 'Say more; twice for still more'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from help" -f -a "serve" -d 'Serve this home until SIGTERM'
-complete -c flock -n "__fish_flock_using_subcommand gateway; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flock -n "__fish_flock_using_subcommand supervise" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
-complete -c flock -n "__fish_flock_using_subcommand supervise" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
-always\t'Always'
-never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand supervise" -l detach -d 'Start a supervisor in a session of its own, and end'
-complete -c flock -n "__fish_flock_using_subcommand supervise" -l json -d 'Print JSON for programs'
-complete -c flock -n "__fish_flock_using_subcommand supervise" -s q -l quiet -d 'Say less: only data, warnings and errors'
-complete -c flock -n "__fish_flock_using_subcommand supervise" -s v -l verbose -d 'Say more; twice for still more'
-complete -c flock -n "__fish_flock_using_subcommand supervise" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
-complete -c flock -n "__fish_flock_using_subcommand supervise" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "init" -d 'Set up a home, or complete one that is half made'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "start" -d 'Start the gateway in the background and keep it running'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "stop" -d 'Stop the gateway, its supervisor and the containers of this home'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "restart" -d 'Restart the gateway, or start it'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "status" -d 'Show how the gateway, the agents and their sandboxes stand'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "logs" -d 'Show the log of the gateway or of the supervisor'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "service" -d 'Have the machine\'s service manager keep the gateway running'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "add" -d 'Add an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "remove" -d 'Remove an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "list" -d 'List the agents'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "config" -d 'Read, change or check the configuration'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "nix" -d 'Manage agents\' packages in the shared store'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "doctor" -d 'Look for what is broken, and say what mends it'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "chat" -d 'Talk with an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "gateway" -d 'Run the gateway in the foreground, as the supervisor does'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "supervise" -d 'Keep the gateway running; `flock start` does this in the background'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat gateway supervise help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "init" -d 'Set up a home, or complete one that is half made'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "start" -d 'Start the gateway in the background and keep it running'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "stop" -d 'Stop the gateway, its supervisor and the containers of this home'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "restart" -d 'Restart the gateway, or start it'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "status" -d 'Show how the gateway, the agents and their sandboxes stand'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "logs" -d 'Show the log of the gateway or of the supervisor'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "service" -d 'Have the machine\'s service manager keep the gateway running'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "add" -d 'Add an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "remove" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "list" -d 'List the agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "config" -d 'Read, change or check the configuration'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "nix" -d 'Manage agents\' packages in the shared store'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "doctor" -d 'Look for what is broken, and say what mends it'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list config nix doctor completions chat help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from service" -f -a "install" -d 'Write the service and start it'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from service" -f -a "remove" -d 'Stop the service and remove it'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "get" -d 'Print the configuration, or one value of it'
@@ -430,7 +394,6 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from nix" -f -a "list" -d 'List what an agent has, or what all have'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from nix" -f -a "gc" -d 'Delete what no agent needs from the store'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from nix" -f -a "rollback" -d 'Undo the last change of an agent\'s packages'
-complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from gateway" -f -a "serve" -d 'Serve this home until SIGTERM'
 
 # util-linux's flock has the same name: its lines begin with a file, so file names stay on offer.
 complete -c flock -n "__fish_flock_needs_command" -F

@@ -40,7 +40,7 @@ pub struct Args {
     /// What runs its turns; this flock has "native"
     #[arg(long, default_value = "native", value_name = "NAME")]
     pub runtime: String,
-    /// How hard its model thinks, where the provider can be told
+    /// How hard its model thinks; kept for providers and runtimes that can be told
     #[arg(long, value_parser = ["low", "medium", "high"])]
     pub effort: Option<String>,
     /// Packages for its profile, by their names in nixpkgs
@@ -107,7 +107,7 @@ async fn add(
         let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;
         made.map_err(|failure| half_done(id, failure))?;
     }
-    report(home, &config, id, gateway.is_some(), context)
+    report(args, home, &config, id, gateway.is_some(), context)
 }
 
 /// Container and packages of an agent that is in the configuration.
@@ -135,6 +135,7 @@ async fn equip(
 }
 
 fn report(
+    args: &Args,
     home: &Home,
     config: &Config,
     id: &AgentId,
@@ -142,6 +143,11 @@ fn report(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
+    if args.effort.is_some() {
+        context
+            .printer
+            .warn("no provider of this flock is told the effort yet; it is kept in the configuration");
+    }
     models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
     if context.printer.json_wanted() {
         let agent: Value = list::describe(agent);

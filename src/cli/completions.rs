@@ -43,7 +43,7 @@ pub fn script(shell: Shell) -> String {
         Shell::Fish => (clap_complete::Shell::Fish, include_str!("completions/tail.fish")),
     };
     let mut script = Vec::new();
-    clap_complete::generate(generator, &mut super::command(), "flock", &mut script);
+    clap_complete::generate(generator, &mut offered(), "flock", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Zsh {
         // The body of the function is kept under another name; ours decides between the two programs.
@@ -55,4 +55,13 @@ pub fn script(shell: Shell) -> String {
     }
     script.push_str(ours);
     script
+}
+
+/// The command line without the verbs that only flock itself uses.
+fn offered() -> clap::Command {
+    let all = super::command();
+    clap::Command::new("flock")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments().cloned())
+        .subcommands(all.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned())
 }

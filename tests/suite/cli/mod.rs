@@ -2,11 +2,14 @@
 //! compared with checked-in snapshots; paths, ports, ids and times in them are replaced.
 
 mod add;
+mod completions;
 mod config;
 mod doctor;
 mod handover;
 mod init;
+mod killed;
 mod reference;
 mod remove;
 mod session;
 mod start_up;
+mod terminal;
