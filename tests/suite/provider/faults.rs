@@ -8,7 +8,7 @@ use flock::provider::ProviderError;
 use flock::provider::http::Limits;
 use serde_json::json;
 
-use super::{BOTH, KEY, Stage, hello, said, short, text};
+use super::{BOTH, KEY, Stage, hello, said, short, small, text};
 use crate::support::model_server::{Chunk, Reply};
 
 /// The beginning of an answer: one text, nothing of its end.
@@ -188,7 +188,7 @@ async fn an_answer_is_complete_once_the_model_has_stopped() {
             vec!["data: garbage\n\n".into()],
             vec!["data: {\"c".into()],
         ] {
-            let stage = Stage::with_limits(api, short());
+            let stage = Stage::with_limits(api, small());
             let mut chunks = vec![half(api), stop(api)];
             chunks.extend(end);
             stage.server.reply(Reply::stream(chunks));
@@ -284,7 +284,7 @@ async fn a_server_without_tls_behind_an_https_address_is_a_failure() {
 #[tokio::test]
 async fn an_answer_without_end_is_cut_off() {
     for api in BOTH {
-        let stage = Stage::with_limits(api, short());
+        let stage = Stage::with_limits(api, small());
         let Chunk::Bytes(one) = half(api) else { unreachable!() };
         stage.server.reply(Reply::stream(vec![Chunk::Bytes(one.repeat(20_000)), Chunk::Hang]));
         assert!(matches!(stage.fail().await, ProviderError::Garbled { .. }), "many pieces");
