@@ -97,7 +97,13 @@ fn a_key_is_kept_for_who_says_yes() {
 fn giving_up_makes_no_home() {
     let home = TempHome::new();
     let mut terminal = Terminal::new(&home, &["init", "--no-images"], &[]);
-    terminal.at("Which model", CTRL_C);
+    terminal.at("Which model", "");
+    // Before the program reads single keys, the terminal swallows this one.
+    let mut keys = terminal.keys.try_clone().unwrap();
+    wait_until("the end", Duration::from_secs(20), || {
+        let _ = keys.write_all(CTRL_C.as_bytes());
+        terminal.child.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())
+    });
     let (code, seen) = terminal.end();
     assert_eq!(code, 1, "{seen}");
     assert!(seen.contains("given up") && !home.file("config.json").exists(), "{seen}");
