@@ -97,7 +97,7 @@ impl Talk<'_> {
                 _ = tokio::signal::ctrl_c() => None,
             };
             let Some(line) = line else {
-                printer.prompt("\n");
+                printer.say("");
                 return Ok(Exit::Done);
             };
             if line.trim().is_empty() {

@@ -15,6 +15,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// How long a request's body may take.
     pub body_timeout: Duration,
+    /// How long a client may take nothing of an answer.
+    pub write_timeout: Duration,
     /// The most connections at once; one more is answered 503 and closed.
     pub connections: usize,
     /// The most turns that run at once.
@@ -39,6 +41,7 @@ impl Default for Limits {
             headers: 100,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             connections: 1024,
             turns: 64,
             waiting_per_session: 32,

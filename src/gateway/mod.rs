@@ -19,6 +19,7 @@ pub mod routes;
 pub mod serve;
 pub mod server;
 pub mod sessions;
+pub mod stall;
 pub mod state;
 pub mod stream;
 

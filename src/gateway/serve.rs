@@ -163,8 +163,9 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
     }
 }
 
-/// How long stopping all containers may take.
-const SANDBOXES: Duration = Duration::from_secs(10);
+/// How long stopping all containers may take. With the grace of the turns it must stay below the ten seconds
+/// after which the supervisor kills; what is left then, the supervisor stops.
+const SANDBOXES: Duration = Duration::from_secs(4);
 
 async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
     match engine.recover().await {

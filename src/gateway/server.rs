@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::limits::Limits;
+use super::stall::Stall;
 
 /// Answers one request. It never fails: errors are answers too.
 pub trait Answer: Send + Sync + 'static {
@@ -86,7 +87,7 @@ async fn serve_one<A: Answer>(
         .max_header_size(limits.header_bytes)
         .max_headers(limits.headers)
         .max_buf_size(limits.header_bytes.max(8192) * 2)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Stall::new(stream, limits.write_timeout)), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return note(result),

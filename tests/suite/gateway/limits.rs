@@ -96,6 +96,22 @@ async fn slow_heads_and_slow_bodies_are_cut_off() {
 }
 
 #[tokio::test]
+async fn a_client_that_stops_reading_is_cut_off() {
+    let house = House::with(Limits {
+        write_timeout: Duration::from_millis(50),
+        unread: usize::MAX,
+        ..Limits::default()
+    })
+    .await;
+    let body = super::house::ask_streamed("flood").to_string();
+    let mut stream = house.connect().await;
+    let request = format!("{}{body}", head(&house, &format!("Content-Length: {}\r\n", body.len())));
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let cancelled = || house.runner.cancelled.load(std::sync::atomic::Ordering::SeqCst);
+    super::house::until("the turn is cancelled", || cancelled() == 1).await;
+}
+
+#[tokio::test]
 async fn one_connection_too_many_is_told_so() {
     let house = House::with(Limits { connections: 1, ..Limits::default() }).await;
     let mut first = house.connect().await;

@@ -48,10 +48,9 @@ impl Process {
 
     /// Waits for its end.
     fn ended(mut self) -> std::process::ExitStatus {
-        let status = wait_until("the gateway ends", LIMIT, || {
+        wait_until("the gateway ends", LIMIT, || {
             self.child.try_wait().unwrap().ok_or_else(|| "it runs".to_owned())
-        });
-        status
+        })
     }
 }
 
@@ -313,16 +312,17 @@ fn a_planted_key_stays_where_it_belongs() {
     let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
     let _gateway = Process::start(&home);
     model.reply(Reply::text("fine"));
-    let mut said = format!("{:?}", home.flock(["chat", "orchestrator", "hi"]).ok());
+    let mut said = vec![format!("{:?}", home.flock(["chat", "orchestrator", "hi"]).ok())];
     assert!(model.requests()[0].header("authorization").contains(KEY), "the key reached its provider");
     // Providers like to repeat the key that they refuse.
     model.always(Reply::status(401, &format!("the key {KEY} is not known")));
-    said.push_str(&format!("{:?}", home.flock(["chat", "orchestrator", "again"]).fails(1)));
-    said.push_str(&format!("{:?}", home.flock(["--json", "chat", "orchestrator", "again"]).fails(1)));
+    said.push(format!("{:?}", home.flock(["chat", "orchestrator", "again"]).fails(1)));
+    said.push(format!("{:?}", home.flock(["--json", "chat", "orchestrator", "again"]).fails(1)));
     for path in ["/api/status", "/api/agents", "/api/sessions", "/v1/models", "/health"] {
-        said.push_str(&get(port(&home), path, &token).unwrap());
+        said.push(get(port(&home), path, &token).unwrap());
     }
-    said.push_str(&log_text(&home));
+    said.push(log_text(&home));
+    let said = said.join("\n");
     for secret in [KEY, token.as_str()] {
         assert!(!said.contains(secret), "{secret} was said: {said}");
         let found = holders(&home.path(), secret);
