@@ -1,20 +1,26 @@
 //! `flock stop`: the supervisor, the gateway and all they started, and this home's containers.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use super::{Context, Exit, Failure};
 use crate::config;
-use crate::error::Kind;
+use crate::error::{Kind, chain};
 use crate::home::Home;
+use crate::home::lock::Lock;
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::owned;
+use crate::sandbox::{SandboxError, owned};
 use crate::supervise::halt::{self, Halted};
+use crate::supervise::health::{self, Identity};
+use crate::supervise::leftover;
 use crate::supervise::port;
 use crate::supervise::restart::Limits;
+use crate::supervise::unit::instance;
 use crate::ui::progress::span;
 use crate::ui::{Line, Tone};
 
@@ -30,13 +36,37 @@ pub struct Args {}
 pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let began = Instant::now();
-    context.block_on(async {
-        let halted = halt::halt(&home, &Limits::default()).await?;
+    let progress =
+        Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
+    let exit = context.block_on(async {
+        let mut halted = halt::halt(&home, &Limits::default()).await?;
+        unsupervised(&home, &mut halted).await;
         let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
         let containers = containers(&home, &mut left, context).await;
         left.extend(port_holder(&home, &halted));
         report(&halted, &containers, &left, began, context)
-    })
+    });
+    drop(progress);
+    exit
+}
+
+/// Ends a gateway that somebody runs by hand: it has proved that it is this home's.
+async fn unsupervised(home: &Home, halted: &mut Halted) {
+    let Ok(config) = config::read(home) else { return };
+    let Ok(instance) = instance(home) else { return };
+    let identity = Identity { instance, token: config.token.clone() };
+    let Ok(health) = health::ask(config.port, &identity, QUICK).await else { return };
+    let Some(gateway) = ProcessId::of(health.pid) else { return };
+    halted.was_running = true;
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        if gateway.is_alive() {
+            let _ = kill(Pid::from_raw(gateway.pid), signal);
+        }
+        if leftover::gone(&[gateway], GRACE).await.is_empty() {
+            return;
+        }
+    }
+    halted.survivors.push(gateway);
 }
 
 fn report(
@@ -67,22 +97,37 @@ fn report(
 }
 
 /// Stops containers that still run: the gateway stops them when it is asked to stop, but one that was
-/// killed did not get to it. Names what would not stop.
+/// killed did not get to it. Gives back those that were stopped here; names what would not stop.
 async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> Vec<String> {
     let engine = Engine::from_env();
-    let mut stopped = Vec::new();
     // Without an engine no container runs.
-    let Ok(running) = owned::running(&engine, home).await else { return stopped };
-    for container in running {
-        match owned::stop(&engine, &container).await {
-            Ok(()) => stopped.push(container),
-            Err(error) => {
-                context.printer.detail(crate::error::chain(&error).as_str());
-                left.push(format!("container {container}"));
-            }
+    if engine.client().is_err() {
+        return Vec::new();
+    }
+    let trouble = |error: &SandboxError| {
+        let text = chain(error);
+        context.printer.warn(&format!("whether containers still run could not be seen: {text}"));
+    };
+    let running = match owned::running(&engine, home).await {
+        Ok(running) if running.is_empty() => return running,
+        Ok(running) => running,
+        Err(error) => {
+            trouble(&error);
+            return Vec::new();
+        }
+    };
+    // Which of them would not stop is seen afterwards.
+    let _ = owned::stop_all(&engine, home).await;
+    match owned::running(&engine, home).await {
+        Ok(still) => {
+            left.extend(still.iter().map(|name| format!("container {name}")));
+            running.into_iter().filter(|name| !still.contains(name)).collect()
+        }
+        Err(error) => {
+            trouble(&error);
+            Vec::new()
         }
     }
-    stopped
 }
 
 /// Who of this home still holds the gateway's port.
@@ -100,3 +145,8 @@ fn describe(process: ProcessId) -> String {
     let name = fs_err::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
     format!("{} (pid {})", if name.trim().is_empty() { "a process" } else { name.trim() }, process.pid)
 }
+
+/// How long what listens on the port may take to say who it is.
+const QUICK: Duration = Duration::from_secs(2);
+/// How long a gateway may take to stop in order.
+const GRACE: Duration = Duration::from_secs(45);

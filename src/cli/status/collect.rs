@@ -11,7 +11,8 @@ use crate::error::{Explain as _, chain};
 use crate::home::{FORMAT, Home, version};
 use crate::provider::catalog::Catalog;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::owned;
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::{names, owned};
 use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::figures;
 use crate::supervise::health::{self, Health, HealthError, Identity};
@@ -44,9 +45,9 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         }
     };
     let gateway = gateway(home, unit, found, port, &said);
-    let (containers, docker) = match said.get("containers") {
-        Some(containers) => (Some(containers.clone()).filter(|all| !all.is_null()), docker_as_said(&said)),
-        None => ask_docker(home).await,
+    let engines = match said.get("containers") {
+        Some(_) => docker_as_said(&said),
+        None => ask_docker(home, config.as_ref()).await,
     };
     let pids: Vec<i32> =
         gateway.pid.into_iter().chain(supervisor.as_ref().map(|status| status.pid)).collect();
@@ -72,10 +73,10 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         }),
         gateway,
         agents,
-        docker,
-        containers,
-        images: said.get("images").filter(|value| !value.is_null()).cloned(),
-        store: said.get("store").filter(|value| !value.is_null()).cloned(),
+        docker: engines.docker,
+        containers: engines.containers,
+        images: engines.images,
+        store: engines.store,
         warnings,
     };
     report.gateway.figures = report.gateway.pid.and_then(|pid| used.get(&pid).copied());
@@ -204,37 +205,68 @@ fn agents(home: &Home, config: &Config) -> Vec<Agent> {
 }
 
 /// What the gateway says of the engine: it has asked it.
-fn docker_as_said(said: &Value) -> Docker {
-    Docker {
-        reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
-        problem: said["docker"]["problem"].as_str().map(str::to_owned),
+fn docker_as_said(said: &Value) -> Engines {
+    let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
+    Engines {
+        docker: Docker {
+            reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
+            problem: said["docker"]["problem"].as_str().map(str::to_owned),
+        },
+        containers: known("containers"),
+        images: known("images"),
+        store: known("store"),
     }
 }
 
-/// Asks the engine itself.
-async fn ask_docker(home: &Home) -> (Option<Value>, Docker) {
+/// Asks the engine itself, where no gateway does.
+async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let engine = Engine::from_env();
-    match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
-        Ok(Ok(found)) => {
-            let describe = |one: owned::Container| {
-                json!({
-                    "name": one.name,
-                    "agent": one.agent,
-                    "state": one.state,
-                    "status": one.status,
-                    "createdAt": one.created_at,
-                    "probe": null,
-                })
-            };
-            let containers: Vec<Value> = found.into_iter().map(describe).collect();
-            (Some(containers.into()), Docker { reachable: Some(true), problem: None })
+    let listed = match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
+        Ok(listed) => listed.map_err(|error| chain(&error)),
+        Err(_) => Err(format!("the Docker engine at {} does not answer", engine.endpoint())),
+    };
+    let found = match listed {
+        Ok(found) => found,
+        Err(problem) => {
+            let docker = Docker { reachable: Some(false), problem: Some(problem) };
+            return Engines { docker, ..Engines::default() };
         }
-        Ok(Err(error)) => (None, Docker { reachable: Some(false), problem: Some(chain(&error)) }),
-        Err(_) => {
-            let problem = format!("the Docker engine at {} does not answer", engine.endpoint());
-            (None, Docker { reachable: Some(false), problem: Some(problem) })
-        }
+    };
+    let mut images = Vec::new();
+    for recipe in config.iter().flat_map(|_| Recipe::ALL) {
+        let reference = config.map(|config| image::reference(home, config, recipe)).unwrap_or_default();
+        let present = tokio::time::timeout(SHORT, image::id(&engine, &reference)).await;
+        let present = present.ok().and_then(Result::ok).map(|id| id.is_some());
+        images.push(json!({"image": reference, "present": present}));
     }
+    let store = names::store(home);
+    let state = found.iter().find(|one| one.name == store).map_or("absent", |one| one.state.as_str());
+    let store = json!({"container": store, "state": state, "volume": names::store_volume(home)});
+    let describe = |one: &owned::Container| {
+        json!({
+            "name": one.name,
+            "agent": one.agent,
+            "state": one.state,
+            "status": one.status,
+            "createdAt": one.created_at,
+            "probe": null,
+        })
+    };
+    Engines {
+        docker: Docker { reachable: Some(true), problem: None },
+        containers: Some(found.iter().map(describe).collect::<Vec<_>>().into()),
+        images: Some(images.into()),
+        store: Some(store),
+    }
+}
+
+/// What is known of the engine and what this home has in it.
+#[derive(Default)]
+struct Engines {
+    docker: Docker,
+    containers: Option<Value>,
+    images: Option<Value>,
+    store: Option<Value>,
 }
 
 /// How long anybody may take who only has to say how things stand.

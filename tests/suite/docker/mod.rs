@@ -9,4 +9,5 @@ mod measure;
 
 mod sandbox;
 mod store;
+mod supervise;
 mod tools;

@@ -3,7 +3,8 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-use super::Flock;
+use super::{Flock, LONG};
+use crate::support::wait_until;
 
 #[test]
 fn the_last_lines_and_as_json() {
@@ -13,7 +14,10 @@ fn the_last_lines_and_as_json() {
     assert!(lines.ends_with("gateway healthy\n"), "{lines}");
     let record = flock.flock(["logs", "supervisor", "-n", "1", "--json"]).ok().json();
     assert_eq!((&record["log"], &record["text"]), (&"supervisor".into(), &"gateway healthy".into()));
-    assert!(flock.flock(["logs"]).ok().stdout.contains("listens"));
+    wait_until("the gateway's first line", LONG, || {
+        let said = flock.flock(["logs"]).ok().stdout;
+        if said.contains("listens") { Ok(()) } else { Err(said) }
+    });
     flock.flock(["logs", "nobody"]).fails(2);
 }
 

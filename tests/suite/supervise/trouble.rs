@@ -182,3 +182,23 @@ fn the_control_socket_bears_nonsense() {
         status["running"] == true && status["supervisor"].is_object()
     });
 }
+
+#[test]
+fn a_gateway_that_was_started_by_hand_is_seen_and_stopped() {
+    let flock = Flock::new();
+    let mut gateway = flock
+        .command()
+        .args(["gateway", "serve"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = flock.until("it answers", |status| status["running"] == true);
+    assert_eq!(status["gateway"]["state"], "unsupervised");
+    assert!(status["supervisor"].is_null());
+    let reaper = std::thread::spawn(move || gateway.wait().unwrap());
+    flock.flock(["stop"]).ok();
+    assert!(reaper.join().unwrap().success());
+    flock.is_gone();
+}
