@@ -136,8 +136,10 @@ impl Course<'_> {
         window: &mut Window,
     ) -> Result<Response, TurnError> {
         loop {
-            asked.messages = window.messages();
-            match self.ask(resolved, asked).await {
+            asked.messages = window.take();
+            let answered = self.ask(resolved, asked).await;
+            window.put_back(std::mem::take(&mut asked.messages));
+            match answered {
                 Err(TurnError::Provider(error)) if is_too_long(&error) && window.narrow() => {
                     let text = "the conversation was too long for the model; its oldest part is left out";
                     self.events.tell(TurnEvent::Notice(text.to_owned()));

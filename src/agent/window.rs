@@ -4,7 +4,7 @@
 //! Three things always hold of what [`Window::messages`] gives: the first message is a user's; a message
 //! with calls is followed by one message with exactly their results, in their order; no message is empty.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
@@ -66,19 +66,39 @@ pub enum Images {
 pub struct Window {
     room: u64,
     images: Images,
-    past: Vec<Vec<Message>>,
-    input: Vec<Message>,
-    steps: Vec<Vec<Message>>,
+    /// The past turns, the input, the steps of this turn, one after the other.
+    messages: Vec<Message>,
+    past: VecDeque<Part>,
+    input: Part,
+    steps: VecDeque<Part>,
     left_out: bool,
+}
+
+/// Messages that stay or go together.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    messages: usize,
+    cost: u64,
 }
 
 impl Window {
     /// A turn that begins with `input`, after the turns in `past`, oldest first.
     #[must_use]
     pub fn new(room: u64, images: Images, past: Vec<Vec<Message>>, input: Vec<Message>) -> Self {
-        let past = past.into_iter().map(|turn| paired(without_thinking(turn))).collect();
-        let input = paired(input);
-        let mut window = Self { room, images, past, input, steps: Vec::new(), left_out: false };
+        let mut window = Self {
+            room,
+            images,
+            messages: Vec::with_capacity(past.iter().map(Vec::len).sum::<usize>() + input.len() + 8),
+            past: VecDeque::with_capacity(past.len()),
+            input: Part { messages: 0, cost: 0 },
+            steps: VecDeque::new(),
+            left_out: false,
+        };
+        for turn in past {
+            let part = window.add(from_first_question(paired(without_thinking(turn))));
+            window.past.push_back(part);
+        }
+        window.input = window.add(from_first_question(paired(input)));
         window.shrink();
         window
     }
@@ -89,7 +109,8 @@ impl Window {
         if !results.is_empty() {
             step.push(Message { role: Role::Tool, content: results });
         }
-        self.steps.push(paired(step));
+        let part = self.add(paired(step));
+        self.steps.push_back(part);
         self.shrink();
     }
 
@@ -105,51 +126,79 @@ impl Window {
 
     /// What the model is shown.
     #[must_use]
-    pub fn messages(&self) -> Vec<Message> {
-        let all = self.past.iter().flatten().chain(&self.input).chain(self.steps.iter().flatten());
-        let mut messages: Vec<Message> =
-            all.skip_while(|message| message.role != Role::User).map(|message| self.shown(message)).collect();
-        if self.left_out {
-            let at = messages.iter().rposition(|message| message.role == Role::User);
-            if let Some(message) = at.and_then(|at| messages.get_mut(at)) {
-                message.content.push(Block::Text { text: LEFT_OUT.to_owned() });
-            }
-        }
-        messages
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
     }
 
-    fn shown(&self, message: &Message) -> Message {
-        let mut message = message.clone();
+    /// What the model is shown, for the time of one request: a long conversation is not copied for each.
+    /// [`Window::put_back`] has to follow.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Gives back what [`Window::take`] gave.
+    pub fn put_back(&mut self, messages: Vec<Message>) {
+        self.messages = messages;
+    }
+
+    fn add(&mut self, mut messages: Vec<Message>) -> Part {
         if self.images == Images::Named {
-            name_images(&mut message.content);
+            for message in &mut messages {
+                name_images(&mut message.content);
+            }
         }
-        message
+        let part = Part { messages: messages.len(), cost: messages.iter().map(message_cost).sum() };
+        self.messages.append(&mut messages);
+        part
     }
 
     /// Leaves out the oldest turns, then the oldest steps of this one, then cuts the results of the last.
     fn shrink(&mut self) {
-        let mut over = self.total().saturating_sub(self.room);
-        while over > 0 && !self.past.is_empty() {
-            over = over.saturating_sub(turn_cost(&self.past.remove(0)));
+        let mut total = self.total();
+        let mut gone = 0;
+        while total > self.room
+            && let Some(turn) = self.past.pop_front()
+        {
+            total -= turn.cost;
+            gone += turn.messages;
         }
-        while over > 0 && self.steps.len() > 1 {
-            over = over.saturating_sub(turn_cost(&self.steps.remove(0)));
-            if !self.left_out {
-                self.left_out = true;
-                over += text_cost(LEFT_OUT);
+        self.messages.drain(..gone);
+        while total > self.room && self.steps.len() > 1 {
+            let first = self.first_step();
+            if let Some(step) = self.steps.pop_front() {
+                self.messages.drain(first..first + step.messages);
+                total -= step.cost;
             }
+            total += self.say_left_out();
         }
-        if over > 0 && !self.steps.is_empty() {
-            self.cut_results();
+        if total > self.room {
+            self.cut_results(total);
         }
     }
 
-    fn cut_results(&mut self) {
-        let results = |message: &Message| message.role == Role::Tool;
-        let fixed =
-            self.total() - self.steps.iter().flatten().filter(|m| results(m)).map(message_cost).sum::<u64>();
-        let room = self.room.saturating_sub(fixed);
-        for message in self.steps.iter_mut().flatten().filter(|message| results(message)) {
+    /// Says in the question that something is missing, once; gives what that costs.
+    fn say_left_out(&mut self) -> u64 {
+        let input = self.first_step() - self.input.messages..self.first_step();
+        let question = self.messages[input].iter_mut().rfind(|message| message.role == Role::User);
+        match question {
+            Some(question) if !self.left_out => {
+                question.content.push(Block::Text { text: LEFT_OUT.to_owned() });
+                self.left_out = true;
+                self.input.cost += text_cost(LEFT_OUT);
+                text_cost(LEFT_OUT)
+            }
+            _ => 0,
+        }
+    }
+
+    fn cut_results(&mut self, total: u64) {
+        let first = self.first_step();
+        let Some(step) = self.steps.back_mut() else { return };
+        let messages = &mut self.messages[first..];
+        let results = |message: &&mut Message| message.role == Role::Tool;
+        for message in messages.iter_mut().filter(results) {
+            let room = self.room.saturating_sub(total - message_cost(message));
             let share = room / (message.content.len() as u64).max(1);
             for block in &mut message.content {
                 if block_cost(block) > share
@@ -162,20 +211,29 @@ impl Window {
                 }
             }
         }
+        step.cost = messages.iter().map(message_cost).sum();
+    }
+
+    /// Where the first step of this turn is.
+    fn first_step(&self) -> usize {
+        self.messages.len() - self.steps.iter().map(|step| step.messages).sum::<usize>()
     }
 
     fn total(&self) -> u64 {
-        let turns = self.past.iter().chain(&self.steps).map(|turn| turn_cost(turn)).sum::<u64>();
-        turns + turn_cost(&self.input) + if self.left_out { text_cost(LEFT_OUT) } else { 0 }
+        let parts = self.past.iter().chain(&self.steps);
+        parts.map(|part| part.cost).sum::<u64>() + self.input.cost
     }
-}
-
-fn turn_cost(turn: &[Message]) -> u64 {
-    turn.iter().map(message_cost).sum()
 }
 
 fn message_cost(message: &Message) -> u64 {
     cost(&message.content)
+}
+
+/// A conversation begins with a user's message; some providers refuse every other.
+fn from_first_question(mut turn: Vec<Message>) -> Vec<Message> {
+    let first = turn.iter().position(|message| message.role == Role::User).unwrap_or(turn.len());
+    turn.drain(..first);
+    turn
 }
 
 /// Thinking belongs to the turn it was thought in; the signature of another model's would be refused.

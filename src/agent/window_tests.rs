@@ -57,7 +57,7 @@ fn an_open_call_gets_a_result_and_a_stray_result_goes() {
     ]];
     let window = Window::new(10_000, Images::Shown, past, vec![user("b")]);
     let messages = window.messages();
-    check(&messages).unwrap();
+    check(messages).unwrap();
     assert_eq!(messages.len(), 4);
     assert_eq!(messages[2].content, [unknown_result("1", "t"), result("2", "two")]);
 }
@@ -71,12 +71,12 @@ fn old_turns_go_first_and_whole() {
     assert_eq!(window.messages()[0], user("new"), "the turn before is left out whole");
     window.push(calls(&["3"]), vec![result("3", &"z".repeat(200))]);
     let messages = window.messages();
-    check(&messages).unwrap();
+    check(messages).unwrap();
     assert_eq!(messages.len(), 3, "the first step is left out");
     assert!(messages[0].joined_text().contains("left out"));
     window.push(calls(&["4"]), vec![result("4", &"z".repeat(4_000))]);
     let messages = window.messages();
-    check(&messages).unwrap();
+    check(messages).unwrap();
     let Block::ToolResult { content, .. } = &messages[2].content[0] else { panic!() };
     assert!(cost(content) < 100, "a result that does not fit is cut");
 }
@@ -110,8 +110,8 @@ fn thinking_stays_in_its_turn_and_pictures_with_those_who_see() {
 #[test]
 fn a_conversation_that_begins_with_an_answer_begins_with_its_first_question() {
     let input = vec![Message::text(Role::Assistant, "welcome"), calls(&["1"]), results(&["1"]), user("hi")];
-    let messages = Window::new(10_000, Images::Shown, Vec::new(), input).messages();
-    assert_eq!(messages, [user("hi")]);
+    let window = Window::new(10_000, Images::Shown, Vec::new(), input);
+    assert_eq!(window.messages(), [user("hi")]);
 }
 
 fn any_block() -> impl Strategy<Value = Block> {
@@ -145,26 +145,27 @@ proptest! {
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             window.push(calls(&ids), ids.iter().map(|id| result(id, &text)).collect());
             let messages = window.messages();
-            prop_assert_eq!(check(&messages), Ok(()));
+            prop_assert_eq!(check(messages), Ok(()));
             prop_assert!(messages.iter().any(|message| message.joined_text().starts_with("the new input")));
             // The newest step is there, with at least the ends of its results.
             let last: Vec<&str> = messages[messages.len() - 1].content.iter().map(call_id).collect();
             prop_assert_eq!(last, ids);
         }
-        prop_assert_eq!(check(&window.messages()), Ok(()));
+        prop_assert_eq!(check(window.messages()), Ok(()));
     }
 
     #[test]
     fn the_newest_turns_that_fit_are_kept(costs in proptest::collection::vec(0_usize..600, 0..8), room in 60_u64..1_000) {
         let turns: Vec<Vec<Message>> = costs.iter().map(|bytes| vec![user(&format!("t{}", "x".repeat(*bytes)))]).collect();
         let input = vec![user("now")];
+        let turn_cost = |turn: &[Message]| turn.iter().map(message_cost).sum::<u64>();
         let mut left = room - turn_cost(&input);
         let kept = turns.iter().rev().take_while(|turn| {
             let fits = turn_cost(turn) <= left;
             left = left.saturating_sub(turn_cost(turn));
             fits
         }).count();
-        let shown = Window::new(room, Images::Shown, turns.clone(), input.clone()).messages();
+        let shown = Window::new(room, Images::Shown, turns.clone(), input.clone()).take();
         let expected: Vec<Message> = turns[turns.len() - kept..].iter().flatten().chain(&input).cloned().collect();
         prop_assert_eq!(&shown, &expected);
         prop_assert!(shown.iter().map(message_cost).sum::<u64>() <= room);

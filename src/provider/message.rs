@@ -86,7 +86,7 @@ pub fn joined_text(content: &[Block]) -> String {
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", try_from = "Flat")]
 pub enum Block {
     /// Text.
     Text {
@@ -137,6 +137,74 @@ pub enum Block {
     },
 }
 
+/// A block as it is read: with all fields of all kinds. A tagged enum would copy each block into a buffer
+/// before it knows its kind, and a transcript has thousands of them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Flat {
+    r#type: Box<str>,
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    redacted: Option<String>,
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    arguments: Option<Value>,
+    call_id: Option<String>,
+    content: Option<Vec<Block>>,
+    #[serde(default)]
+    is_error: bool,
+    media_type: Option<String>,
+    data: Option<String>,
+}
+
+/// `null` is a value here: a model can send it as its arguments.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// Why something is no block.
+#[derive(Debug, thiserror::Error)]
+enum NoBlock {
+    #[error("a block of the type {0} has no {1}")]
+    Lacks(Box<str>, &'static str),
+    #[error("there is no block of the type {0}")]
+    Unknown(Box<str>),
+}
+
+impl TryFrom<Flat> for Block {
+    type Error = NoBlock;
+
+    fn try_from(flat: Flat) -> Result<Self, NoBlock> {
+        let lacks = |field| NoBlock::Lacks(flat.r#type.clone(), field);
+        Ok(match &*flat.r#type {
+            "text" => Self::Text { text: flat.text.ok_or_else(|| lacks("text"))? },
+            "thinking" => Self::Thinking {
+                thinking: flat.thinking.ok_or_else(|| lacks("thinking"))?,
+                signature: flat.signature,
+                redacted: flat.redacted,
+            },
+            "toolCall" => Self::ToolCall {
+                id: flat.id.ok_or_else(|| lacks("id"))?,
+                name: flat.name.ok_or_else(|| lacks("name"))?,
+                arguments: flat.arguments.ok_or_else(|| lacks("arguments"))?,
+            },
+            "toolResult" => Self::ToolResult {
+                call_id: flat.call_id.ok_or_else(|| lacks("callId"))?,
+                name: flat.name.ok_or_else(|| lacks("name"))?,
+                content: flat.content.ok_or_else(|| lacks("content"))?,
+                is_error: flat.is_error,
+            },
+            "image" => Self::Image {
+                media_type: flat.media_type.ok_or_else(|| lacks("mediaType"))?,
+                data: flat.data.ok_or_else(|| lacks("data"))?,
+            },
+            _ => return Err(NoBlock::Unknown(flat.r#type)),
+        })
+    }
+}
+
 /// A tool as a model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolSpec {
@@ -182,5 +250,39 @@ impl std::ops::AddAssign for Usage {
         self.output += other.output;
         self.cache_read += other.cache_read;
         self.cache_write += other.cache_write;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn blocks_read_back_and_what_lacks_a_field_is_none() {
+        let text = Block::Text { text: "t".into() };
+        let blocks = vec![
+            text.clone(),
+            Block::Thinking {
+                thinking: String::new(),
+                signature: Some("s".into()),
+                redacted: Some("r".into()),
+            },
+            Block::ToolCall { id: "1".into(), name: "n".into(), arguments: json!({"a": [1]}) },
+            Block::ToolCall { id: "1".into(), name: "n".into(), arguments: Value::Null },
+            Block::ToolResult { call_id: "1".into(), name: "n".into(), content: vec![text], is_error: true },
+            Block::Image { media_type: "image/png".into(), data: "AA".into() },
+        ];
+        let written = serde_json::to_string(&blocks).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Block>>(&written).unwrap(), blocks);
+        for bad in [
+            json!({"type": "text"}),
+            json!({"type": "toolCall", "id": "1", "name": "n"}),
+            json!({"type": "new"}),
+        ] {
+            assert!(serde_json::from_value::<Block>(bad).is_err());
+        }
+        let newer = json!({"type": "text", "text": "t", "added": {"later": true}});
+        assert!(serde_json::from_value::<Block>(newer).is_ok());
     }
 }

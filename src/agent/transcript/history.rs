@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use super::model::{MessageRecord, Phase, Record, TurnRecord};
+use super::model::{MessageRecord, Record};
 use super::tail::Tail;
 use crate::id::TurnId;
 
@@ -14,8 +14,6 @@ pub struct PastTurn {
     pub turn: TurnId,
     /// What was said in it.
     pub messages: Vec<MessageRecord>,
-    /// How it ended, if that was written.
-    pub end: Option<TurnRecord>,
     /// What the messages cost, as they were estimated.
     pub cost: u64,
 }
@@ -46,16 +44,20 @@ pub fn past(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) -> i
     // Newest first, and so are the messages in them, until the end.
     let mut turns: Vec<PastTurn> = Vec::new();
     while let Some(line) = tail.next_line()? {
-        let bytes = line.len() as u64;
-        let Ok(record) = Record::parse(line) else {
-            broken += 1;
+        // Half of all lines, and a message says itself which turn it belongs to.
+        if line.starts_with(br#"{"type":"turn","#) {
             continue;
+        }
+        let bytes = line.len() as u64;
+        let message = match Record::parse(line) {
+            Ok(Record::Message(message)) => *message,
+            Ok(_) => continue,
+            Err(_) => {
+                broken += 1;
+                continue;
+            }
         };
-        let (turn, spent) = match &record {
-            Record::Message(message) => (message.turn, cost(message)),
-            Record::Turn(turn) => (turn.turn, 0),
-            Record::Session(_) | Record::Unknown => continue,
-        };
+        let (turn, spent) = (message.turn, cost(&message));
         let is_older = turns.last().is_none_or(|last| last.turn != turn);
         if spent > left || bytes > bytes_left {
             if !is_older {
@@ -66,15 +68,11 @@ pub fn past(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) -> i
         left -= spent;
         bytes_left -= bytes;
         if is_older {
-            turns.push(PastTurn { turn, messages: Vec::new(), end: None, cost: 0 });
+            turns.push(PastTurn { turn, messages: Vec::new(), cost: 0 });
         }
         if let Some(at) = turns.last_mut() {
             at.cost += spent;
-            match record {
-                Record::Message(message) => at.messages.push(*message),
-                Record::Turn(end) if end.state != Phase::Started && at.end.is_none() => at.end = Some(end),
-                _ => {}
-            }
+            at.messages.push(message);
         }
     }
     turns.reverse();
@@ -106,6 +104,7 @@ pub fn messages(file: &File, limit: usize, most: u64) -> io::Result<Vec<MessageR
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::{Phase, TurnRecord};
     use super::*;
     use crate::provider::{Message, Role};
     use std::io::Write as _;
@@ -148,7 +147,6 @@ mod tests {
         assert_eq!(texts(&read(9)), [vec!["bb", "cc"], vec!["d", "e"]]);
         assert_eq!(texts(&read(5)), [vec!["d", "e"]], "no half turns");
         assert_eq!(texts(&read(1)), Vec::<Vec<String>>::new());
-        assert!(read(100).turns.iter().all(|turn| turn.end.is_some()));
     }
 
     #[test]

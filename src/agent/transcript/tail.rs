@@ -45,7 +45,7 @@ impl<'a> Tail<'a> {
         }
         let mut searched = self.end;
         loop {
-            if let Some(at) = self.buffer[..searched].iter().rposition(|byte| *byte == b'\n') {
+            if let Some(at) = memchr::memrchr(b'\n', &self.buffer[..searched]) {
                 let line = at + 1..self.end;
                 self.end = at + 1;
                 return Ok(Some(&self.buffer[line]));
