@@ -11,3 +11,4 @@ mod sandbox;
 mod store;
 mod supervise;
 mod tools;
+mod turns;
