@@ -12,12 +12,12 @@ use bollard::errors::Error as EngineError;
 use crate::env;
 use crate::sandbox::SandboxError;
 
-/// How long the engine may take to answer a question that costs it nothing. A stopped or frozen engine can
-/// accept a connection and then say nothing at all.
-pub const QUICK: Duration = Duration::from_secs(10);
+/// How long the engine may take to answer a question that costs it nothing, with fifty containers starting
+/// beside it. A stopped or frozen engine can accept a connection and then say nothing at all.
+pub const QUICK: Duration = Duration::from_secs(30);
 
 /// How long it may hold up whoever only wants to see what is there.
-pub const GLANCE: Duration = Duration::from_secs(5);
+pub const GLANCE: Duration = Duration::from_secs(8);
 
 /// How long the engine may take to make, start or remove something on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(120);

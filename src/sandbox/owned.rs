@@ -123,7 +123,7 @@ pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> 
 pub async fn remove(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("remove {container}");
-    let limit = std::time::Instant::now() + engine::QUICK;
+    let limit = std::time::Instant::now() + engine::SLOW;
     loop {
         let options = RemoveContainerOptionsBuilder::default().force(true).build();
         let removed = client.remove_container(container, Some(options));

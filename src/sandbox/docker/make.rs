@@ -51,7 +51,16 @@ impl DockerSandbox {
             Found::Stopped(id) => return self.start(agent, &spec, plan, id).await,
             Found::Nothing => {}
         }
-        let id = self.create(&spec, &plan).await?;
+        let id = match self.create(&spec, &plan).await {
+            // Another process of this home was faster.
+            Err(error) if engine::refusal(&error) == Some(409) => {
+                match self.usable(&spec, self.look(&name).await?).await? {
+                    Found::Running(id) | Found::Stopped(id) => id,
+                    Found::Nothing => return Err(error),
+                }
+            }
+            created => created?,
+        };
         self.start(agent, &spec, plan, id).await
     }
 
@@ -130,7 +139,6 @@ impl DockerSandbox {
             Ok(created) => Ok(created.id),
             Err(error) => Err(match engine::refusal(&error) {
                 Some(404) => SandboxError::NoImage { image: plan.image.clone() },
-                Some(409) => SandboxError::Foreign { name: spec.name.clone() },
                 _ => error,
             }),
         }

@@ -169,3 +169,23 @@ fn an_agent_that_has_no_sandbox_or_asks_for_too_much_gets_none() {
         assert_eq!(sandbox.containers().await.unwrap(), []);
     });
 }
+
+#[test]
+fn many_sandboxes_are_made_at_once() {
+    let names: Vec<String> = (0..12).map(|number| format!("worker-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some(team) = Team::new(&names) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        // The same one twice, too: the second call finds what the first one made.
+        let agents: Vec<AgentId> = names.iter().chain(&names).map(|name| id(name)).collect();
+        let ready = futures_util::future::join_all(agents.iter().map(|agent| sandbox.ensure(agent))).await;
+        ready.into_iter().collect::<Result<Vec<()>, _>>().unwrap();
+        assert_eq!(sandbox.containers().await.unwrap().len(), names.len());
+        for name in &names {
+            assert_eq!(output(&sandbox, name, "hostname").await, *name);
+        }
+        sandbox.stop_all().await.unwrap();
+        assert!(sandbox.containers().await.unwrap().iter().all(|found| !found.is_running()));
+    });
+}
