@@ -9,7 +9,7 @@ use super::{Context, Exit, Failure, team};
 use crate::config::{self, Agent, Config, ConfigError, agents};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::id::AgentId;
+use crate::id::{AgentId, IdError};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
 use crate::store::Store;
@@ -34,7 +34,7 @@ pub struct Args {
 ///
 /// If there is no such agent, deleting was not agreed to, or its container could not be removed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let id: AgentId = args.id.parse()?;
+    let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
     let Some(agent) = config.agent(&id).cloned() else { return Err(ConfigError::Unknown(id).into()) };

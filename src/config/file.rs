@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::parse::{self, Problem};
+use super::place;
 use super::{Config, ConfigError};
 use crate::home::{Home, atomic};
 
@@ -64,8 +65,13 @@ fn has_comment(bytes: &[u8], line: usize) -> bool {
 }
 
 pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
+    let line = atomic::read(&home.config(), CAP).ok().flatten().and_then(|bytes| {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        place::line_of(bytes, &problem.at)
+    });
     ConfigError::Shape {
         path: home.config(),
+        line,
         at: problem.at,
         message: problem.message,
         backup: last_good(home),

@@ -9,6 +9,7 @@ pub mod file;
 pub mod live;
 pub mod model;
 pub mod parse;
+mod place;
 pub mod secret;
 pub mod starter;
 
@@ -41,10 +42,12 @@ pub enum ConfigError {
         backup: Option<PathBuf>,
     },
     /// It is JSON, but not a configuration.
-    #[error("{}: {at} {message}", path.display())]
+    #[error("{}{}: {at} {message}", path.display(), line.map(|line| format!(", line {line}")).unwrap_or_default())]
     Shape {
         /// The file.
         path: PathBuf,
+        /// The line, from 1, of the key or of what should hold it.
+        line: Option<usize>,
         /// The key, as in `agents.list[0].model`.
         at: String,
         /// What is wrong with it.
