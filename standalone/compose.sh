@@ -31,6 +31,9 @@ export FLOCK_E2E_DIR FLOCK_E2E_RUN FLOCK_E2E_CONTEXT FLOCK_E2E_BASE FLOCK_E2E_MO
 project=flock-e2e-$FLOCK_E2E_RUN
 run=("${compose[@]}" -p "$project" -f docker-compose.standalone.yml)
 
+# What flock appends to the names of a home that is not the default one.
+mark() { printf %s "$FLOCK_E2E_DIR/$1" | sha256sum | cut -c1-8; }
+
 clean() {
     "${run[@]}" down --remove-orphans >/dev/null 2>&1 || true
     # Sandboxes are siblings on the host's engine: a harness that died half-way leaves them behind.
@@ -39,6 +42,12 @@ clean() {
     docker volume ls -q --filter "label=flock.home=$FLOCK_E2E_DIR/home" | xargs -r docker volume rm >/dev/null 2>&1 || true
     docker volume ls -q --filter "label=flock.home=$FLOCK_E2E_DIR/images" | xargs -r docker volume rm >/dev/null 2>&1 || true
     docker rmi -f "flock-e2e:$FLOCK_E2E_RUN" "$FLOCK_E2E_BASE" >/dev/null 2>&1 || true
+    # The tags of these two homes; the last tag of an image stays, so that the next home need not make it.
+    local tag id
+    for tag in $(docker images --format '{{.Repository}}:{{.Tag}}' | grep -E "^flock-.*-($(mark home)|$(mark images))\$"); do
+        id=$(docker images --no-trunc --format '{{.ID}}' "$tag")
+        [ "$(docker images --no-trunc --format '{{.ID}}' | grep -c "$id")" -gt 1 ] && docker rmi "$tag" >/dev/null 2>&1
+    done
     rm -rf "$FLOCK_E2E_DIR"
 }
 trap clean EXIT
@@ -46,9 +55,8 @@ trap clean EXIT
 # The base is flock's own sandbox image: a Debian of the host's suite with Python, so that the binary that
 # the host built finds its C library. `init` makes it where it is not there yet.
 "$binary" --home "$FLOCK_E2E_DIR/images" init --yes --model script/demo
-base=$("$binary" --home "$FLOCK_E2E_DIR/images" doctor --json | python3 -c '
-import json, sys
-print(json.load(sys.stdin)["images"]["sandbox"])')
+base=$(docker images --format '{{.Repository}}:{{.Tag}}' flock-sandbox | grep -- "-$(mark images)\$" | head -n 1)
+[ -n "$base" ] || { echo "init made no sandbox image for this home" >&2; exit 1; }
 docker tag "$base" "$FLOCK_E2E_BASE"
 
 mkdir -p "$FLOCK_E2E_CONTEXT"
@@ -64,5 +72,8 @@ status=${PIPESTATUS[0]}
 set -e
 [ "$status" = 0 ] || { echo "the compose run failed (exit $status)" >&2; exit 1; }
 
-left=$(docker ps -aq --filter "label=flock.home=$FLOCK_E2E_DIR/home" | wc -l)
-[ "$left" = 0 ] || { echo "$left containers of the home were left behind" >&2; exit 1; }
+# The store's container stays for the next start, stopped, as the volume does; `clean` removes both.
+left=$(docker ps -q --filter "label=flock.home=$FLOCK_E2E_DIR/home" | wc -l)
+[ "$left" = 0 ] || { echo "$left containers of the home still run" >&2; exit 1; }
+left=$(docker ps -aq --filter "label=flock.home=$FLOCK_E2E_DIR/home" --filter label=flock.agent | wc -l)
+[ "$left" = 0 ] || { echo "$left sandboxes of the home were left behind" >&2; exit 1; }

@@ -23,11 +23,16 @@ for package in "$@"; do packages+=("$package"); done
 if [ "${#packages[@]}" -gt 0 ]; then
     command -v apt-get >/dev/null || fail "needs ${packages[*]}; install them and run this again"
     say "installing ${packages[*]} with apt-get"
-    export DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
     # -E keeps a proxy that the machine may need.
     if [ "$(id -u)" = 0 ]; then apt=(apt-get); else apt=(sudo -E apt-get); fi
-    "${apt[@]}" update -qq >&2 || say "apt-get update failed; trying with the lists that are there"
-    "${apt[@]}" install -y -qq --no-install-recommends "${packages[@]}" >&2
+    log=$(mktemp)
+    "${apt[@]}" update -qq >"$log" 2>&1 || say "apt-get update failed; trying with the lists that are there"
+    if ! "${apt[@]}" install -y -qq --no-install-recommends "${packages[@]}" >>"$log" 2>&1 </dev/null; then
+        tail -n 30 "$log" >&2
+        fail "apt-get could not install ${packages[*]}: see above"
+    fi
+    rm -f "$log"
 fi
 
 if ! engine_answers; then
