@@ -54,7 +54,7 @@ impl DockerSandbox {
         let id = match self.create(&spec, &plan).await {
             // Another process of this home was faster.
             Err(error) if engine::refusal(&error) == Some(409) => {
-                match self.usable(&spec, self.look(&name).await?).await? {
+                match Box::pin(self.usable(&spec, self.look(&name).await?)).await? {
                     Found::Running(id) | Found::Stopped(id) => id,
                     Found::Nothing => return Err(error),
                 }

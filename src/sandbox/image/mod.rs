@@ -1,7 +1,7 @@
 //! The images flock needs, and how it comes by them: there already, pulled, built from a public base, or
 //! made from the distribution's own packages where no registry answers.
 //!
-//! An image is found by the label that names its recipe, and each home has its own tag on it: a second home
+//! An image is found by the label that names its recipe and a tag that some home gave it, and each home has its own tag on it: a second home
 //! of the same engine tags what the first one made, and an image lives as long as some home wants it. The
 //! label is written in the same step that makes an image complete, so half an image is never found.
 
@@ -244,7 +244,16 @@ async fn adopt(engine: &Engine, home: &Home, recipe: Recipe, sink: Sink<'_>) -> 
     let filters = HashMap::from([("label", vec![label.as_str()])]);
     let options = ListImagesOptionsBuilder::default().filters(&filters).build();
     let found = engine.call("list images", engine::QUICK, client.list_images(Some(options))).await?;
-    let Some(image) = found.into_iter().max_by_key(|image| image.created) else { return Ok(false) };
+    // A label alone is not enough: what somebody builds on one of these images inherits it.
+    let plain = format!("{}:{}", recipe.repository(), recipe.hash());
+    let of_a_home = |tag: &String| {
+        tag.strip_prefix(&plain).is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('-'))
+    };
+    let newest = found
+        .into_iter()
+        .filter(|image| image.repo_tags.iter().any(of_a_home))
+        .max_by_key(|image| image.created);
+    let Some(image) = newest else { return Ok(false) };
     let tag = recipe.tag(home);
     let options = TagImageOptionsBuilder::default().repo(recipe.repository()).tag(&tag).build();
     let reference = recipe.reference(home);

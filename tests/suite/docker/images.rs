@@ -33,6 +33,34 @@ fn a_second_home_takes_over_what_is_there_and_takes_only_its_own_tags_away() {
     });
 }
 
+/// What is built on one of flock's images inherits its labels; it is still not one of flock's.
+#[test]
+fn an_image_that_was_built_on_one_of_flocks_is_never_taken_for_it() {
+    let Some(engine) = docker::engine_with_images() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    let config = docker::config(Vec::new());
+    docker::block_on(async {
+        image::ensure_images(&engine, &home, &config, &|_| {}).await.unwrap();
+        let reference = Recipe::Sandbox.reference(&home);
+        let before = image::id(&engine, &reference).await.unwrap().unwrap();
+        let derived = format!("flock-test-derived{}", home.suffix());
+        let run = |args: &[&str]| {
+            let output = std::process::Command::new("docker").args(args).output().unwrap();
+            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        run(&["create", "--name", &derived, &reference, "true"]);
+        run(&["commit", &derived, &derived]);
+        run(&["rm", &derived]);
+        image::untag(&engine, &home).await.unwrap();
+        image::ensure_images(&engine, &home, &config, &|_| {}).await.unwrap();
+        let after = image::id(&engine, &reference).await.unwrap().unwrap();
+        run(&["rmi", &derived]);
+        image::untag(&engine, &home).await.unwrap();
+        assert_eq!(after, before);
+    });
+}
+
 #[test]
 fn an_image_of_ones_own_that_is_nowhere_is_an_error_that_names_it() {
     let Some(engine) = docker::engine() else { return };
