@@ -82,7 +82,7 @@ impl Engine {
             return Err(unavailable("only unix:// endpoints are supported".into()));
         };
         // bollard's own check says "not found" of a socket in a folder this user may not enter.
-        match fs_err::metadata(socket) {
+        match std::fs::metadata(socket) {
             Err(source) if source.kind() == ErrorKind::PermissionDenied => {
                 return Err(SandboxError::Denied { endpoint: self.endpoint.clone() });
             }

@@ -16,12 +16,12 @@ impl Explain for SandboxError {
             Self::Unavailable { endpoint, .. } if endpoint.starts_with("unix://") => {
                 "sudo systemctl start docker"
             }
-            Self::Unavailable { .. } => "unset DOCKER_HOST, or set it to unix:///var/run/docker.sock",
-            Self::Denied { .. } => "sudo usermod -aG docker $USER, then log in again",
+            Self::Unavailable { .. } => "unset DOCKER_HOST",
+            Self::Denied { .. } => "sudo usermod -aG docker $USER && newgrp docker",
             Self::NoImage { .. } => "flock init",
             Self::NotConfined { .. } | Self::Lost { .. } | Self::Engine { .. } => "flock doctor",
             Self::Foreign { name } => {
-                return Some(format!("docker rm -f {name}, if you made it and don't need it"));
+                return Some(format!("docker rm -f {name}"));
             }
             Self::Unknown(_) => "flock list",
             Self::Refused { .. } => "flock config validate",

@@ -226,7 +226,9 @@ fn distribution() -> Option<Distribution> {
             _ => {}
         }
     }
-    Distribution::find(&found)
+    let release = fs_err::read_to_string("/etc/os-release").unwrap_or_default();
+    let codename = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Distribution::find(&found, codename.map(|name| name.trim_matches('"')))
 }
 
 fn file_name(key: &str) -> &str {

@@ -28,16 +28,20 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The host's distribution, among all the sources it has. Third parties' archives are not part of it.
+    /// The host's distribution, among all the sources it has. Third parties' archives are not part of it,
+    /// though some name their suites after the distribution's: a mirror under a name of its own is taken by
+    /// the host's `codename`, and only where no archive is called as it should be.
     #[must_use]
-    pub fn find(sources: &[Source]) -> Option<Self> {
+    pub fn find(sources: &[Source], codename: Option<&str>) -> Option<Self> {
         // The plain suite of an archive is the distribution; `-updates` and others are named after it.
         let plain = |source: &&Source| {
             source.components.iter().any(|component| component == "main")
                 && source.suite.chars().all(|c| c.is_ascii_alphanumeric())
-                && ARCHIVES.iter().any(|archive| archive_of(&source.uri) == *archive)
         };
-        let main = sources.iter().find(plain)?.clone();
+        let known = |source: &&Source| ARCHIVES.contains(&archive_of(&source.uri));
+        let named = |source: &&Source| codename == Some(source.suite.as_str());
+        let plain = || sources.iter().filter(plain);
+        let main = plain().find(known).or_else(|| plain().find(named))?.clone();
         let named = |suffix: &str| format!("{}{suffix}", main.suite);
         let wanted = [named("-updates"), named("-security"), format!("{}/updates", main.suite)];
         let updates = sources.iter().filter(|source| wanted.contains(&source.suite)).cloned().collect();
@@ -205,7 +209,7 @@ Suites: bookworm
 Components: main
 ";
         for sources in [parse_list(list), parse_deb822(deb822)] {
-            let found = Distribution::find(&sources).unwrap();
+            let found = Distribution::find(&sources, None).unwrap();
             assert_eq!(found.main.uri, "http://deb.debian.org/debian");
             assert_eq!(found.main.suite, "bookworm");
             assert_eq!(found.main.components, ["main", "contrib"]);
@@ -213,7 +217,7 @@ Components: main
             assert_eq!(suites, ["bookworm-updates", "bookworm-security"]);
             assert!(found.updates.iter().all(|source| source.signed_by.as_deref() != Some("")));
         }
-        let keyed = Distribution::find(&parse_deb822(deb822)).unwrap();
+        let keyed = Distribution::find(&parse_deb822(deb822), None).unwrap();
         let inside = keyed.list(|key| format!("/keys{key}"));
         assert!(inside.starts_with(
             "deb [signed-by=/keys/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main contrib\n"
@@ -223,7 +227,16 @@ Components: main
 
     #[test]
     fn a_host_of_another_kind_has_none() {
-        assert!(Distribution::find(&parse_list("deb https://pkg.example/rpm stable main\n")).is_none());
-        assert!(Distribution::find(&[]).is_none());
+        let foreign = parse_list("deb https://pkg.example/rpm stable main\n");
+        assert!(Distribution::find(&foreign, Some("bookworm")).is_none());
+        assert!(Distribution::find(&[], Some("bookworm")).is_none());
+    }
+
+    #[test]
+    fn a_mirror_under_another_name_is_known_by_the_hosts_codename() {
+        let sources = parse_list("deb https://mirror.example/os-main bookworm main\n");
+        assert!(Distribution::find(&sources, None).is_none());
+        let found = Distribution::find(&sources, Some("bookworm")).unwrap();
+        assert_eq!(found.main.uri, "https://mirror.example/os-main");
     }
 }
