@@ -122,6 +122,15 @@ impl Engine {
         Ok(sessions.into_iter().map(info).collect())
     }
 
+    /// How many sessions there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn count_sessions(&self) -> Result<u64, StoreError> {
+        self.parts.store.count_sessions()
+    }
+
     /// One session; `None` where there is none with this key.
     ///
     /// # Errors

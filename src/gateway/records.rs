@@ -51,7 +51,7 @@ impl Records for HomeRecords {
         Box::pin(async move {
             let (listed, images) = tokio::join!(patient(self.sandboxes.containers()), self.images());
             let probes = self.sandboxes.probes();
-            match listed {
+            let mut status = match listed {
                 Ok(containers) => {
                     let store = names::store(self.live.home());
                     let state = containers.iter().find(|container| container.name == store);
@@ -72,7 +72,9 @@ impl Records for HomeRecords {
                     "images": null,
                     "store": null,
                 }),
-            }
+            };
+            status["sessions"] = json!(self.engine.count_sessions().ok());
+            status
         })
     }
 

@@ -182,6 +182,17 @@ impl Store {
         self.read("list sessions", |connection| list(connection, agent, limit))
     }
 
+    /// How many sessions there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn count_sessions(&self) -> Result<u64, StoreError> {
+        self.read("count sessions", |connection| {
+            connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
+        })
+    }
+
     /// All agents that have sessions.
     ///
     /// # Errors

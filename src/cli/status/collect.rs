@@ -170,7 +170,7 @@ fn gateway(
         None => {}
     }
     gateway.turns = said.get("turns").cloned();
-    gateway.sessions = said.get("sessions").cloned();
+    gateway.sessions = said.get("sessions").and_then(Value::as_u64);
     gateway
 }
 

@@ -79,7 +79,8 @@ pub struct Gateway {
     pub cpu_percent: Option<f64>,
     /// What the gateway says of turns that run and wait.
     pub turns: Option<Value>,
-    pub sessions: Option<Value>,
+    /// How many sessions it keeps.
+    pub sessions: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]

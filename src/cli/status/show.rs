@@ -27,7 +27,8 @@ pub fn show(report: &Report, context: &Context) {
         printer.line(title("supervisor").plain(text + &used(supervisor.figures)));
     }
     if let Some(turns) = &gateway.turns {
-        let text = format!("{} running, {} waiting", turns["running"], turns["waiting"]);
+        let sessions = gateway.sessions.map(|count| format!(", {count} sessions")).unwrap_or_default();
+        let text = format!("{} running, {} waiting{sessions}", turns["running"], turns["waiting"]);
         printer.line(title("turns").plain(text));
     }
     printer.line(docker(report));
