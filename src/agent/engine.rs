@@ -127,7 +127,7 @@ impl Engine {
     /// # Errors
     ///
     /// As [`StoreError`] says.
-    pub fn count_sessions(&self) -> Result<u64, StoreError> {
+    pub fn count_sessions(&self) -> Result<i64, StoreError> {
         self.parts.store.count_sessions()
     }
 

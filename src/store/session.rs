@@ -187,7 +187,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`StoreError`] says.
-    pub fn count_sessions(&self) -> Result<u64, StoreError> {
+    pub fn count_sessions(&self) -> Result<i64, StoreError> {
         self.read("count sessions", |connection| {
             connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
         })
