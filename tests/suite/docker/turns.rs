@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::support::docker::docker;
-use crate::support::home::TempHome;
+use crate::support::home::{TempHome, finish};
 use crate::support::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -67,4 +67,34 @@ fn who_gives_up_on_a_turn_ends_its_command() {
     assert_eq!(chat.wait().unwrap().code(), Some(130));
     wait_until("the command is gone", LIMIT, || (!sleeps()).then_some(()).ok_or_else(String::new));
     assert_eq!(home.flock(["chat", "coder", "and now"]).ok().stdout, "awake\n");
+}
+
+#[test]
+fn a_key_never_enters_a_sandbox_its_description_or_an_argument_list() {
+    const KEY: &str = "sk-planted-in-the-environment-4711";
+    let Some(home) = TempHome::init_in_docker() else { return };
+    // The pattern does not find itself.
+    let look = "(env; cat /proc/*/environ /proc/*/cmdline; cat /workspace/*) 2>/dev/null \
+                | tr '\\0' '\\n' | grep -c 'sk-plant[e]d'";
+    let replies = json!({"replies": [{"steps": [
+        {"calls": [{"name": "exec", "arguments": {"command": look}}]},
+        {"say": "{{last_result}}"},
+    ]}]});
+    std::fs::write(home.file("scripts/test"), replies.to_string()).unwrap();
+    home.flock(["config", "set", "agents.defaults.model.primary", "script/test"]).ok();
+    std::fs::write(home.file("secrets/openai"), KEY).unwrap();
+    let with_key = |args: &[&str]| {
+        let mut command = home.command();
+        finish(command.args(args).env("ANTHROPIC_API_KEY", KEY)).ok()
+    };
+    with_key(&["add", "coder"]);
+    with_key(&["start"]);
+    let run = with_key(&["chat", "coder", "look around"]);
+    assert!(run.stdout.contains("\n0\n") || run.stdout.ends_with("\n0"), "{run:?}");
+    assert!(!docker(&["inspect", &home.container("coder")]).contains(KEY));
+    for entry in std::fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path().join("cmdline");
+        let line = std::fs::read(&path).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&line).contains(KEY), "{}", path.display());
+    }
 }
