@@ -148,6 +148,11 @@ mod tests {
             .spawn()
             .unwrap();
         let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
+        // The kernel lets the parent go on a moment before it shows the child's new environment.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while environment(process.pid).is_none_or(|text| text.is_empty()) && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
         assert!(mark.is_on(process));
         assert!(!mark.is_on(ProcessId { started: process.started + 1, ..process }), "a reused pid");
         assert!(!Mark::new(&home, "gate").is_on(process));
