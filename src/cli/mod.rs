@@ -1,7 +1,7 @@
 //! The command line: one file per verb, each with its help, its arguments and what it does.
 //!
 //! A new verb is a file with `Args` (its doc comment is the help) and `run(args, &Context) -> Result<Exit,
-//! Failure>`, a variant of [`Verb`] and an arm of [`Verb::run`]. Verbs say what they have to say through
+//! Failure>`, a variant of `Verb` and an arm of `Verb::run`. Verbs say what they have to say through
 //! [`Printer`] and never end the process.
 
 pub mod add;

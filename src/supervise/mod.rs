@@ -2,7 +2,7 @@
 //! talk to both.
 //!
 //! What is decided is in [`state`] and [`restart`], pure; [`task`] is the loop around them, [`child`] a
-//! process, [`unit`] what can be run. Processes are told apart by [`pid`] files and their [`mark`];
+//! process, [`mod@unit`] what can be run. Processes are told apart by [`pid`] files and their [`mark`];
 //! [`tether`] ends a gateway whose supervisor has died, and [`leftover`] what is left all the same.
 //! [`launch`] and [`halt`] are starting and stopping as seen from outside, [`control`] is the socket in
 //! between, [`loopback`] the small HTTP client for the gateway, [`health`] the proof that it is this home's.

@@ -12,7 +12,7 @@ impl DockerSandbox {
     ///
     /// # Errors
     ///
-    /// As [`Engine::call`].
+    /// As `Engine::call`.
     pub async fn containers(&self) -> Result<Vec<owned::Container>, SandboxError> {
         owned::list(&self.engine, &self.home).await
     }
