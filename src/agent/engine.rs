@@ -122,6 +122,12 @@ impl Engine {
         Ok(sessions.into_iter().map(info).collect())
     }
 
+    /// Where messages between sessions are kept until their turns have ended.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.parts.store
+    }
+
     /// How many sessions there are.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use super::bind::{BindError, bind};
 use super::driver::{Driver, OnEvent, Runner};
 use super::front::Front;
 use super::records::HomeRecords;
-use super::sessions::GatewaySessions;
+use super::sessions::{self, GatewaySessions};
 use super::state::{Gateway, Parts};
 use super::{Limits, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
@@ -176,6 +176,7 @@ async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
             tracing::error!(error = chain(&error), "failed to mark interrupted turns");
         }
     }
+    sessions::resume(&engine, &driver).await;
     driver.recovered();
 }
 

@@ -4,10 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Driver, Origin};
-use crate::agent::{Engine, TurnRequest};
+use super::driver::{Driver, Failure, Origin, Refused};
+use crate::agent::{Engine, TurnError, TurnRequest};
+use crate::clock;
+use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
+use crate::store::Accepted;
 use crate::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
 
 /// How many sessions an agent is shown.
@@ -35,13 +38,51 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> SessionsErro
     SessionsError::Failed(Box::new(error))
 }
 
-fn order(session: &SessionKey, text: String, context: Vec<String>) -> TurnRequest {
+fn order(turn: TurnId, session: &SessionKey, text: String, context: Vec<String>) -> TurnRequest {
     TurnRequest {
         agent: session.agent().clone(),
         session: session.clone(),
-        turn: TurnId::new(),
+        turn,
         input: vec![Message::text(Role::User, text)],
         context,
+    }
+}
+
+/// Takes on the turn of a message that is kept, and forgets the message when that has ended.
+fn deliver(engine: &Arc<Engine>, driver: &Arc<Driver>, message: Accepted) -> Result<(), Refused> {
+    let id = message.turn;
+    let order = order(id, &message.session, message.text, vec![message.context]);
+    let mut turn = driver.start(order, Origin::Message, CancellationToken::new(), |_| {})?;
+    let engine = Arc::clone(engine);
+    tokio::spawn(async move {
+        let store = engine.store();
+        let forgotten = match turn.end().await {
+            // A stop: what only waited for its turn waits for the next start.
+            Err(Failure::Turn(TurnError::Cancelled) | Failure::Lost) => store.forget_begun_message(id).await,
+            _ => store.forget_message(id).await,
+        };
+        if let Err(error) = forgotten {
+            tracing::error!(error = chain(&error), "failed to forget a delivered message");
+        }
+    });
+    Ok(())
+}
+
+/// Takes on what an earlier run had accepted and not ended.
+pub async fn resume(engine: &Arc<Engine>, driver: &Arc<Driver>) {
+    let left = match engine.store().left_messages().await {
+        Ok(left) => left,
+        Err(error) => {
+            tracing::error!(error = chain(&error), "failed to read the kept messages");
+            return;
+        }
+    };
+    for message in left {
+        let session = message.session.clone();
+        if let Err(refused) = deliver(engine, driver, message) {
+            // It is still kept; the next start tries again.
+            tracing::warn!(%session, %refused, "a kept message was not taken on");
+        }
     }
 }
 
@@ -85,12 +126,20 @@ impl Sessions for GatewaySessions {
             if engine.session(to).map_err(failed)?.is_none() {
                 return Err(SessionsError::NotFound(to.clone()));
             }
-            let context = vec![format!("The message comes from your own session {from}.")];
-            let order = order(to, message, context);
-            let turn = driver
-                .start(order, Origin::Message, CancellationToken::new(), |_| {})
-                .map_err(|refused| SessionsError::Refused(refused.to_string()))?;
-            turn.detach();
+            let accepted = Accepted {
+                turn: TurnId::new(),
+                session: to.clone(),
+                text: message,
+                context: format!("The message comes from your own session {from}."),
+                at: clock::unix_ms(),
+            };
+            // Kept before it is taken on: what the sender is told to be accepted survives a crash.
+            let turn = accepted.turn;
+            engine.store().keep_message(accepted.clone()).await.map_err(failed)?;
+            if let Err(refused) = deliver(engine, driver, accepted) {
+                engine.store().forget_message(turn).await.map_err(failed)?;
+                return Err(SessionsError::Refused(refused.to_string()));
+            }
             Ok(())
         })
     }
@@ -105,7 +154,7 @@ impl Sessions for GatewaySessions {
         Box::pin(async move {
             let (_, driver) = self.parts()?;
             let context = vec![format!("The task comes from your own session {parent}.")];
-            let order = order(&child, task, context);
+            let order = order(TurnId::new(), &child, task, context);
             let mut turn = driver
                 .start(order, Origin::Task, cancel.child_token(), |_| {})
                 .map_err(|refused| SessionsError::Refused(refused.to_string()))?;

@@ -5,6 +5,7 @@
 //! [`sync`]'s work, a few milliseconds later.
 
 mod error;
+mod message;
 mod schema;
 mod session;
 pub mod sync;
@@ -20,6 +21,7 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use crate::home::Home;
 
 pub use error::StoreError;
+pub use message::Accepted;
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
 

@@ -42,3 +42,13 @@ CREATE TABLE turn (
 
 CREATE INDEX turn_by_session ON turn (session, id);
 CREATE INDEX turn_running ON turn (session) WHERE state = 'running';
+
+-- Messages between sessions that were accepted and whose turn has not ended.
+CREATE TABLE message (
+    turn        TEXT PRIMARY KEY,
+    session     TEXT NOT NULL,
+    text        TEXT NOT NULL,
+    context     TEXT NOT NULL,
+    accepted_at INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;

@@ -298,6 +298,39 @@ fn an_agent_speaks_with_its_own_sessions() {
 }
 
 #[test]
+fn a_message_between_sessions_survives_a_killed_gateway() {
+    let home = TempHome::new().init();
+    // The orchestrator's own session, in which `begin_slow_turn` keeps the turns busy.
+    let busy = "agent:orchestrator:flock:main:ann";
+    let dm = "agent:orchestrator:flock:dm:bob";
+    let mut replies = slow();
+    let tell = json!({"when": "tell ann", "steps": [
+        {"calls": [{"name": "sessions_send",
+                    "arguments": {"sessionKey": busy, "message": "ping for ann"}}]},
+        {"say": "told"},
+    ]});
+    replies
+        .as_array_mut()
+        .unwrap()
+        .insert(0, json!({"when": "ping for ann", "steps": [{"say": "ping was read"}]}));
+    replies.as_array_mut().unwrap().insert(0, tell);
+    play(&home, &replies);
+    let gateway = Process::start(&home);
+    let mut chat = begin_slow_turn(&home);
+    assert_eq!(home.flock(["chat", "orchestrator", "tell ann", "--session", dm]).ok().stdout, "told\n");
+    gateway.signal(Signal::SIGKILL);
+    gateway.ended();
+    chat.wait().unwrap();
+    assert!(!transcripts(&home, "orchestrator").contains("ping was read"));
+
+    let _gateway = Process::start(&home);
+    wait_until("the message is read after all", LIMIT, || {
+        let text = transcripts(&home, "orchestrator");
+        text.contains("ping was read").then_some(()).ok_or(text)
+    });
+}
+
+#[test]
 fn a_planted_key_stays_where_it_belongs() {
     const KEY: &str = "sk-planted-0123456789abcdef";
     let home = TempHome::new().init();
