@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Engine;
 use super::halt::Halt;
+use super::identity;
 use super::running::{Running, tokens};
 use super::steps::{Conversation, Course, Events};
 use super::transcript::{Header, Transcript, model};
@@ -45,6 +46,7 @@ pub(super) async fn run(
     let agent = check(&config, &request)?;
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
+    settle_in(agent);
     let plan = plan(engine, &config, agent, &request)?;
     let session = begin(engine, &request, &plan).await?;
     let transcript = match open(engine, &session) {
@@ -135,6 +137,18 @@ fn check<'c>(config: &'c Config, request: &TurnRequest) -> Result<&'c Agent, Tur
         return Err(TurnError::NoInput);
     }
     Ok(agent)
+}
+
+/// An agent that a person wrote into the configuration by hand has no workspace until somebody makes it.
+fn settle_in(agent: &Agent) {
+    if agent.workspace.exists() {
+        return;
+    }
+    let made = identity::write(&agent.workspace, &agent.id, agent.role, agent.archetype.as_deref());
+    if let Err(error) = made {
+        // The turn can still talk; tools that need the folder say what is wrong.
+        tracing::warn!(agent = %agent.id, error = chain(&error), "failed to make a workspace");
+    }
 }
 
 fn answer_limit(resolved: &Resolved) -> u32 {

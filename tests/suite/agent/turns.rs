@@ -175,3 +175,13 @@ async fn pictures_go_only_to_models_that_take_them() {
     let asked = rig.asked()[0].to_string();
     assert!(!asked.contains("iVBOR") && asked.contains("image/png"), "{asked}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_written_by_hand_gets_its_workspace() {
+    let rig = Rig::new();
+    let workspace = rig.home().workspace(&"coder".parse().unwrap());
+    assert!(!workspace.exists());
+    rig.server.reply(Reply::text("hello"));
+    rig.say("hi").await.unwrap();
+    assert!(workspace.join("AGENTS.md").is_file());
+}
