@@ -15,12 +15,11 @@ use crate::error::Kind;
 /// options, a file descriptor, something with a slash or an existing path, and no verb of ours. A folder
 /// named like a verb does not hide the verb.
 pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> bool {
-    let Some(first) = args.get(1) else { return false };
+    // Both programs have --verbose: what follows it tells which one is meant.
+    let Some(first) = args.iter().skip(1).find(|arg| *arg != "--verbose") else { return false };
     let Some(text) = first.to_str() else { return Path::new(first).exists() };
     if text.starts_with("--") {
-        // Both programs have --verbose; the first word after the options tells which one is meant.
-        return is_their_long_option(text)
-            || (text == "--verbose" && !args[2..].iter().filter_map(|arg| arg.to_str()).any(&is_verb));
+        return is_their_long_option(text);
     }
     if let Some(cluster) = text.strip_prefix('-').filter(|cluster| !cluster.is_empty()) {
         return is_their_short_options(cluster);
@@ -153,6 +152,8 @@ mod tests {
             "/tmp/not-there-yet true",
             "./lock true",
             "--verbose /tmp/x true",
+            "--verbose /tmp/x echo start",
+            "--verbose -n /tmp/x echo list",
             "-u 9",
             "-n /tmp/x list",
         ] {
@@ -173,6 +174,8 @@ mod tests {
             "-q list",
             "-v list",
             "--verbose list",
+            "--verbose --home /tmp list",
+            "--verbose",
             "--home /tmp list",
             "--json list",
             "-y init",
