@@ -179,7 +179,7 @@ impl Engine {
 
     /// The system prompt as it has to be now for a session that began at `began`.
     pub(super) fn prompt(&self, agent: &Agent, model: &str, tools: &[ToolSpec], began: i64) -> StoredPrompt {
-        let files = read_identity(&agent.workspace);
+        let files = read_identity(&agent.identity, &agent.workspace);
         let context = PromptContext { agent, model, tools, files: &files, began, zone: &self.zone };
         let inputs = context.inputs();
         let mut prompts = lock(&self.prompts);

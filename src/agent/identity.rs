@@ -1,5 +1,5 @@
-//! Who an agent is: the five files that its workspace starts with. They are made before its first
-//! container, which mounts them read-only; the owner edits them, the agent can't.
+//! Who an agent is: five files that its owner edits, in a folder of the home that no sandbox has. They are
+//! made before its first container, which mounts them read-only over `/workspace`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub const FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", 
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The folder could not be made.
-    #[error("failed to make the workspace {}", path.display())]
+    #[error("failed to make the folder {}", path.display())]
     Folder {
         /// Which.
         path: PathBuf,
@@ -24,9 +24,9 @@ pub enum IdentityError {
         source: std::io::Error,
     },
     /// A file could not be written.
-    #[error("failed to prepare the workspace {}", path.display())]
+    #[error("failed to write who an agent is to {}", path.display())]
     File {
-        /// The workspace.
+        /// The folder.
         path: PathBuf,
         /// What failed in it.
         #[source]
@@ -48,39 +48,48 @@ impl Explain for IdentityError {
     }
 }
 
-/// Makes the workspace and those of its files that are missing. What a person has written there stays.
+/// Makes the workspace, and in `folder` the files that are missing. What a person has written stays; what a
+/// workspace that is older than the folder says of its agent is taken over.
 ///
 /// # Errors
 ///
 /// If the folder or a file can't be made, or something else than a file has its name.
 pub fn write(
+    folder: &Path,
     workspace: &Path,
     id: &AgentId,
     role: Role,
     archetype: Option<&str>,
 ) -> Result<(), IdentityError> {
-    fs_err::create_dir_all(workspace)
-        .map_err(|source| IdentityError::Folder { path: workspace.to_owned(), source })?;
-    let fail = |source| IdentityError::File { path: workspace.to_owned(), source };
-    let root = Root::open(workspace).map_err(fail)?;
+    // Only then can what lies in the workspace be the owner's: no sandbox of flock's has had it yet.
+    let takes_over = !folder.exists();
+    for path in [workspace, folder] {
+        fs_err::create_dir_all(path)
+            .map_err(|source| IdentityError::Folder { path: path.to_owned(), source })?;
+    }
+    let fail = |source| IdentityError::File { path: folder.to_owned(), source };
+    let root = Root::open(folder).map_err(fail)?;
+    let old = if takes_over { Root::open(workspace).ok() } else { None };
     for name in FILES {
         let path = Path::new(name);
-        match root.stat(path) {
-            Ok(entry) if entry.kind == Kind::File && entry.size > 0 => continue,
-            // A link or a pipe was planted by an earlier agent of this id; it is removed, not followed.
-            Ok(entry) if !matches!(entry.kind, Kind::File | Kind::Folder) => {
-                root.remove(path).map_err(fail)?;
-            }
-            _ => {}
+        if root.stat(path).is_ok_and(|entry| entry.kind == Kind::File && entry.size > 0) {
+            continue;
         }
-        let text = template(name, role)
-            .replace("{id}", id.as_str())
-            .replace("{role}", role.as_str())
-            .replace("{archetype}", archetype.unwrap_or("none"));
-        root.write(path, text.as_bytes(), Some(0o644), None).map_err(fail)?;
+        let taken = old.as_ref().and_then(|old| old.read(path, TAKEN).ok()).filter(|text| !text.is_empty());
+        let text = taken.unwrap_or_else(|| {
+            template(name, role)
+                .replace("{id}", id.as_str())
+                .replace("{role}", role.as_str())
+                .replace("{archetype}", archetype.unwrap_or("none"))
+                .into_bytes()
+        });
+        root.write(path, &text, Some(0o644), None).map_err(fail)?;
     }
     Ok(())
 }
+
+/// The most bytes of a file that are taken over.
+const TAKEN: u64 = 1 << 20;
 
 fn template(name: &str, role: Role) -> &'static str {
     match (name, role) {
@@ -97,32 +106,40 @@ fn template(name: &str, role: Role) -> &'static str {
 mod tests {
     use super::*;
 
-    #[test]
-    fn missing_files_are_made_and_written_ones_stay() {
-        let dir = tempfile::tempdir().unwrap();
-        let workspace = dir.path().join("coder");
-        let id = "coder".parse().unwrap();
-        write(&workspace, &id, Role::Worker, None).unwrap();
-        for name in FILES {
-            assert!(!std::fs::read_to_string(workspace.join(name)).unwrap().contains('{'), "{name}");
-        }
-        std::fs::write(workspace.join("USER.md"), "Ann").unwrap();
-        std::fs::write(workspace.join("SOUL.md"), "").unwrap();
-        write(&workspace, &id, Role::Worker, None).unwrap();
-        assert_eq!(std::fs::read_to_string(workspace.join("USER.md")).unwrap(), "Ann");
-        assert!(std::fs::read_to_string(workspace.join("SOUL.md")).unwrap().contains("Calm"));
+    fn coder(folder: &Path, workspace: &Path) {
+        write(folder, workspace, &"coder".parse().unwrap(), Role::Worker, None).unwrap();
     }
 
     #[test]
-    fn a_planted_link_is_not_written_through() {
+    fn missing_files_are_made_and_written_ones_stay() {
         let dir = tempfile::tempdir().unwrap();
+        let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
+        coder(&folder, &workspace);
+        for name in FILES {
+            assert!(!std::fs::read_to_string(folder.join(name)).unwrap().contains('{'), "{name}");
+        }
+        std::fs::write(folder.join("USER.md"), "Ann").unwrap();
+        std::fs::write(folder.join("SOUL.md"), "").unwrap();
+        coder(&folder, &workspace);
+        assert_eq!(std::fs::read_to_string(folder.join("USER.md")).unwrap(), "Ann");
+        assert!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap().contains("Calm"));
+    }
+
+    #[test]
+    fn an_older_workspace_is_believed_once_and_never_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
         let secret = dir.path().join("secret");
-        std::fs::write(&secret, "").unwrap();
-        let workspace = dir.path().join("coder");
+        std::fs::write(&secret, "a secret").unwrap();
         std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(workspace.join("SOUL.md"), "kind").unwrap();
         std::os::unix::fs::symlink(&secret, workspace.join("USER.md")).unwrap();
-        write(&workspace, &"coder".parse().unwrap(), Role::Worker, None).unwrap();
-        assert!(std::fs::symlink_metadata(workspace.join("USER.md")).unwrap().is_file());
-        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "");
+        coder(&folder, &workspace);
+        assert_eq!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap(), "kind");
+        assert!(!std::fs::read_to_string(folder.join("USER.md")).unwrap().contains("secret"));
+        // From now on the agent may have been at it.
+        std::fs::remove_file(folder.join("SOUL.md")).unwrap();
+        coder(&folder, &workspace);
+        assert_ne!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap(), "kind");
     }
 }

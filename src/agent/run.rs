@@ -144,8 +144,9 @@ fn settle_in(agent: &Agent) {
     if agent.workspace.exists() {
         return;
     }
-    let made = identity::write(&agent.workspace, &agent.id, agent.role, agent.archetype.as_deref());
-    if let Err(error) = made {
+    if let Err(error) =
+        identity::write(&agent.identity, &agent.workspace, &agent.id, agent.role, agent.archetype.as_deref())
+    {
         // The turn can still talk; tools that need the folder say what is wrong.
         tracing::warn!(agent = %agent.id, error = chain(&error), "failed to make a workspace");
     }

@@ -100,7 +100,7 @@ async fn add(
     } else {
         None
     };
-    identity::write(&home.workspace(id), id, agent.role, agent.archetype.as_deref())?;
+    identity::write(&home.identity(id), &home.workspace(id), id, agent.role, agent.archetype.as_deref())?;
     config::edit(home, |document| agents::add(document, home, agent))?;
     let config = config::read(home)?;
     if let Some(engine) = engine {

@@ -112,6 +112,8 @@ pub struct Agent {
     pub model: Option<ModelRef>,
     /// Its workspace on the host.
     pub workspace: PathBuf,
+    /// The folder of the files that say who it is.
+    pub identity: PathBuf,
     /// Whether its tools run in a sandbox.
     pub sandbox: SandboxMode,
     /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none, or flock's own.

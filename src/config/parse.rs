@@ -168,6 +168,7 @@ fn agent(
             .unwrap_or(Autonomy::Supervised),
         model: model(&listing.get("model")?)?.or_else(|| default_model.cloned()),
         workspace,
+        identity: home.identity(&id),
         sandbox: mode,
         allow: allow_list(&own_tools)?.unwrap_or_else(|| global.allow.clone()),
         profile: tool_profile(tool_scope(&tools)?, &global.scope),

@@ -84,6 +84,13 @@ impl Home {
         self.root.join("agents").join(agent.as_str())
     }
 
+    /// Who an agent is, in files that its owner edits. They are not in its workspace: what lies there the
+    /// agent can rename, and a mount over a file that is renamed on the host comes off.
+    #[must_use]
+    pub fn identity(&self, agent: &AgentId) -> PathBuf {
+        self.agent(agent).join("identity")
+    }
+
     /// All workspaces.
     #[must_use]
     pub fn workspaces(&self) -> PathBuf {

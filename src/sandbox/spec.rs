@@ -150,7 +150,7 @@ impl ContainerSpec {
         ];
         mounts.extend(host.identity.iter().map(|file| MountSpec {
             target: format!("{WORKSPACE_TARGET}/{}", file.name),
-            source: Source::Path(host.workspace.join(&file.name)),
+            source: Source::Path(agent.identity.join(&file.name)),
             writable: false,
         }));
         for bind in &agent.docker.binds {

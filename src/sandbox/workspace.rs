@@ -41,20 +41,24 @@ pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
         .map_err(|error| (path.to_owned(), error))
 }
 
-/// Makes missing identity files, empty, in a workspace found by [`locate`], and returns all of them.
+/// Makes the identity files that are missing, empty, and returns all of them. In a workspace found by
+/// [`locate`] each gets a file of the same name, over which it is mounted.
 ///
-/// An identity file that is not there could be made by the agent, as a link to a file of the host that the
-/// next mount would follow; so they are always there before a container is.
+/// What is mounted lies outside the workspace: an agent can't replace it by a link to a file of the host, and
+/// an editor that renames a new file into place does not take the mount off.
 ///
 /// # Errors
 ///
 /// The path that failed, and why.
-pub fn prepare(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
-    let root = Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)))?;
-    for name in IDENTITY_FILES {
-        make_identity(&root, name).map_err(|error| (path.join(name), error))?;
+pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
+    fs_err::create_dir_all(identity_folder).map_err(|error| (identity_folder.to_owned(), error))?;
+    for folder in [identity_folder, workspace] {
+        let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
+        for name in IDENTITY_FILES {
+            make_identity(&root, name).map_err(|error| (folder.join(name), error))?;
+        }
     }
-    identity(path)
+    identity(identity_folder)
 }
 
 /// Where flock runs as root, gives a workspace and all that is in it to the sandbox's user.
@@ -73,7 +77,7 @@ pub fn own(path: &Path) -> Result<(), (PathBuf, io::Error)> {
     owned().map_err(|error| (path.to_owned(), error))
 }
 
-/// The identity files of a workspace as they are now.
+/// The identity files of an agent as they are now.
 ///
 /// # Errors
 ///
@@ -179,14 +183,17 @@ mod tests {
         std::fs::write(workspace.join("SOUL.md"), "kind").unwrap();
         std::os::unix::fs::symlink(&secret, workspace.join("AGENTS.md")).unwrap();
         nix::unistd::mkfifo(&workspace.join("USER.md"), Mode::S_IRWXU).unwrap();
-        let ready = prepare(&workspace).unwrap();
+        let own = folder.path().join("identity");
+        let ready = prepare(&workspace, &own).unwrap();
         assert_eq!(ready.len(), IDENTITY_FILES.len());
+        std::fs::write(own.join("SOUL.md"), "strict").unwrap();
         assert_eq!(std::fs::read_to_string(workspace.join("AGENTS.md")).unwrap(), "");
         assert_eq!(std::fs::read_to_string(workspace.join("SOUL.md")).unwrap(), "kind");
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
-        assert_eq!(prepare(&workspace).unwrap(), ready, "a second time changes nothing");
-        std::fs::remove_file(workspace.join("SOUL.md")).unwrap();
-        assert!(identity(&workspace).is_err());
+        assert_eq!(prepare(&workspace, &own).unwrap(), ready, "a second time changes nothing");
+        assert_eq!(std::fs::read_to_string(own.join("SOUL.md")).unwrap(), "strict");
+        std::fs::remove_file(own.join("SOUL.md")).unwrap();
+        assert!(identity(&own).is_err());
     }
 
     #[test]
@@ -203,7 +210,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, workspace.join("a/link")).unwrap();
         std::fs::hard_link(&outside, workspace.join("a/hard")).unwrap();
         std::os::unix::fs::symlink(folder.path(), workspace.join("a/folder")).unwrap();
-        prepare(&workspace).unwrap();
+        prepare(&workspace, &folder.path().join("identity")).unwrap();
         own(&workspace).unwrap();
         let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
         assert_eq!(owner(&workspace.join("a/b/file")), UNPRIVILEGED.uid);

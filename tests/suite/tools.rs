@@ -44,6 +44,7 @@ impl Bench {
             runtime: "native".to_owned(),
             model: None,
             workspace,
+            identity: dir.path().join("identity"),
             sandbox,
             autonomy: Autonomy::Supervised,
             allow: vec![],
@@ -331,8 +332,11 @@ async fn a_swap_at_the_wrong_moment_leads_nowhere() {
 async fn identity_files_are_the_owners() {
     let bench = Bench::new();
     bench.put("plain", "plain\n");
+    let owners = bench.dir.path().join("identity");
+    std::fs::create_dir(&owners).unwrap();
     for name in ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"] {
-        bench.put(name, "the secret");
+        bench.put(name, "what an agent wrote");
+        std::fs::write(owners.join(name), "the secret").unwrap();
         assert_eq!(bench.call("read", json!({"path": name})).await.unwrap(), "the secret");
         for (tool, arguments) in [
             ("write", json!({"path": format!("/workspace/./{name}"), "content": "x"})),
@@ -345,7 +349,8 @@ async fn identity_files_are_the_owners() {
             let reason = bench.call(tool, arguments.clone()).await.unwrap_err();
             assert!(reason.contains("only your owner"), "{tool} {arguments}: {reason}");
         }
-        assert_eq!(bench.get(name), "the secret");
+        assert_eq!(std::fs::read_to_string(owners.join(name)).unwrap(), "the secret");
+        assert_eq!(bench.get(name), "what an agent wrote");
     }
 }
 

@@ -8,8 +8,11 @@ use crate::home::beneath::{BeneathError, Root};
 /// The most characters of one file that a prompt has.
 pub const MAX_CHARS: usize = 20_000;
 
-/// In this order. The last one is written by the agent itself.
-const NAMES: [&str; 6] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", "MEMORY.md"];
+/// The owner's, in this order.
+const NAMES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
+
+/// The agent's own, in its workspace.
+const MEMORY: &str = "MEMORY.md";
 
 /// One of them, as much of it as a prompt has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +23,16 @@ pub struct IdentityFile {
     pub text: String,
 }
 
-/// Reads those that are there. An agent can write into its workspace, so none of them is trusted to be a
-/// file, to be short or to be text.
+/// Reads those that are there. An agent can write into its workspace, so nothing there is trusted to be a
+/// file, to be short or to be text; the owner's files are read the same way.
 #[must_use]
-pub fn read_identity(workspace: &Path) -> Vec<IdentityFile> {
-    let Ok(root) = Root::open(workspace) else { return Vec::new() };
-    let read = |name: &'static str| Some(IdentityFile { name, text: text(&root, name)? });
-    NAMES.into_iter().filter_map(read).collect()
+pub fn read_identity(identity: &Path, workspace: &Path) -> Vec<IdentityFile> {
+    let read = |folder: &Path, name: &'static str| {
+        let root = Root::open(folder).ok()?;
+        Some(IdentityFile { name, text: text(&root, name)? })
+    };
+    let own = NAMES.into_iter().filter_map(|name| read(identity, name));
+    own.chain(read(workspace, MEMORY)).collect()
 }
 
 fn text(root: &Root, name: &str) -> Option<String> {

@@ -11,6 +11,7 @@ fn agent(role: Role) -> Agent {
         autonomy: Autonomy::Supervised,
         model: None,
         workspace: "/nowhere".into(),
+        identity: "/nowhere".into(),
         sandbox: SandboxMode::All,
         allow: vec!["*".to_owned()],
         profile: None,
@@ -74,15 +75,19 @@ fn files_of_a_workspace_are_read_as_hostile_input() {
     nix::unistd::mkfifo(&workspace.join("IDENTITY.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     fs_err::write(workspace.join("USER.md"), b"caf\xff").unwrap();
     fs_err::write(workspace.join("TOOLS.md"), " \n").unwrap();
-    let files = read_identity(&workspace);
+    fs_err::write(workspace.join("MEMORY.md"), "noted").unwrap();
+    let files = read_identity(&workspace, &workspace);
     let names: Vec<&str> = files.iter().map(|file| file.name).collect();
-    assert_eq!(names, ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md"]);
+    assert_eq!(names, ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "MEMORY.md"]);
     assert!(files[0].text.starts_with('é') && files[0].text.contains("has 60000 bytes"));
     assert_eq!(files[0].text.chars().filter(|c| *c == 'é').count(), MAX_CHARS);
     assert!(files[1].text.contains("can't be read") && !files[1].text.contains("the key"));
     assert!(files[2].text.contains("can't be read"));
     assert_eq!(files[3].text, "caf\u{fffd}");
-    assert!(read_identity(&folder.path().join("none")).is_empty());
+    let none = folder.path().join("none");
+    assert!(read_identity(&none, &none).is_empty());
+    let own = read_identity(&none, &workspace);
+    assert_eq!(own.len(), 1, "an agent says nothing of who it is: {own:?}");
 }
 
 #[test]

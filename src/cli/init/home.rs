@@ -61,7 +61,13 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     }
     config::complete(home, |document| fill(document, home, wanted))?;
     for agent in config::read(home)?.agents {
-        identity::write(&agent.workspace, &agent.id, agent.role, agent.archetype.as_deref())?;
+        identity::write(
+            &agent.identity,
+            &agent.workspace,
+            &agent.id,
+            agent.role,
+            agent.archetype.as_deref(),
+        )?;
     }
     // Last: a home with a number is a home that was made to its end.
     version::stamp(home)?;

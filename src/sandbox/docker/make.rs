@@ -73,7 +73,7 @@ impl DockerSandbox {
             let failed = |(path, source)| SandboxError::Host { path, source };
             let path = workspace::locate(&agent.workspace).map_err(failed)?;
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
-            let identity = workspace::prepare(&path).map_err(failed)?;
+            let identity = workspace::prepare(&path, &agent.identity).map_err(failed)?;
             Ok((install_helper(&home.helpers())?, path, identity))
         });
         let image = async {

@@ -149,13 +149,13 @@ impl Plan {
             runtime: String::new(),
             ..agent.clone()
         };
-        let identity = workspace::identity(&agent.workspace).ok();
+        let identity = workspace::identity(&agent.identity).ok();
         Self { agent, image, identity }
     }
 
     /// The plan again, after the workspace was made ready.
     pub fn settled(mut self) -> Self {
-        self.identity = workspace::identity(&self.agent.workspace).ok();
+        self.identity = workspace::identity(&self.agent.identity).ok();
         self
     }
 

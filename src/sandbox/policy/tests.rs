@@ -13,6 +13,7 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         runtime: "native".to_owned(),
         model: None,
         workspace: "/nowhere".into(),
+        identity: "/nowhere".into(),
         sandbox: SandboxMode::All,
         autonomy: Autonomy::Supervised,
         allow: allow.iter().map(ToString::to_string).collect(),

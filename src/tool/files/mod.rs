@@ -15,15 +15,17 @@ mod picture;
 pub mod read;
 pub mod write;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::path::Place;
 use super::arguments::Arguments;
 use super::{CallContext, FindAgent, Tool, ToolError, ToolOutput};
 use crate::config::SandboxMode;
 use crate::error;
-use crate::home::beneath::{Owner, Root};
+use crate::home::beneath::{BeneathError, Owner, Root};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::workspace::sandbox_user;
 
@@ -33,6 +35,8 @@ pub const MAX_FILE: u64 = 10 * 1024 * 1024;
 /// A workspace as one call sees it.
 struct Workspace {
     root: Root,
+    /// Where the files are that say who the agent is; its workspace only has the places they are mounted on.
+    identity: PathBuf,
     /// Who owns what is made; `None` for flock's own user.
     owner: Option<Owner>,
 }
@@ -79,13 +83,25 @@ impl Tool for FileTool {
                         "your workspace can't be opened; the owner finds the cause with `flock doctor`",
                     )
                 })?;
-                work(&Workspace { root, owner: owner(agent.sandbox) }, &arguments)
+                let workspace =
+                    Workspace { root, identity: agent.identity.clone(), owner: owner(agent.sandbox) };
+                work(&workspace, &arguments)
             });
             match job.await {
                 Ok(result) => result,
                 Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
             }
         })
+    }
+}
+
+impl Workspace {
+    /// A whole file, as the sandbox shows it.
+    fn read(&self, place: &Place, cap: u64) -> Result<Vec<u8>, BeneathError> {
+        if place.is_identity() {
+            return Root::open(&self.identity)?.read(place.relative(), cap);
+        }
+        self.root.read(place.relative(), cap)
     }
 }
 

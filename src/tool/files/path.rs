@@ -77,6 +77,11 @@ impl Place {
         Ok(place)
     }
 
+    /// Whether it is one of the files that say who the agent is.
+    pub(super) fn is_identity(&self) -> bool {
+        self.relative.to_str().is_some_and(|name| IDENTITY_FILES.contains(&name))
+    }
+
     /// Relative to the workspace.
     pub(super) fn relative(&self) -> &Path {
         &self.relative

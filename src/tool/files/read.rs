@@ -35,8 +35,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     let place = Place::parse(&arguments.required_or::<String>("path", "file_path")?)?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1).max(1);
     let limit = arguments.optional::<u64>("limit")?.unwrap_or(MAX_LINES).clamp(1, MAX_LINES);
-    let bytes =
-        workspace.root.read(place.relative(), MAX_FILE).map_err(|failure| for_model(&place, &failure))?;
+    let bytes = workspace.read(&place, MAX_FILE).map_err(|failure| for_model(&place, &failure))?;
     if let Some(picture) = picture::sniff(&bytes) {
         return Err(ToolError::model(format!(
             "{place} is a picture ({}, {} bytes): use image",

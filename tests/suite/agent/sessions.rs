@@ -185,7 +185,9 @@ async fn hello_to_a_default_worker_costs_at_most_8_kb() {
         let registry = catalog::build(&parts);
         let rig = Rig::with(Set { api, registry, ..Set::default() });
         let workspace = rig.home().workspace(&"coder".parse().unwrap());
-        identity::write(&workspace, &"coder".parse().unwrap(), flock::config::Role::Worker, None).unwrap();
+        let coder = "coder".parse().unwrap();
+        let folder = rig.home().identity(&coder);
+        identity::write(&folder, &workspace, &coder, flock::config::Role::Worker, None).unwrap();
         rig.say("hello").await.unwrap();
         let body = rig.server.requests().pop().unwrap().body;
         assert_eq!(body["tools"].as_array().unwrap().len(), 12, "{body}");

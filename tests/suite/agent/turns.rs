@@ -183,5 +183,6 @@ async fn an_agent_that_was_written_by_hand_gets_its_workspace() {
     assert!(!workspace.exists());
     rig.server.reply(Reply::text("hello"));
     rig.say("hi").await.unwrap();
-    assert!(workspace.join("AGENTS.md").is_file());
+    assert!(workspace.is_dir());
+    assert!(rig.home().identity(&"coder".parse().unwrap()).join("AGENTS.md").is_file());
 }

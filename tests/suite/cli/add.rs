@@ -107,10 +107,10 @@ fn an_agents_own_archetype_and_its_files_are_taken() {
     let home = TempHome::new().init();
     std::fs::write(home.file("archetypes/painter.md"), "You paint.").unwrap();
     home.flock(["add", "vera", "--archetype", "painter", "--no-container"]).ok();
-    let identity = std::fs::read_to_string(home.file("workspaces/vera/IDENTITY.md")).unwrap();
+    let identity = std::fs::read_to_string(home.file("agents/vera/identity/IDENTITY.md")).unwrap();
     assert!(identity.contains("vera") && identity.contains("painter"), "{identity}");
     for file in ["AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"] {
-        assert!(home.file(format!("workspaces/vera/{file}")).metadata().unwrap().len() > 0, "{file}");
+        assert!(home.file(format!("agents/vera/identity/{file}")).metadata().unwrap().len() > 0, "{file}");
     }
 }
 

@@ -47,11 +47,11 @@ fn a_second_init_changes_nothing() {
     home.flock(["add", "coder", "--no-container"]).ok();
     let before = home.config_text();
     let instance = std::fs::read(home.file("data/instance")).unwrap();
-    std::fs::write(home.file("workspaces/coder/USER.md"), "Ann").unwrap();
+    std::fs::write(home.file("agents/coder/identity/USER.md"), "Ann").unwrap();
     home.flock(["init", "--yes", "--no-images"]).ok();
     assert_eq!(home.config_text(), before);
     assert_eq!(std::fs::read(home.file("data/instance")).unwrap(), instance);
-    assert_eq!(std::fs::read_to_string(home.file("workspaces/coder/USER.md")).unwrap(), "Ann");
+    assert_eq!(std::fs::read_to_string(home.file("agents/coder/identity/USER.md")).unwrap(), "Ann");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_home_that_was_left_half_made_is_completed() {
     let whole = TempHome::new().init();
     // Whatever an interrupted init or a person left out, one more init brings it back.
     for missing in
-        ["config.json", "data", "workspaces", "version", "run", "secrets", "workspaces/sysadmin/SOUL.md"]
+        ["config.json", "data", "workspaces", "version", "run", "secrets", "agents/sysadmin/identity/SOUL.md"]
     {
         let path = whole.file(missing);
         if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) }.unwrap();

@@ -36,7 +36,10 @@ fn a_killed_init_is_finished_by_the_next_one() {
         home.flock(line).ok();
         let agents = home.flock(["list", "--json"]).ok().json();
         assert_eq!(agents["agents"].as_array().unwrap().len(), 2, "{n}");
-        assert!(home.file("workspaces/sysadmin/TOOLS.md").exists() && home.file("version").exists(), "{n}");
+        assert!(
+            home.file("agents/sysadmin/identity/TOOLS.md").exists() && home.file("version").exists(),
+            "{n}"
+        );
     }
 }
 
@@ -49,6 +52,6 @@ fn a_killed_add_leaves_no_half_agent() {
         let there = home.flock(["list", "--json"]).ok().stdout.contains(&format!("\"{id}\""));
         let again = home.flock(["add", &id, "--no-container"]);
         assert_eq!(again.code, if there { 5 } else { 0 }, "{again:?}");
-        assert!(home.file(format!("workspaces/{id}/TOOLS.md")).exists(), "{id}");
+        assert!(home.file(format!("agents/{id}/identity/TOOLS.md")).exists(), "{id}");
     }
 }

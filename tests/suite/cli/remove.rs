@@ -26,7 +26,7 @@ fn remove_says_what_it_kept() {
             ]
         )
     );
-    assert!(home.file("workspaces/coder/AGENTS.md").exists());
+    assert!(home.file("agents/coder/identity/AGENTS.md").exists());
     assert!(!home.file("workspaces/writer").exists());
     assert!(!home.file("workspaces/reader").exists());
 }

@@ -68,6 +68,36 @@ fn a_command_runs_confined_in_its_own_workspace() {
     });
 }
 
+/// An editor saves by renaming a new file into place, and a rename takes a mount off what it replaces. So what
+/// is mounted is not in the workspace, and what is in the workspace is not believed.
+#[test]
+fn an_agent_never_takes_over_who_it_is() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        sandbox.ensure(&id("coder")).await.unwrap();
+        let coder = docker::worker(&team.home, "coder");
+        let save = |folder: &std::path::Path, text: &str| {
+            std::fs::write(folder.join("AGENTS.new"), text).unwrap();
+            std::fs::rename(folder.join("AGENTS.new"), folder.join("AGENTS.md")).unwrap();
+        };
+        let believed = || flock::agent::prompt::read_identity(&coder.identity, &coder.workspace);
+        // A job keeps the container from being made anew.
+        let job = Command { command: "sleep 1000".to_owned(), keep: 100, ..Command::default() };
+        sandbox.spawn(&id("coder"), job).await.unwrap();
+        save(&coder.identity, "the owner's");
+        let outcome = run(&sandbox, "coder", "mv AGENTS.md .old").await.unwrap();
+        assert_ne!(outcome.end, End::Exited(0), "the mount holds");
+        assert_eq!(believed()[0].text, "the owner's");
+        // The place it is mounted on is the agent's to spoil once somebody renames over it; nothing more.
+        save(&coder.workspace, "a mistake");
+        run(&sandbox, "coder", "mv AGENTS.md .old; echo mine > AGENTS.md").await.unwrap();
+        assert_eq!(believed()[0].text, "the owner's");
+        sandbox.remove(&id("coder")).await.unwrap();
+        assert_eq!(output(&sandbox, "coder", "cat AGENTS.md").await, "the owner's");
+    });
+}
+
 #[test]
 fn what_is_done_behind_its_back_is_mended_at_the_next_call() {
     let Some(team) = Team::new(&["coder"]) else { return };

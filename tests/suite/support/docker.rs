@@ -71,6 +71,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         runtime: "native".to_owned(),
         model: None,
         workspace: home.workspace(&id),
+        identity: home.identity(&id),
         sandbox: SandboxMode::All,
         autonomy: Autonomy::Supervised,
         allow: Vec::new(),
