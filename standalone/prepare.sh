@@ -11,6 +11,7 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+# As root, or where the engine's group lets this user in.
 engine_answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
 packages=()
@@ -19,6 +20,15 @@ command -v docker >/dev/null || [ " ${packages[*]-} " = " docker.io " ] || packa
 command -v debootstrap >/dev/null || [ -x /usr/sbin/debootstrap ] || packages+=(debootstrap)
 command -v cc >/dev/null || packages+=(gcc libc6-dev)
 for package in "$@"; do packages+=("$package"); done
+# Newer releases have the client in a package of its own.
+if [ " ${packages[*]-} " = " docker.io " ] || [[ " ${packages[*]-} " == *" docker.io "* ]]; then
+    apt-cache show docker-cli >/dev/null 2>&1 && packages+=(docker-cli)
+fi
+# The password is asked for now, not in the middle of a long step.
+if [ "$(id -u)" != 0 ] && [ "${#packages[@]}" -gt 0 ]; then
+    command -v sudo >/dev/null || fail "run this as root, or install sudo"
+    sudo -v
+fi
 
 if [ "${#packages[@]}" -gt 0 ]; then
     command -v apt-get >/dev/null || fail "needs ${packages[*]}; install them and run this again"
@@ -45,12 +55,18 @@ if ! engine_answers; then
     fi
     for _ in $(seq 600); do
         engine_answers && break
+        # It runs, and this user may not use it: no waiting helps.
+        [ "$(id -u)" = 0 ] || ! sudo -n docker version >/dev/null 2>&1 || break
         sleep 0.1
     done
 fi
 if ! engine_answers; then
     if [ "$(id -u)" != 0 ] && sudo -n docker version >/dev/null 2>&1; then
-        fail "the Docker engine runs, but $(id -un) may not use it: sudo usermod -aG docker $(id -un), then log in again"
+        say "adding $(id -un) to the group docker, which may use the engine"
+        sudo usermod -aG docker "$(id -un)"
+        # Exit code 9: a new login, or `sg docker`, has the group.
+        say "the group counts from the next login on"
+        exit 9
     fi
     tail -n 20 /var/log/flock-dockerd.log >&2 2>/dev/null || true
     fail "no Docker engine answers: see above, or run 'docker version'"

@@ -12,18 +12,29 @@ step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 prefix=${FLOCK_PREFIX:-$HOME/.local}
 export FLOCK_HOME=${FLOCK_HOME:-$HOME/.flock}
 
+command -v cargo >/dev/null || { echo "Rust is not installed: see https://rustup.rs" >&2; exit 1; }
+
 step "What flock needs"
-./standalone/prepare.sh
+prepared=0
+./standalone/prepare.sh || prepared=$?
+if [ "$prepared" = 9 ] && [ -z "${FLOCK_QUICKSTART_AGAIN:-}" ]; then
+    # The engine's group is new to this user: go on in a shell that has it.
+    export FLOCK_QUICKSTART_AGAIN=1
+    exec sg docker -c "$(printf '%q' "$PWD/standalone/quickstart.sh")"
+fi
+[ "$prepared" = 0 ] || exit "$prepared"
 
 step "Build"
-command -v cargo >/dev/null || { echo "Rust is not installed: see https://rustup.rs" >&2; exit 1; }
 cargo build --release --locked
 mkdir -p "$prefix/bin"
 install -m 0755 "${CARGO_TARGET_DIR:-target}/release/flock" "$prefix/bin/flock"
 flock="$prefix/bin/flock"
 echo "installed $("$flock" --version) to $flock"
 case ":$PATH:" in
-*":$prefix/bin:"*) ;;
+*":$prefix/bin:"*)
+    first=$(command -v flock || true)
+    [ "$first" = "$flock" ] || echo "note: 'flock' is $first here; put $prefix/bin first on PATH to get this one"
+    ;;
 *) echo "note: $prefix/bin is not on PATH; add it to use 'flock' by name" ;;
 esac
 

@@ -12,10 +12,16 @@ step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 
 if [ -z "$quick" ]; then
     step "Docker engine"
-    ./standalone/prepare.sh
+    needed=()
+    python3 -c 'import venv, ensurepip' 2>/dev/null || needed+=(python3 python3-venv)
+    ./standalone/prepare.sh "${needed[@]}"
     # From here on a Docker test that does not run is a failure.
     export FLOCK_TEST_REQUIRE_DOCKER=1
 fi
+
+for component in fmt clippy; do
+    cargo "$component" --version >/dev/null 2>&1 || rustup component add "${component/fmt/rustfmt}"
+done
 
 step "Format"
 cargo fmt --check

@@ -78,6 +78,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     home.require()?;
     version::check_writable(&home)?;
+    raise_open_files();
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
     let instance = instance(&home)?;
@@ -178,6 +179,20 @@ async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
     }
     sessions::resume(&engine, &driver).await;
     driver.recovered();
+}
+
+/// Shells start programs with room for 1,024 open files, which as many idle connections would use up: then
+/// neither a transcript nor the engine's socket could be opened. The hard limit is the system's to set.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const ENOUGH: u64 = 65_536;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = hard.min(ENOUGH);
+    if soft < wanted
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
+    {
+        tracing::warn!(%error, soft, "failed to raise the limit of open files");
+    }
 }
 
 fn instance(home: &Home) -> Result<String, HomeError> {
