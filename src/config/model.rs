@@ -180,6 +180,8 @@ pub struct Config {
     pub port: u16,
     /// The owner's token.
     pub token: String,
+    /// Whether the native gateway answers `/v1/chat/completions`.
+    pub chat_completions: bool,
     /// Providers of one's own.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The flake that packages come from; `None` is the built-in one.

@@ -65,7 +65,13 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         agents.push(agent(id, &entry, &listing, &global, default_model.as_ref(), &default_docker, home)?);
     }
 
-    let token = root.get("gateway")?.get("auth")?.get("token")?;
+    let gateway = root.get("gateway")?;
+    let bind = gateway.get("bind")?;
+    if bind.text()?.is_some_and(|bind| bind != "loopback") {
+        return Err(bind.problem("must be \"loopback\": flock listens on 127.0.0.1 only"));
+    }
+    let token = gateway.get("auth")?.get("token")?;
+    let chat_completions = gateway.get("http")?.get("endpoints")?.get("chatCompletions")?.get("enabled")?;
     let port = own.get("gateway")?.get("port")?;
     let nix = own.get("nix")?;
     Ok(Config {
@@ -78,6 +84,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
                 .ok_or_else(|| port.problem("must be a port from 1 to 65535"))?,
         },
         token: token.need_text()?.to_owned(),
+        chat_completions: chat_completions.flag()?.unwrap_or(true),
         providers: providers(&root)?,
         nix_flake: nix.get("flake")?.text()?,
         nix_image: nix.get("image")?.text()?,
@@ -362,6 +369,14 @@ impl<'a> View<'a> {
 
     fn texts(&self) -> Result<Vec<String>, Problem> {
         self.items()?.iter().map(|item| item.need_text().map(str::to_owned)).collect()
+    }
+
+    fn flag(&self) -> Result<Option<bool>, Problem> {
+        match self.value {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
+            Some(_) => Err(self.problem("must be true or false")),
+        }
     }
 
     fn number(&self) -> Result<Option<u64>, Problem> {

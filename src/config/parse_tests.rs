@@ -65,6 +65,11 @@ fn every_complaint_names_its_key() {
     assert_eq!(with("", json!([])), "the file");
     assert_eq!(with("/gateway/auth/token", json!("")), "gateway.auth.token");
     assert_eq!(with("/gateway", json!(3)), "gateway");
+    assert_eq!(with("/gateway/bind", json!("lan")), "gateway.bind");
+    assert_eq!(
+        with("/gateway/http/endpoints/chatCompletions/enabled", json!("no")),
+        "gateway.http.endpoints.chatCompletions.enabled"
+    );
     assert_eq!(
         with(&format!("{own}/gateway/port"), json!(70000)),
         "plugins.entries.flock.config.gateway.port"
@@ -84,6 +89,15 @@ fn every_complaint_names_its_key() {
         "agents.list[0].sandbox.docker.memory"
     );
     assert_eq!(with("/agents/defaults/model/primary", json!("gpt")), "agents.defaults.model.primary");
+}
+
+#[test]
+fn what_the_gateway_section_leaves_out_is_loopback_and_open_to_openai_clients() {
+    let mut document = document();
+    document["gateway"]["http"]["endpoints"]["chatCompletions"]["enabled"] = json!(false);
+    assert!(!config(&document, &home()).unwrap().chat_completions);
+    document["gateway"] = json!({"auth": {"token": "token"}});
+    assert!(config(&document, &home()).unwrap().chat_completions);
 }
 
 #[test]

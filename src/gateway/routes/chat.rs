@@ -32,6 +32,9 @@ const OUR_SESSION: &str = "x-flock-session-key";
 /// Tells the turn's id.
 const OUR_TURN: &str = "x-flock-turn-id";
 
+/// The configuration's switch for this path.
+const ENABLED: &str = "gateway.http.endpoints.chatCompletions.enabled";
+
 /// How long a streamed answer may wait for its first word before its head is sent.
 const FIRST_WORD: Duration = Duration::from_secs(10);
 
@@ -41,6 +44,10 @@ pub async fn complete(
     headers: HeaderMap,
     Json(request): Json<ChatRequest>,
 ) -> Result<Response<Body>, ApiError> {
+    if !gateway.config().chat_completions {
+        return Err(ApiError::not_found("endpoint_disabled", format!("{ENABLED} is false in the configuration"))
+            .with_hint(format!("flock config set {ENABLED} true")));
+    }
     let agent = chosen_agent(&gateway, &headers, &request.model)?;
     let key = session_key(&headers, &agent)?;
     let model = request.model.clone();

@@ -31,6 +31,25 @@ async fn a_new_token_counts_at_once() {
 }
 
 #[tokio::test]
+async fn chat_completions_can_be_switched_off_and_on() {
+    let house = House::new().await;
+    let switch = |on: bool| {
+        house.edit(|document| {
+            document["gateway"]["http"]["endpoints"]["chatCompletions"]["enabled"] = on.into();
+        });
+    };
+    switch(false);
+    let answer = house.chat("hi").await;
+    assert_eq!(answer.status(), 404);
+    let body: Value = answer.json(LIMIT).await.unwrap();
+    assert_eq!(body["error"]["type"], "invalid_request_error", "{body}");
+    assert_eq!(body["error"]["code"], "endpoint_disabled", "{body}");
+    assert!(body["error"]["hint"].as_str().unwrap().starts_with("flock config set "), "{body}");
+    switch(true);
+    assert_eq!(house.chat("hi").await.status(), 200);
+}
+
+#[tokio::test]
 async fn a_broken_configuration_changes_nothing_and_is_reported() {
     let house = House::new().await;
     let status: Value = house.owner().get_json("/api/status", LIMIT).await.unwrap();

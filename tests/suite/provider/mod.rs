@@ -93,6 +93,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         agents: Vec::new(),
         port: 0,
         token: String::new(),
+        chat_completions: true,
         providers: BTreeMap::from(providers.map(|(name, settings)| (name.to_owned(), settings))),
         nix_flake: None,
         nix_image: None,

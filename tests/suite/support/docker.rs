@@ -54,6 +54,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         agents,
         port: 0,
         token: String::new(),
+        chat_completions: true,
         providers: BTreeMap::new(),
         nix_flake: None,
         nix_image: None,
