@@ -45,8 +45,11 @@ pub async fn complete(
     Json(request): Json<ChatRequest>,
 ) -> Result<Response<Body>, ApiError> {
     if !gateway.config().chat_completions {
-        return Err(ApiError::not_found("endpoint_disabled", format!("{ENABLED} is false in the configuration"))
-            .with_hint(format!("flock config set {ENABLED} true")));
+        return Err(ApiError::not_found(
+            "endpoint_disabled",
+            format!("{ENABLED} is false in the configuration"),
+        )
+        .with_hint(format!("flock config set {ENABLED} true")));
     }
     let agent = chosen_agent(&gateway, &headers, &request.model)?;
     let key = session_key(&headers, &agent)?;
