@@ -14,7 +14,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
 use super::loopback::{Call, Client, LoopbackError};
-use crate::error::{Explain, Kind};
+use crate::error::{Explain, Kind, chain};
 
 /// The header that carries the challenge.
 pub const CHALLENGE: &str = "x-flock-challenge";
@@ -73,16 +73,40 @@ pub enum HealthError {
         #[source]
         source: LoopbackError,
     },
+    /// It answers, and has no room for one more connection.
+    #[error("what answers at {address} has too many connections")]
+    Busy {
+        /// Where.
+        address: SocketAddr,
+    },
     /// A gateway that is not this home's.
     #[error(transparent)]
     Imposter(#[from] Imposter),
+}
+
+/// A check that did not see the gateway's health.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// Why.
+    pub reason: String,
+    /// Whether the process may be at fault. One that is only busy is not: else whoever can connect could have
+    /// it ended by holding all of its connections.
+    pub counts: bool,
+}
+
+impl From<HealthError> for Unseen {
+    fn from(error: HealthError) -> Self {
+        Self { reason: chain(&error), counts: !matches!(error, HealthError::Busy { .. }) }
+    }
 }
 
 impl Explain for HealthError {
     fn kind(&self) -> Kind {
         match self {
             Self::Loopback(error) => error.kind(),
-            Self::Foreign { .. } | Self::Imposter(Imposter::NoProof { .. }) => Kind::Failed,
+            Self::Foreign { .. } | Self::Busy { .. } | Self::Imposter(Imposter::NoProof { .. }) => {
+                Kind::Failed
+            }
             Self::Imposter(Imposter::OtherHome { .. }) => Kind::Conflict,
         }
     }
@@ -90,7 +114,7 @@ impl Explain for HealthError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Loopback(error) => error.hint(),
-            Self::Imposter(Imposter::NoProof { .. }) => Some("flock restart".to_owned()),
+            Self::Busy { .. } | Self::Imposter(Imposter::NoProof { .. }) => Some("flock restart".to_owned()),
             Self::Foreign { .. } | Self::Imposter(_) => Some(PORT_HINT.to_owned()),
         }
     }
@@ -158,10 +182,14 @@ pub async fn ask(port: u16, home: &Identity, limit: Duration) -> Result<Health, 
     // The token stays here: it is not sent to whoever listens before that has proved itself.
     let answer = async {
         let answer = client.send(Call::get("/health").header(CHALLENGE, &challenge), limit).await?;
-        answer.json::<Health>(limit).await
+        if answer.status() == 503 {
+            return Ok(None);
+        }
+        answer.json::<Health>(limit).await.map(Some)
     };
     let health = match answer.await {
-        Ok(health) => health,
+        Ok(Some(health)) => health,
+        Ok(None) => return Err(HealthError::Busy { address }),
         Err(source @ (LoopbackError::Decode { .. } | LoopbackError::TooLong { .. })) => {
             return Err(HealthError::Foreign { address, source });
         }
@@ -229,5 +257,25 @@ mod tests {
             assert_eq!(proof("t", text), None);
         }
         assert_eq!(proof("key", &"0".repeat(32)).as_deref().map(str::len), Some(64), "hex of 32 bytes");
+    }
+
+    #[tokio::test]
+    async fn a_gateway_without_room_for_one_more_connection_is_not_at_fault() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 1024];
+            let _ = stream.read(&mut head).await;
+            let answer =
+                "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let error = ask(port, &home(), Duration::from_secs(10)).await.unwrap_err();
+        assert!(matches!(error, HealthError::Busy { .. }), "{error:?}");
+        assert!(!Unseen::from(error).counts);
+        let refused = ask(1, &home(), Duration::from_secs(10)).await.unwrap_err();
+        assert!(Unseen::from(refused).counts);
     }
 }

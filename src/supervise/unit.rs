@@ -8,10 +8,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::child::Program;
-use super::health::{self, Health, Identity};
+use super::health::{self, Health, Identity, Unseen};
 use crate::config::{ConfigError, Live};
 use crate::env;
-use crate::error::chain;
 use crate::home::{Home, HomeError, atomic};
 
 /// Something that runs as a process and can be asked for its health.
@@ -26,7 +25,7 @@ pub trait Unit: Send + Sync {
     fn port(&self) -> Option<u16>;
 
     /// Asks it who it is. The error says in words what is wrong.
-    fn check(&self) -> BoxFuture<'static, Result<Health, String>>;
+    fn check(&self) -> BoxFuture<'static, Result<Health, Unseen>>;
 }
 
 /// The native gateway.
@@ -75,10 +74,10 @@ impl Unit for Gateway {
         Some(self.port.load(Ordering::Relaxed))
     }
 
-    fn check(&self) -> BoxFuture<'static, Result<Health, String>> {
+    fn check(&self) -> BoxFuture<'static, Result<Health, Unseen>> {
         let port = self.port.load(Ordering::Relaxed);
         let identity = Identity { instance: self.instance.clone(), token: self.live.current().token.clone() };
-        Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(|error| chain(&error)) })
+        Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(Unseen::from) })
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::child::Child;
 use super::control::UnitStatus;
-use super::health::Health;
+use super::health::{Health, Unseen};
 use super::journal::Journal;
 use super::log::{Cap, Log};
 use super::mark::Mark;
@@ -23,7 +23,7 @@ pub struct Checked {
     /// Which ward was asked.
     pub ward: usize,
     start: u64,
-    found: Result<Health, String>,
+    found: Result<Health, Unseen>,
 }
 
 /// One supervised process.
@@ -116,10 +116,12 @@ impl Ward {
                 self.check_at = Some(now + LATER);
                 self.event(Event::Proved, now, journal);
             }
-            Err(reason) => {
+            Err(Unseen { reason, counts }) => {
                 self.trouble = Some(reason.clone());
                 self.check_at = Some(now + wait);
-                self.event(Event::Missed(reason), now, journal);
+                if counts {
+                    self.event(Event::Missed(reason), now, journal);
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use flock::process::ProcessId;
 use flock::supervise::child::Program;
 use flock::supervise::control::{Connection, Request, Status};
 use flock::supervise::halt::halt;
-use flock::supervise::health::Health;
+use flock::supervise::health::{Health, Unseen};
 use flock::supervise::journal::Journal;
 use flock::supervise::mark::Mark;
 use flock::supervise::restart::Limits;
@@ -48,7 +48,7 @@ impl Unit for Script {
         None
     }
 
-    fn check(&self) -> BoxFuture<'static, Result<Health, String>> {
+    fn check(&self) -> BoxFuture<'static, Result<Health, Unseen>> {
         let found = self.dir.join("healthy").exists();
         Box::pin(async move {
             let health = Health {
@@ -59,7 +59,7 @@ impl Unit for Script {
                 started_at: 0,
                 proof: None,
             };
-            found.then_some(health).ok_or_else(|| "not there".to_owned())
+            found.then_some(health).ok_or_else(|| Unseen { reason: "not there".to_owned(), counts: true })
         })
     }
 }
