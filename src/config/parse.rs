@@ -164,7 +164,19 @@ fn agent(
     if mode == SandboxMode::Off && role != Role::Sysadmin {
         return Err(sandbox.get("mode")?.problem("can be \"off\" for a sysadmin only"));
     }
-    let workspace = listing.get("workspace")?.text()?.map_or_else(|| home.workspace(&id), PathBuf::from);
+    let workspace = listing.get("workspace")?;
+    let workspace = match workspace.text()? {
+        None => home.workspace(&id),
+        Some(text) => {
+            let path = PathBuf::from(text);
+            // Tools work there on the host: what is the home's, or holds the home, is not an agent's.
+            let shared = path.starts_with(home.root()) || home.root().starts_with(&path);
+            if shared && path != home.workspace(&id) {
+                return Err(workspace.problem("must be the agent's own folder, or outside of the home"));
+            }
+            path
+        }
+    };
     Ok(Agent {
         role,
         archetype: entry.get("archetype")?.text()?,

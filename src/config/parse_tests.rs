@@ -88,6 +88,9 @@ fn every_complaint_names_its_key() {
         with("/agents/list/0/sandbox/docker/memory", json!("1k")),
         "agents.list[0].sandbox.docker.memory"
     );
+    for place in ["/nowhere/flock", "/nowhere/flock/secrets", "/nowhere", "/nowhere/flock/workspaces/other"] {
+        assert_eq!(with("/agents/list/0/workspace", json!(place)), "agents.list[0].workspace");
+    }
     assert_eq!(with("/agents/defaults/model/primary", json!("gpt")), "agents.defaults.model.primary");
 }
 
