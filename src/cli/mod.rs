@@ -26,6 +26,7 @@ pub mod status;
 pub mod stop;
 pub mod supervise;
 mod team;
+mod usage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -187,9 +188,7 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
     }
     if args.iter().any(|arg| arg == "--json") {
         let printer = Printer::new(Options { json: true, ..Options::default() });
-        let text = error.to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        printer.fail(&Failure::new(Kind::Usage, message).hint("flock --help"));
+        printer.fail(&usage::failure(error, args));
     } else {
         // Not clap's own printing: what was typed may hold control characters.
         Printer::new(Options::default()).usage(&error.to_string());
