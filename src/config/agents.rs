@@ -63,14 +63,36 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
 
     let listed = list(document, &["agents", "list"])?;
     if let Some(known) = listed.iter_mut().find(|entry| entry["id"] == id) {
-        // OpenClaw knew this agent before flock did: what it says of itself stays.
-        if let (Some(model), Some(known)) = (&agent.model, known.as_object_mut()) {
-            known.insert("model".into(), json!({"primary": model.as_str()}));
+        // OpenClaw knew this agent before flock did: what it says of itself stays, what was asked for now wins.
+        let whole = listing(home, agent);
+        if let (Some(known), Some(model)) = (known.as_object_mut(), whole.get("model")) {
+            known.insert("model".into(), model.clone());
+        }
+        fill(known, &whole);
+        for limit in ["memory", "cpus"] {
+            let wanted = &whole["sandbox"]["docker"][limit];
+            let docker = known.pointer_mut("/sandbox/docker").and_then(Value::as_object_mut);
+            if let (false, Some(docker)) = (wanted.is_null(), docker) {
+                docker.insert(limit.into(), wanted.clone());
+            }
         }
         return Ok(());
     }
     listed.push(listing(home, agent));
     Ok(())
+}
+
+/// Puts in what `known` lacks of `whole`. A value of another shape stays: the check that follows names it.
+fn fill(known: &mut Value, whole: &Value) {
+    let (Some(known), Some(whole)) = (known.as_object_mut(), whole.as_object()) else { return };
+    for (name, value) in whole {
+        match known.get_mut(name) {
+            None | Some(Value::Null) => {
+                known.insert(name.clone(), value.clone());
+            }
+            Some(there) => fill(there, value),
+        }
+    }
 }
 
 fn listing(home: &Home, agent: &NewAgent) -> Value {

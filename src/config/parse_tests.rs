@@ -54,6 +54,28 @@ fn what_init_and_add_write_is_read_back() {
 }
 
 #[test]
+fn an_agent_of_openclaw_keeps_what_it_has_and_gets_what_it_lacks() {
+    let mut document = document();
+    document["agents"]["list"] = json!([{
+        "id": "coder",
+        "custom": [1],
+        "tools": {"sandbox": {"tools": {"allow": ["read"]}}},
+        "sandbox": {"docker": {"memory": "4g", "env": {"LANG": "C"}}},
+    }]);
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    let listed = &document["agents"]["list"];
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(listed[0]["custom"], json!([1]));
+    let config = config(&document, &home()).unwrap();
+    let coder = &config.agents[0];
+    assert_eq!(listed[0]["workspace"], json!(coder.workspace));
+    assert_eq!(coder.allow, ["read"], "its own list stays");
+    assert_eq!((coder.docker.memory, coder.docker.cpu_millis), (Some(512 << 20), Some(1500)));
+    assert_eq!(coder.docker.env["LANG"], "C");
+    assert!(coder.docker.env["PATH"].starts_with("/nix/var/nix/profiles/per-agent/coder/bin:"));
+}
+
+#[test]
 fn every_complaint_names_its_key() {
     let with = |path: &str, value: Value| {
         let mut document = document();
