@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, models};
-use crate::config::{self, Config};
+use crate::config::{self, Config, unused};
 use crate::error::Kind;
 use crate::sandbox::policy;
 use crate::ui::{Line, Tone};
@@ -121,6 +121,10 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     models::warn_of_unusable(&home, &config, context);
+    let (_, document) = config::file::read_document(&home)?;
+    for path in unused::settings(&document) {
+        context.printer.warn(&unused::warning(&path));
+    }
     check_tool_patterns(&config)?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));

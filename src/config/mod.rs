@@ -12,6 +12,7 @@ pub mod parse;
 mod place;
 pub mod secret;
 pub mod starter;
+pub mod unused;
 
 use std::path::PathBuf;
 

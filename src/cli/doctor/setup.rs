@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::check::Check;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::home::{Home, version};
 use crate::provider::catalog::Catalog;
 
@@ -38,6 +38,15 @@ pub fn config(home: &Home, config: &Config) -> Check {
     }
     let agents = config.agents.len();
     Check::ok(NAME, format!("{} with {agents} agents", path.display()))
+}
+
+/// Settings that have no effect yet.
+pub fn unused(home: &Home) -> Vec<Check> {
+    let Ok((_, document)) = config::file::read_document(home) else { return Vec::new() };
+    let warn = |path: String| {
+        Check::warn("config", config::unused::warning(&path), format!("flock config unset {path}"))
+    };
+    config::unused::settings(&document).into_iter().map(warn).collect()
 }
 
 /// Whether each model in use could be asked. Nothing is sent to a provider.

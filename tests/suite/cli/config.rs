@@ -38,6 +38,17 @@ fn config_gets_sets_and_checks() {
 }
 
 #[test]
+fn a_setting_without_effect_is_named() {
+    let home = TempHome::new().init();
+    let path = "plugins.entries.flock.config.gatewayAgents[sysadmin].skillsMode";
+    home.flock(["config", "set", path, "compact"]).ok();
+    let said = format!("{path} is set but not used by this flock yet");
+    assert!(home.flock(["config", "validate"]).ok().stderr.contains(&said));
+    home.flock(["config", "unset", path]).ok();
+    assert!(!home.flock(["config", "validate"]).ok().stderr.contains(&said));
+}
+
+#[test]
 fn a_key_goes_to_secrets_and_is_never_shown() {
     let home = TempHome::new().init();
     let line = ["config", "set", "models.providers.mine.apiKey", "-"];
