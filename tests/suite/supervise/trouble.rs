@@ -67,6 +67,46 @@ fn both_killed_leave_nothing_in_the_way() {
 }
 
 #[test]
+fn a_turn_during_which_all_is_killed_is_marked_and_the_session_goes_on() {
+    let flock = Flock::new();
+    let words = "word ".repeat(5000);
+    let replies = serde_json::json!({"replies": [
+        {"when": "slowly", "steps": [{"say": words, "pace_ms": 20}]},
+        {"steps": [{"say": "quick answer"}]},
+    ]});
+    std::fs::write(flock.file("scripts/test"), replies.to_string()).unwrap();
+    flock.flock(["config", "set", "agents.defaults.model.primary", "script/test"]).ok();
+    for kill_gateway in [false, true] {
+        flock.flock(["start"]).ok();
+        let (gateway, supervisor) = (flock.gateway(), flock.supervisor());
+        let mut chat = flock
+            .command()
+            .args(["chat", "orchestrator", "go slowly"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut first = [0; 4];
+        chat.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        send(supervisor, Signal::SIGKILL);
+        if kill_gateway {
+            send(gateway, Signal::SIGKILL);
+        }
+        assert!(!chat.wait().unwrap().success());
+        gone(gateway);
+        flock.flock(["start"]).ok();
+        assert_eq!(flock.flock(["chat", "orchestrator", "and now"]).ok().stdout, "quick answer\n");
+        flock.flock(["stop"]).ok();
+        let folder = flock.file("agents/orchestrator/sessions");
+        let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let transcript = std::fs::read_to_string(file).unwrap();
+        let mark = if kill_gateway { "interrupted" } else { "cancelled" };
+        assert!(transcript.contains(&format!("\"state\":\"{mark}\"")), "{mark}: {transcript}");
+    }
+}
+
+#[test]
 fn a_crash_loop_ends_and_says_why_until_a_person_starts_again() {
     let flock = Flock::started();
     let config = std::fs::read(flock.file("config.json")).unwrap();
