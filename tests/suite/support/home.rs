@@ -176,7 +176,13 @@ pub fn finish(command: &mut Command) -> Run {
     }
 }
 
-/// A port of 127.0.0.1 that was free a moment ago.
+/// A port of 127.0.0.1 that was free a moment ago, below those that the system hands out by itself: a gateway
+/// that is started again must not find its port with somebody's passing connection.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    loop {
+        let port = rand::random_range(20_000..32_000);
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
