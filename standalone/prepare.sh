@@ -14,6 +14,19 @@ as_root() {
 # As root, or where the engine's group lets this user in.
 engine_answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
+# A zombie does not run. Without pgrep, which a small system may not have.
+dockerd_runs() {
+    local file line
+    for file in /proc/[0-9]*/stat; do
+        read -r line 2>/dev/null <"$file" || continue
+        case "$line" in
+        *"(dockerd) Z"* | *"(dockerd) X"*) ;;
+        *"(dockerd) "*) return 0 ;;
+        esac
+    done
+    return 1
+}
+
 packages=()
 command -v dockerd >/dev/null || engine_answers || packages+=(docker.io)
 command -v docker >/dev/null || [ " ${packages[*]-} " = " docker.io " ] || packages+=(docker.io)
@@ -51,6 +64,10 @@ if ! engine_answers; then
         as_root systemctl start docker >&2
     else
         say "starting dockerd; its log is /var/log/flock-dockerd.log"
+        # What a killed engine left behind: its number may be another process's by now.
+        if ! dockerd_runs; then
+            as_root rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid
+        fi
         as_root sh -c 'setsid dockerd >/var/log/flock-dockerd.log 2>&1 </dev/null &'
     fi
     for _ in $(seq 600); do
