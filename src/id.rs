@@ -350,6 +350,17 @@ impl TryFrom<String> for ModelRef {
     }
 }
 
+/// Bytes as lower-case hex digits, as digests are named.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// An error message must stay readable whatever was typed.
 fn shorten(text: &str) -> String {
     const LIMIT: usize = 80;

@@ -8,8 +8,8 @@ use crate::error::{self, Explain};
 use crate::home::beneath::{BeneathError, Kind, Root};
 use crate::id::AgentId;
 
-/// The names of the files.
-pub const FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
+/// The names of the files: what is written here is what a sandbox mounts.
+pub use crate::sandbox::spec::IDENTITY_FILES as FILES;
 
 /// Why an agent's files could not be made.
 #[derive(Debug, thiserror::Error)]

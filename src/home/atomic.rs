@@ -14,17 +14,11 @@ use super::HomeError;
 ///
 /// With the path and what could not be done; the old file is then untouched and no temporary one is left.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let mut file = tempfile::Builder::new()
-        .prefix(".new-")
-        .permissions(std::fs::Permissions::from_mode(mode))
-        .tempfile_in(folder)
-        .map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
+    let file = draft(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
-    sync_folder(folder)
+    sync_folder(folder_of(path))
 }
 
 /// As [`write()`], but without waiting for the disk: for what means nothing after a power cut, as a PID file.
@@ -33,14 +27,8 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
 ///
 /// As [`write()`].
 pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let mut file = tempfile::Builder::new()
-        .prefix(".new-")
-        .permissions(std::fs::Permissions::from_mode(mode))
-        .tempfile_in(folder)
-        .map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
+    let file = draft(path, bytes, mode).map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
 }
@@ -51,17 +39,11 @@ pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeEr
 ///
 /// As [`write()`].
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let mut file = tempfile::Builder::new()
-        .prefix(".new-")
-        .permissions(std::fs::Permissions::from_mode(mode))
-        .tempfile_in(folder)
-        .map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
+    let file = draft(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     match file.persist_noclobber(path) {
-        Ok(_) => sync_folder(folder).map(|()| true),
+        Ok(_) => sync_folder(folder_of(path)).map(|()| true),
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(fail(error.error)),
     }
@@ -94,6 +76,20 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
         )));
     }
     Ok(Some(bytes))
+}
+
+/// The new content under a name of its own, in the folder that it is renamed in; gone when dropped.
+fn draft(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::fs::Permissions::from_mode(mode))
+        .tempfile_in(folder_of(path))?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
 }
 
 fn sync_folder(folder: &Path) -> Result<(), HomeError> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::id::AgentId;
+use crate::id::{AgentId, hex};
 
 /// The home's folder, as a canonical path, and all that is found in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Home {
         } else {
             use std::os::unix::ffi::OsStrExt as _;
             let digest = Sha256::digest(root.as_os_str().as_bytes());
-            digest[..4].iter().fold("-".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+            format!("-{}", hex(&digest[..4]))
         };
         Self { root, suffix }
     }

@@ -55,7 +55,7 @@ impl Flake {
     pub fn folder_inside(folder: &Path) -> String {
         use std::os::unix::ffi::OsStrExt as _;
         let digest = Sha256::digest(folder.as_os_str().as_bytes());
-        let name = digest[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let name = crate::id::hex(&digest[..8]);
         format!("/var/lib/flock/flakes/{name}")
     }
 }

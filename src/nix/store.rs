@@ -237,7 +237,7 @@ impl Store {
 fn hash(body: &ContainerCreateBody) -> String {
     // By way of a value, which sorts the engine's tables.
     let text = serde_json::to_value(body).map(|value| value.to_string()).unwrap_or_default();
-    Sha256::digest(text).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    crate::id::hex(&Sha256::digest(text))
 }
 
 pub(super) fn shell(script: &str) -> Vec<String> {

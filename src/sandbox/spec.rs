@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::config::Agent;
 use crate::home::Home;
+use crate::id::hex;
 use crate::sandbox::binds::{self, Decision};
 use crate::sandbox::{SandboxError, names};
 
@@ -188,11 +189,7 @@ impl ContainerSpec {
         // Fields and mounts have a fixed order, so the text is canonical. The version takes in what is
         // fixed in `body` and so not a field.
         let text = serde_json::to_vec(&(BODY_VERSION, self)).unwrap_or_default();
-        Sha256::digest(text).iter().fold(String::with_capacity(64), |mut hex, byte| {
-            hex.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-            hex.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-            hex
-        })
+        hex(&Sha256::digest(text))
     }
 
     /// The labels of the container.

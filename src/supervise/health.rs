@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::loopback::{Call, Client, LoopbackError};
 use crate::error::{Explain, Kind, chain};
+use crate::id::hex;
 
 /// The header that carries the challenge.
 pub const CHALLENGE: &str = "x-flock-challenge";
@@ -200,14 +201,6 @@ pub async fn ask(port: u16, home: &Identity, limit: Duration) -> Result<Health, 
     };
     verify(&health, address, home, &challenge)?;
     Ok(health)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -4,12 +4,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::home::beneath::{BeneathError, Root};
+use crate::sandbox::spec::IDENTITY_FILES;
 
 /// The most characters of one file that a prompt has.
 pub const MAX_CHARS: usize = 20_000;
-
-/// The owner's, in this order.
-const NAMES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
 /// The agent's own, in its workspace.
 const MEMORY: &str = "MEMORY.md";
@@ -31,7 +29,7 @@ pub fn read_identity(identity: &Path, workspace: &Path) -> Vec<IdentityFile> {
         let root = Root::open(folder).ok()?;
         Some(IdentityFile { name, text: text(&root, name)? })
     };
-    let own = NAMES.into_iter().filter_map(|name| read(identity, name));
+    let own = IDENTITY_FILES.into_iter().filter_map(|name| read(identity, name));
     own.chain(read(workspace, MEMORY)).collect()
 }
 

@@ -6,8 +6,6 @@
 mod files;
 mod section;
 
-use std::fmt::Write as _;
-
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
 
@@ -58,11 +56,7 @@ impl PromptContext<'_> {
             part(file.name);
             part(&file.text);
         }
-        hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-            // Writing to a String does not fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        crate::id::hex(&hash.finalize())
     }
 }
 

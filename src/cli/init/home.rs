@@ -185,7 +185,7 @@ pub fn read_token(source: &str) -> Result<String, Failure> {
 }
 
 fn random_token() -> String {
-    rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect()
+    crate::id::hex(&rand::random::<[u8; 32]>())
 }
 
 /// The usual port, or the next one that nobody listens on.

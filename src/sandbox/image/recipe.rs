@@ -47,7 +47,7 @@ impl Recipe {
             digest.update(package);
             digest.update([0]);
         }
-        digest.finalize()[..6].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+        crate::id::hex(&digest.finalize()[..6])
     }
 
     /// The tag that this home owns.

@@ -35,7 +35,7 @@ pub fn find(home: &Home) -> Option<PathBuf> {
 /// If there is none.
 pub fn elsewhere(home: &Home) -> io::Result<PathBuf> {
     let digest = Sha256::digest(home.root().as_os_str().as_bytes());
-    let name = digest[..8].iter().fold("flock-".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    let name = format!("flock-{}", crate::id::hex(&digest[..8]));
     let uid = nix::unistd::Uid::current().as_raw();
     let fits = |folder: PathBuf| {
         let path = folder.join(format!("{name}.sock"));
