@@ -139,12 +139,19 @@ impl Stage {
     }
 }
 
+/// One at a time: these supervisors are threads of one process, and each starts and reaps children of its own.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Deaf to the request to stop, with a child in its group and one that has left it.
 const STUBBORN: &str = "trap '' TERM; sleep 10000 & echo $! >$DIR/child; \
     setsid sleep 10000 & echo $$ >$DIR/leader; touch $DIR/healthy; while :; do wait; done";
 
 #[test]
 fn a_stop_ends_the_whole_group_also_of_who_does_not_want_to() {
+    let _alone = alone();
     let stage = Stage::new();
     let supervisor = stage.supervise(STUBBORN, false);
     assert_eq!(stage.ask(Request::WaitReady).units[0].state, Standing::Healthy);
@@ -159,6 +166,7 @@ fn a_stop_ends_the_whole_group_also_of_who_does_not_want_to() {
 
 #[test]
 fn what_a_dead_supervisor_left_is_ended_before_anything_starts() {
+    let _alone = alone();
     let stage = Stage::new();
     // As if its supervisor had been killed, but without a tether that ends it.
     let mark = Mark::new(&stage.home, "gateway");
@@ -189,6 +197,7 @@ fn what_a_dead_supervisor_left_is_ended_before_anything_starts() {
 
 #[test]
 fn a_halt_without_a_supervisor_ends_what_is_left() {
+    let _alone = alone();
     let stage = Stage::new();
     let (name, value) = Mark::new(&stage.home, "gateway").variable();
     let mut old = std::process::Command::new("/bin/sh")
@@ -214,6 +223,7 @@ fn a_halt_without_a_supervisor_ends_what_is_left() {
 
 #[test]
 fn an_end_that_would_come_again_is_not_repeated() {
+    let _alone = alone();
     let script = "echo >>$DIR/runs; echo 'error: port 3779 is taken' >&2; exit 5";
     let stage = Stage::new();
     let supervisor = stage.supervise(script, false);
@@ -231,6 +241,7 @@ fn an_end_that_would_come_again_is_not_repeated() {
 
 #[test]
 fn a_crash_loop_stops_after_the_limit() {
+    let _alone = alone();
     let stage = Stage::new();
     let supervisor =
         stage.supervise("echo >>$DIR/runs; echo 'thread main panicked at x' >&2; exit 70", false);
@@ -250,6 +261,7 @@ fn a_crash_loop_stops_after_the_limit() {
 
 #[test]
 fn a_flood_of_output_is_bounded_and_blocks_nobody() {
+    let _alone = alone();
     let stage = Stage::new();
     let script = "head -c 100000000 /dev/zero | tr '\\0' 'x'; yes | head -n 2000000; \
         echo the end; touch $DIR/healthy; cat";
