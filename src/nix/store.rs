@@ -235,8 +235,10 @@ impl Store {
 
 /// The hash of what the container is made from.
 fn hash(body: &ContainerCreateBody) -> String {
-    // By way of a value, which sorts the engine's tables.
-    let text = serde_json::to_value(body).map(|value| value.to_string()).unwrap_or_default();
+    // The engine's tables have no order of their own, and a value of this build keeps what it is given.
+    let mut value = serde_json::to_value(body).unwrap_or_default();
+    value.sort_all_objects();
+    let text = value.to_string();
     crate::id::hex(&Sha256::digest(text))
 }
 
