@@ -45,13 +45,24 @@ async fn end_one(home: &Home, name: &str, limits: &Limits, journal: &mut Journal
 
 /// Kills every process that bears the mark; gives back those that would not die.
 pub async fn sweep(mark: &Mark, journal: &mut Journal<'_>) -> Vec<ProcessId> {
-    let bearers = mark.bearers();
-    for bearer in &bearers {
-        journal.note(&format!("killing what is left: pid {}", bearer.pid));
-        signal(*bearer, Signal::SIGKILL);
+    let end = Instant::now() + SWEEP;
+    loop {
+        let bearers = mark.bearers();
+        for bearer in &bearers {
+            journal.note(&format!("killing what is left: pid {}", bearer.pid));
+            signal(*bearer, Signal::SIGKILL);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        let survivors = gone(&bearers, left).await;
+        // One may have started another between the look and its end: it is over when a look finds none.
+        if bearers.is_empty() || left.is_zero() {
+            return survivors;
+        }
     }
-    gone(&bearers, Duration::from_secs(5)).await
 }
+
+/// How long what is killed may take to be gone.
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// Waits until none of these processes lives, at most `limit`; gives back those that do.
 pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {

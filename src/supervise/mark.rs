@@ -79,13 +79,55 @@ fn lineage() -> Vec<i32> {
 
 #[cfg(target_os = "linux")]
 fn environment(pid: i32) -> Option<Vec<u8>> {
-    fs_err::read(format!("/proc/{pid}/environ")).ok()
+    let read = |file: &str| fs_err::read(format!("/proc/{pid}/{file}")).ok();
+    for _ in 0..EXEC_LOOKS {
+        let environment = read("environ")?;
+        // In the middle of an exec a process has neither an environment nor arguments for a moment, and a
+        // look just then would miss one of ours.
+        if !environment.is_empty() || !read("cmdline")?.is_empty() || Stat::of(pid)?.has_no_memory() {
+            return Some(environment);
+        }
+        std::thread::sleep(EXEC_PAUSE);
+    }
+    None
 }
+
+/// How often, and how far apart, a process is looked at that seems to be in the middle of an exec.
+#[cfg(target_os = "linux")]
+const EXEC_LOOKS: u32 = 20;
+#[cfg(target_os = "linux")]
+const EXEC_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
 #[cfg(target_os = "linux")]
 fn parent(pid: i32) -> Option<i32> {
-    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    Stat::of(pid).map(|stat| stat.parent)
+}
+
+/// What `/proc/<pid>/stat` says, of what is needed here.
+#[cfg(target_os = "linux")]
+struct Stat {
+    state: char,
+    parent: i32,
+    flags: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Stat {
+    fn of(pid: i32) -> Option<Self> {
+        let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let flags = fields.nth(4)?.parse().ok()?;
+        Some(Self { state, parent, flags })
+    }
+
+    /// Whether it is dead, or the kernel's own: such a process has no environment for good.
+    const fn has_no_memory(&self) -> bool {
+        /// `PF_KTHREAD` of the kernel's `sched.h`.
+        const KERNEL_THREAD: u64 = 0x0020_0000;
+        matches!(self.state, 'Z' | 'X') || self.flags & KERNEL_THREAD != 0
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -148,11 +190,6 @@ mod tests {
             .spawn()
             .unwrap();
         let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
-        // The kernel lets the parent go on a moment before it shows the child's new environment.
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while environment(process.pid).is_none_or(|text| text.is_empty()) && std::time::Instant::now() < end {
-            std::thread::yield_now();
-        }
         assert!(mark.is_on(process));
         assert!(!mark.is_on(ProcessId { started: process.started + 1, ..process }), "a reused pid");
         assert!(!Mark::new(&home, "gate").is_on(process));

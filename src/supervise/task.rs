@@ -54,7 +54,8 @@ pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(),
             // What runs already must not run on without anybody who can be asked.
             task.stop();
             while !task.is_at_rest() {
-                task.until_something().await;
+                let happening = task.next(&mut mpsc::channel(1).1).await;
+                task.take(happening).await;
             }
             return Err(error);
         }
@@ -62,11 +63,8 @@ pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(),
     ready();
 
     let ended = loop {
-        tokio::select! {
-            biased;
-            () = task.until_something() => {}
-            Some((request, answer)) = asked.recv() => task.request(request, answer),
-        }
+        let happening = task.next(&mut asked).await;
+        task.take(happening).await;
         task.answer_waiters();
         if task.ending && task.is_at_rest() {
             break Ok(());
@@ -95,6 +93,15 @@ struct Task<'a> {
     ready_waiters: Vec<oneshot::Sender<Reply>>,
     end_waiters: Vec<oneshot::Sender<Reply>>,
     ending: bool,
+}
+
+/// What a supervisor waits for.
+enum Happening {
+    Signal(&'static str),
+    ChildEnded,
+    Checked(Checked),
+    Due,
+    Asked(Request, oneshot::Sender<Reply>),
 }
 
 struct Signals {
@@ -158,7 +165,9 @@ impl<'a> Task<'a> {
         self.began_at + i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX / 2)
     }
 
-    async fn until_something(&mut self) {
+    /// Waits until something happens. It does nothing about it: what waits can be given up half-way when
+    /// something else happens first, and nothing that is being done may be.
+    async fn next(&mut self, asked: &mut mpsc::Receiver<Asked>) -> Happening {
         let deadline = self.wards.iter().filter_map(Ward::next_deadline).min();
         let until = deadline.map(|at| {
             let wait = u64::try_from(at - self.began_at).unwrap_or(0);
@@ -172,27 +181,37 @@ impl<'a> Task<'a> {
         };
         tokio::select! {
             biased;
-            _ = self.signals.terminate.recv() => self.signalled("SIGTERM"),
-            _ = self.signals.interrupt.recv() => self.signalled("SIGINT"),
-            _ = self.signals.hang_up.recv() => self.signalled("SIGHUP"),
-            _ = self.signals.child.recv() => {
-                let now = self.now();
+            _ = self.signals.terminate.recv() => Happening::Signal("SIGTERM"),
+            _ = self.signals.interrupt.recv() => Happening::Signal("SIGINT"),
+            _ = self.signals.hang_up.recv() => Happening::Signal("SIGHUP"),
+            _ = self.signals.child.recv() => Happening::ChildEnded,
+            Some(checked) = self.checks.recv() => Happening::Checked(checked),
+            () = due => Happening::Due,
+            Some((request, answer)) = asked.recv() => Happening::Asked(request, answer),
+        }
+    }
+
+    /// Does what is to be done about it, to the end.
+    async fn take(&mut self, happening: Happening) {
+        let now = self.now();
+        match happening {
+            Happening::Signal(signal) => self.signalled(signal),
+            Happening::ChildEnded => {
                 for ward in &mut self.wards {
                     ward.reap(now, &mut self.journal).await;
                 }
             }
-            Some(checked) = self.checks.recv() => {
-                let now = self.now();
+            Happening::Checked(checked) => {
                 if let Some(ward) = self.wards.get_mut(checked.ward) {
                     ward.checked(checked, now, &mut self.journal);
                 }
             }
-            () = due => {
-                let now = self.now();
+            Happening::Due => {
                 for ward in &mut self.wards {
                     ward.tick(now, &mut self.journal);
                 }
             }
+            Happening::Asked(request, answer) => self.request(request, answer),
         }
     }
 

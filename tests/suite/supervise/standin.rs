@@ -240,6 +240,24 @@ fn an_end_that_would_come_again_is_not_repeated() {
 }
 
 #[test]
+fn questions_do_not_keep_an_end_from_being_noticed() {
+    let _alone = alone();
+    let stage = Stage::new();
+    // What it leaves holds its output open, so its last words are waited for; meanwhile it is asked for.
+    let script = "echo >>$DIR/runs; setsid sleep 10000 & until [ -e $DIR/go ]; do sleep 0.01; done; exit 5";
+    let supervisor = stage.supervise(script, false);
+    assert_eq!(stage.ask(Request::Status).units[0].state, Standing::Starting);
+    std::fs::write(stage.dir.path().join("go"), "").unwrap();
+    wait_until("its end to be noticed", LONG, || {
+        let unit = stage.ask(Request::Status).units.remove(0);
+        if unit.state == Standing::Failed { Ok(()) } else { Err(format!("{unit:?}")) }
+    });
+    assert_eq!(std::fs::read_to_string(stage.dir.path().join("runs")).unwrap().lines().count(), 1);
+    assert!(stage.halt().survivors.is_empty());
+    supervisor.join().unwrap().unwrap();
+}
+
+#[test]
 fn a_crash_loop_stops_after_the_limit() {
     let _alone = alone();
     let stage = Stage::new();
