@@ -45,7 +45,7 @@ pub(super) fn check<'r>(
         let name = bounded::start(call.name, MAX_NAME);
         return Err(format!("there is no tool {name:?}; your tools are: {}", names.join(", ")));
     };
-    match policy::decide(agent, call.name, call.arguments) {
+    match policy::decide(agent, &tool.spec().name, call.arguments) {
         Decision::Allow => {}
         Decision::Ask(reason) => return Err(format!("not run, a person has to approve it first: {reason}")),
         Decision::Deny(reason) => return Err(format!("not run: {reason}")),

@@ -72,6 +72,12 @@ pub trait Tool: Send + Sync {
     /// Name, description and parameters.
     fn spec(&self) -> &ToolSpec;
 
+    /// Other names that it is called by. They are accepted and not offered; the policy knows the tool by the
+    /// name in its specification.
+    fn aliases(&self) -> &[&str] {
+        &[]
+    }
+
     /// Runs it. Arguments have been parsed as JSON, not checked.
     ///
     /// # Errors
@@ -100,10 +106,11 @@ impl Registry {
         }
     }
 
-    /// The tool with this name.
+    /// The tool with this name, or else the first with this other name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.iter().find(|tool| tool.spec().name == name)
+        let named = self.tools.iter().find(|tool| tool.spec().name == name);
+        named.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name)))
     }
 
     /// All of them.

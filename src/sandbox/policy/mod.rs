@@ -11,6 +11,7 @@ mod role;
 use serde_json::Value;
 
 pub use pattern::{Pattern, PatternError};
+pub use role::{FLOCK_TOOLS, Roles};
 
 use crate::config::model::Autonomy;
 use crate::config::{Agent, SandboxMode};
@@ -57,8 +58,8 @@ pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
     lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
 
-/// Tools that change the workspace or run something.
-const CHANGING: [&str; 5] = ["write", "edit", "apply_patch", "exec", "process"];
+/// Tools that change the workspace or a vault, or run something.
+const CHANGING: [&str; 6] = ["write", "edit", "apply_patch", "exec", "process", "flock_workspace_write"];
 
 /// Tools that run programs.
 const RUNNING: [&str; 2] = ["exec", "process"];

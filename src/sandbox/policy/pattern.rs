@@ -27,7 +27,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("fs", &["read", "write", "edit", "apply_patch"]),
     ("runtime", &["exec", "process"]),
     ("sessions", &["sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status"]),
-    ("plugins", &["flock_*", "read_skill", "triage_decision"]),
+    ("plugins", &["flock_*", "triage_decision"]),
     (
         "openclaw",
         &[
@@ -73,10 +73,11 @@ impl Pattern {
         if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(valid) {
             return Err(PatternError::Malformed(shorten(text)));
         }
-        // The two other names that OpenClaw's lists know a tool by: a deny list that uses them must hold.
+        // The other names that lists know a tool by: a deny list that uses them must hold.
         Ok(Self::Name(match text {
             "bash" => "exec".to_owned(),
             "apply-patch" => "apply_patch".to_owned(),
+            "read_skill" => "flock_read_skill".to_owned(),
             name => name.to_owned(),
         }))
     }

@@ -55,6 +55,8 @@ fn lists_decide() {
         (&["group:plugins"], &[], "exec", false),
         (&["flock_*"], &[], "flock_channel_post", true),
         (&["flock_*"], &[], "flock", false),
+        (&["flock_*"], &[], "flock_read_skill", true),
+        (&["flock_*"], &["read_skill"], "flock_read_skill", false),
         (&["group:all"], &["group:fs"], "edit", false),
         (&["group:all"], &["group:fs"], "exec", true),
         (&["group:memory", "group:web"], &[], "read", false),
@@ -98,20 +100,57 @@ fn the_reason_names_the_rule() {
     assert!(reason(&agent(&["read"], &[]), "exec").contains("not among"));
 }
 
+/// The table of the design, written down a second time: who has which tool.
+const CELLS: &str = "
+    flock_channel_post        orchestrator sysadmin worker
+    flock_channel_read        orchestrator sysadmin worker
+    flock_channel_list        orchestrator sysadmin worker
+    flock_archive_ready       orchestrator sysadmin worker
+    flock_message             orchestrator sysadmin worker
+    flock_tasks               orchestrator sysadmin worker
+    flock_task_respond        orchestrator sysadmin worker
+    flock_discover            orchestrator sysadmin worker
+    flock_update_card         orchestrator sysadmin worker
+    flock_status              orchestrator sysadmin worker
+    flock_sleep               orchestrator sysadmin worker
+    flock_history             orchestrator sysadmin worker
+    flock_workspace_list      orchestrator sysadmin worker
+    flock_workspace_read      orchestrator sysadmin worker
+    flock_workspace_write     orchestrator sysadmin worker
+    flock_workspace_tree      orchestrator sysadmin worker
+    flock_read_skill          orchestrator sysadmin worker
+    flock_sysadmin_request    orchestrator worker
+    flock_channel_create      orchestrator
+    flock_assign_members      orchestrator
+    flock_channel_archive     orchestrator
+    flock_bridge              orchestrator
+    flock_create_agent        orchestrator
+    flock_decommission_agent  orchestrator
+    triage_decision           sysadmin
+    flock_audit               sysadmin
+    flock_restart_gateway     sysadmin";
+
 #[test]
 fn roles_decide() {
-    use Role::{Orchestrator, Sysadmin, Worker};
-    for (tool, roles) in [
-        ("flock_channel_post", &[Orchestrator, Sysadmin, Worker][..]),
-        ("flock_channel_create", &[Orchestrator][..]),
-        ("flock_create_agent", &[Orchestrator][..]),
-        ("triage_decision", &[Sysadmin][..]),
-        ("flock_audit", &[Sysadmin][..]),
-        ("flock_sysadmin_request", &[Orchestrator, Worker][..]),
-    ] {
-        for role in [Orchestrator, Sysadmin, Worker] {
+    let cells: Vec<Vec<&str>> =
+        CELLS.trim().lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!(cells.len(), FLOCK_TOOLS.len());
+    for cell in cells {
+        let (tool, roles) = cell.split_first().unwrap();
+        assert!(FLOCK_TOOLS.iter().any(|(name, _)| name == tool), "{tool}");
+        for role in [Role::Orchestrator, Role::Sysadmin, Role::Worker] {
             let agent = Agent { role, ..agent(&["*"], &[]) };
-            assert_eq!(allowed(&agent, tool), roles.contains(&role), "{tool} {role:?}");
+            assert_eq!(allowed(&agent, tool), roles.contains(&role.as_str()), "{tool} {role:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tool_of_flock_that_is_in_no_role_is_nobodys() {
+    for role in [Role::Orchestrator, Role::Sysadmin, Role::Worker] {
+        let agent = Agent { role, ..agent(&["*"], &[]) };
+        for tool in ["flock_lease", "flock_", "flock_channel_posts"] {
+            assert!(!allowed(&agent, tool), "{tool} {role:?}");
         }
     }
 }
@@ -127,6 +166,8 @@ fn autonomy_decides() {
         (Autonomy::Readonly, "apply_patch", false),
         (Autonomy::Readonly, "exec", false),
         (Autonomy::Readonly, "process", false),
+        (Autonomy::Readonly, "flock_workspace_read", true),
+        (Autonomy::Readonly, "flock_workspace_write", false),
         (Autonomy::Supervised, "exec", true),
         (Autonomy::Supervised, "write", true),
         (Autonomy::Full, "exec", true),
