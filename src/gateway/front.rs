@@ -14,6 +14,7 @@ use tower_service::Service as _;
 use super::auth;
 use super::body::{check_announced, drain};
 use super::error::ApiError;
+use super::places::Standing;
 use super::routes::{agents, chat, events, health, models, sessions, status};
 use super::server::Answer;
 use super::state::Gateway;
@@ -59,6 +60,13 @@ impl Front {
         auth::check_source(parts, gateway.port)?;
         if parts.uri.path() != "/health" {
             let caller = auth::authenticate(&parts.headers, &gateway.config().token)?;
+            if parts.extensions.remove::<Standing>().is_some_and(|standing| !standing.know()) {
+                return Err(ApiError::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "too_many_connections",
+                    "this connection has given way to a newer one",
+                ));
+            }
             parts.extensions.insert(caller);
         }
         parts.extensions.insert(gateway.limits);

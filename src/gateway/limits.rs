@@ -17,7 +17,8 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// How long a client may take nothing of an answer.
     pub write_timeout: Duration,
-    /// The most connections at once; one more is answered 503 and closed.
+    /// The most connections at once. For one more, the oldest that has shown no credential is closed; where
+    /// each has shown one, it is answered 503 and closed.
     pub connections: usize,
     /// The most turns that run at once.
     pub turns: usize,

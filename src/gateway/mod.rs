@@ -12,6 +12,7 @@ pub mod events;
 pub mod front;
 pub mod limits;
 pub mod openai;
+pub mod places;
 pub mod queue;
 pub mod records;
 pub mod roster;

@@ -13,11 +13,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::limits::Limits;
+use super::places::{Door, Place};
 use super::stall::Stall;
 
 /// Answers one request. It never fails: errors are answers too.
@@ -33,7 +33,7 @@ pub async fn serve<A: Answer>(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let door = Door::new(limits.connections);
     let connections = TaskTracker::new();
     let end = CancellationToken::new();
     loop {
@@ -49,13 +49,13 @@ pub async fn serve<A: Answer>(
             },
             () = stop.cancelled() => break,
         };
-        match places.clone().try_acquire_owned() {
-            Ok(place) => {
-                let connection =
-                    serve_one(stream, answer.clone(), limits, (stop.clone(), end.clone()), place);
+        let end = end.child_token();
+        match door.enter(end.clone()) {
+            Some(place) => {
+                let connection = serve_one(stream, answer.clone(), limits, (stop.clone(), end), place);
                 connections.spawn(connection);
             }
-            Err(_) => drop(connections.spawn(refuse(stream))),
+            None => drop(connections.spawn(refuse(stream))),
         }
     }
     drop(listener);
@@ -71,14 +71,15 @@ async fn serve_one<A: Answer>(
     answer: Arc<A>,
     limits: Limits,
     (stop, end): (CancellationToken, CancellationToken),
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) {
-    let _place = place;
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
-    let service = service_fn(move |request| {
+    let standing = place.standing();
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let answer = answer.clone();
+        request.extensions_mut().insert(standing.clone());
         async move { Ok::<_, Infallible>(answer.answer(request).await) }
     });
     let connection = http1::Builder::new()
@@ -92,6 +93,7 @@ async fn serve_one<A: Answer>(
     tokio::select! {
         result = connection.as_mut() => return note(result),
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = end.cancelled() => return,
     }
     tokio::select! {
         result = connection => note(result),
@@ -116,7 +118,9 @@ async fn refuse(mut stream: TcpStream) {
     );
     let write = async {
         stream.write_all(head.as_bytes()).await?;
-        stream.shutdown().await
+        stream.shutdown().await?;
+        // Closed with a request unread, the connection would be reset, and the answer lost with it.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
     drop(tokio::time::timeout(Duration::from_secs(1), write).await);
 }

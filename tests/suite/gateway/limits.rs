@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use flock::gateway::Limits;
+use flock::supervise::loopback::Call;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::house::{House, LIMIT, TOKEN, read_all};
 
@@ -111,18 +113,79 @@ async fn a_client_that_stops_reading_is_cut_off() {
     super::house::until("the turn is cancelled", || cancelled() == 1).await;
 }
 
+/// A connection that has shown the owner's token and stays open.
+async fn known(house: &House) -> TcpStream {
+    let mut stream = house.connect().await;
+    let request = format!(
+        "GET /api/agents HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n",
+        house.port
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 13];
+    stream.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 ");
+    stream
+}
+
+/// Whether the other end has closed, after what it had sent already.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut bytes = [0; 4096];
+    loop {
+        match tokio::time::timeout(Duration::ZERO, stream.read(&mut bytes)).await {
+            Err(_) => return false,
+            Ok(Ok(0) | Err(_)) => return true,
+            Ok(Ok(_)) => {}
+        }
+    }
+}
+
 #[tokio::test]
 async fn one_connection_too_many_is_told_so() {
     let house = House::with(Limits { connections: 1, ..Limits::default() }).await;
-    let mut first = house.connect().await;
-    let request = format!("GET /health HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", house.port);
-    first.write_all(request.as_bytes()).await.unwrap();
-    let mut byte = [0];
-    first.read_exact(&mut byte).await.unwrap();
+    let mut first = known(&house).await;
     let mut second = house.connect().await;
     let answer = read_all(&mut second).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("too_many_connections"));
+    assert!(!is_closed(&mut first).await);
+    drop(first);
+    let end = tokio::time::Instant::now() + LIMIT;
+    while !house.owner().send(Call::get("/health"), LIMIT).await.is_ok_and(|answer| answer.status() == 200) {
+        assert!(tokio::time::Instant::now() < end, "the place was not given back");
+    }
+}
+
+#[tokio::test]
+async fn who_shows_no_token_can_keep_nobody_out() {
+    let house = House::with(Limits { connections: 3, ..Limits::default() }).await;
+    let mut mine = known(&house).await;
+    let mut silent = house.connect().await;
+    let mut asking = house.connect().await;
+    asking.write_all(b"GET /health HTTP/1.1\r\nHost: ").await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        held.push(house.connect().await);
+        let answer = house.owner().send(Call::get("/health"), LIMIT).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+    assert_eq!(read_all(&mut silent).await, "");
+    assert_eq!(read_all(&mut asking).await, "");
+    let answer = house.owner().send(Call::get("/api/agents"), LIMIT).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert!(!is_closed(&mut mine).await, "who has shown the token gives way to nobody");
+}
+
+#[tokio::test]
+async fn a_wrong_token_earns_no_place() {
+    let house = House::with(Limits { connections: 1, ..Limits::default() }).await;
+    let mut wrong = house.connect().await;
+    let body = "GET /api/agents HTTP/1.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 9\r\nHost: ";
+    wrong.write_all(format!("{body}127.0.0.1:{}\r\n\r\n", house.port).as_bytes()).await.unwrap();
+    let mut first = [0; 13];
+    wrong.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 401 ");
+    let answer = house.owner().send(Call::get("/health"), LIMIT).await.unwrap();
+    assert_eq!(answer.status(), 200);
 }
 
 #[tokio::test]
