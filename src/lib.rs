@@ -28,5 +28,6 @@ pub mod provider;
 pub mod sandbox;
 pub mod store;
 pub mod supervise;
+pub mod swarm;
 pub mod tool;
 pub mod ui;
