@@ -30,6 +30,11 @@ pub enum IdError {
     /// Not a UUID.
     #[error("{0:?} is not a turn id")]
     Turn(String),
+    /// Neither an agent nor `human:<name>`.
+    #[error(
+        "{0:?} is neither an agent id nor human:<name>, with a name of 1 to 64 letters, digits, '.', '_', '@' and '-'"
+    )]
+    Party(String),
     /// Not `provider/model`.
     #[error("{0:?} is not a model: write provider/model, as in anthropic/claude-opus-4-5")]
     Model(String),
@@ -122,6 +127,93 @@ impl FromStr for ChannelId {
             return Err(IdError::Channel(shorten(text)));
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+/// Who takes part in a channel or says something in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Party {
+    /// An agent.
+    Agent(AgentId),
+    /// A person, by the name after `human:`.
+    Human(String),
+    /// flock itself: it speaks, and is never a member.
+    System,
+}
+
+impl Party {
+    /// The person with this name. Characters that no name can hold become `-`: a login may hold anything.
+    #[must_use]
+    pub fn human(name: &str) -> Self {
+        let name: String =
+            name.chars().map(|c| if is_name_char(c) { c } else { '-' }).take(MAX_HUMAN_NAME).collect();
+        Self::Human(if name.is_empty() { "-".to_owned() } else { name })
+    }
+
+    /// The agent, if it is one.
+    #[must_use]
+    pub const fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Agent(agent) => Some(agent),
+            Self::Human(_) | Self::System => None,
+        }
+    }
+
+    /// Whether it is a person.
+    #[must_use]
+    pub const fn is_human(&self) -> bool {
+        matches!(self, Self::Human(_))
+    }
+}
+
+const MAX_HUMAN_NAME: usize = 64;
+
+const fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-')
+}
+
+impl FromStr for Party {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        let error = || IdError::Party(shorten(text));
+        match text.strip_prefix("human:") {
+            Some(name)
+                if !name.is_empty() && name.len() <= MAX_HUMAN_NAME && name.chars().all(is_name_char) =>
+            {
+                Ok(Self::Human(name.to_owned()))
+            }
+            Some(_) => Err(error()),
+            None => text.parse().map(Self::Agent).map_err(|_| error()),
+        }
+    }
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(agent) => agent.fmt(f),
+            Self::Human(name) => write!(f, "human:{name}"),
+            Self::System => f.write_str("system"),
+        }
+    }
+}
+
+impl From<Party> for String {
+    fn from(party: Party) -> Self {
+        party.to_string()
+    }
+}
+
+impl TryFrom<String> for Party {
+    type Error = IdError;
+
+    fn try_from(text: String) -> Result<Self, IdError> {
+        text.parse()
     }
 }
 
@@ -408,6 +500,19 @@ mod tests {
         ] {
             assert!(bad.parse::<SessionKey>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn parties_are_agents_people_and_flock() {
+        for good in ["coder", "human:ann", "human:Ann.B@example", "system"] {
+            assert_eq!(good.parse::<Party>().unwrap().to_string(), good);
+        }
+        let long = format!("human:{}", "x".repeat(65));
+        for bad in ["", "human:", "human:a b", "human:\u{202e}x", "human", "all", "Coder", "a\nb", &long] {
+            assert!(bad.parse::<Party>().is_err(), "{bad:?}");
+        }
+        assert_eq!(Party::human("O'Brien\n").to_string(), "human:O-Brien-");
+        assert_eq!(Party::human("").to_string(), "human:-");
     }
 
     #[test]

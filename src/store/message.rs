@@ -32,7 +32,7 @@ impl Store {
         self.write("keep a message", move |transaction| {
             transaction
                 .prepare_cached(
-                    "INSERT INTO message (turn, session, text, context, accepted_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    "INSERT INTO inbox (id, session, kind, text, sender, created_at) VALUES (?1, ?2, 'session', ?3, ?4, ?5)",
                 )?
                 .execute((
                     message.turn.to_string(),
@@ -53,7 +53,7 @@ impl Store {
     /// As [`StoreError`] says.
     pub async fn forget_message(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("forget a message", move |transaction| {
-            transaction.execute("DELETE FROM message WHERE turn = ?1", [turn.to_string()]).map(drop)
+            transaction.execute("DELETE FROM inbox WHERE id = ?1", [turn.to_string()]).map(drop)
         })
         .await
     }
@@ -65,7 +65,7 @@ impl Store {
     /// As [`StoreError`] says.
     pub async fn forget_begun_message(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("forget a message", move |transaction| {
-            let sql = format!("DELETE FROM message WHERE turn = ?1 AND {BEGUN}");
+            let sql = format!("DELETE FROM inbox WHERE id = ?1 AND {BEGUN}");
             transaction.execute(&sql, [turn.to_string()]).map(drop)
         })
         .await
@@ -79,14 +79,17 @@ impl Store {
     /// As [`StoreError`] says.
     pub async fn left_messages(&self) -> Result<Vec<Accepted>, StoreError> {
         self.write("list kept messages", |transaction| {
-            transaction.execute(&format!("DELETE FROM message WHERE attempts > 0 AND {BEGUN}"), ())?;
+            transaction.execute(
+                &format!("DELETE FROM inbox WHERE kind = 'session' AND attempts > 0 AND {BEGUN}"),
+                (),
+            )?;
             let begun: Vec<String> = transaction
-                .prepare(&format!("SELECT turn FROM message WHERE {BEGUN}"))?
+                .prepare(&format!("SELECT id FROM inbox WHERE kind = 'session' AND {BEGUN}"))?
                 .query_map((), |row| row.get(0))?
                 .collect::<rusqlite::Result<_>>()?;
             for turn in begun {
                 transaction.execute(
-                    "UPDATE message SET turn = ?2, attempts = attempts + 1 WHERE turn = ?1",
+                    "UPDATE inbox SET id = ?2, attempts = attempts + 1 WHERE id = ?1",
                     (turn, TurnId::new().to_string()),
                 )?;
             }
@@ -96,11 +99,11 @@ impl Store {
     }
 }
 
-const BEGUN: &str = "EXISTS (SELECT 1 FROM turn WHERE turn.id = message.turn)";
+const BEGUN: &str = "EXISTS (SELECT 1 FROM turn WHERE turn.id = inbox.id)";
 
 fn all(transaction: &Transaction<'_>) -> rusqlite::Result<Vec<Accepted>> {
     transaction
-        .prepare("SELECT turn, session, text, context, accepted_at FROM message ORDER BY accepted_at, turn")?
+        .prepare("SELECT id, session, text, sender, created_at FROM inbox WHERE kind = 'session' ORDER BY created_at, id")?
         .query_map((), |row| {
             Ok(Accepted {
                 turn: parsed(row, 0)?,

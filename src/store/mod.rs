@@ -1,32 +1,44 @@
 //! The database: all SQL and its migrations.
 //!
-//! One thread writes, every change a transaction of its own; reads go through a few connections beside it.
+//! One thread writes, changes that wait together in one transaction; reads go through a few connections beside it.
 //! A change is committed when its future resolves: it survives `kill -9`. That it reaches the disk is
 //! [`sync`]'s work, a few milliseconds later.
 
+mod audit;
+mod channel;
+mod delivery;
 mod error;
+mod inbox;
 mod message;
+mod post;
 mod schema;
 mod session;
+mod state;
 pub mod sync;
 mod turn;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::home::Home;
 
+pub use audit::{AuditEntry, Level};
+pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
+pub use delivery::{Batch, BatchLimits, InFlight, Unseen};
 pub use error::StoreError;
+pub use inbox::{Item, ItemKind, NewItem};
 pub use message::Accepted;
+pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
+pub use state::AgentState;
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
 
 use sync::Syncer;
-use writer::Writer;
+use writer::{Change, Job, Writer};
 
 /// How long a statement waits for another process that holds the database.
 const BUSY: Duration = Duration::from_secs(5);
@@ -75,31 +87,34 @@ impl Store {
     pub async fn settle(&self) -> Result<(), StoreError> {
         let what = "fold the log into the database";
         let (answer, answered) = tokio::sync::oneshot::channel();
-        self.writer.submit(Box::new(move |connection| {
+        self.writer.submit(Job::Alone(Box::new(move |connection| {
             let folded = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
             drop(answer.send(folded));
-            false
-        }))?;
+        })))?;
         let folded = answered.await.map_err(|_| StoreError::Stopped)?;
         folded.map_err(|source| StoreError::Query { what, source })?;
         let syncer = self.syncer.handle();
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
     }
 
-    /// Runs `work` as one transaction on the writing thread. It is run to its end even if the caller stops
-    /// waiting.
+    /// Runs `work` as one change on the writing thread; what it returns is committed. It is run to its end
+    /// even if the caller stops waiting.
     async fn write<T, F>(&self, what: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        self.writer.submit(Box::new(move |connection| {
-            let result = writer::transaction(connection, work);
-            let committed = result.is_ok();
-            // The caller may have stopped waiting.
-            drop(answer.send(result));
-            committed
+        let (tell, answered) = tokio::sync::oneshot::channel();
+        let value = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&value);
+        let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        self.writer.submit(Job::Change(Change {
+            work: Box::new(move |transaction| work(transaction).map(fill)),
+            answer: Box::new(move |committed| {
+                let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
+                // The caller may have stopped waiting.
+                drop(tell.send(committed.and_then(|()| value.ok_or(rusqlite::Error::InvalidQuery))));
+            }),
         }))?;
         match answered.await {
             Ok(result) => result.map_err(|source| StoreError::Query { what, source }),
@@ -112,12 +127,13 @@ impl Store {
     where
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
-        let submitted = self.writer.submit(Box::new(move |connection| {
-            let result = writer::transaction(connection, work);
-            if let Err(error) = &result {
-                tracing::error!(%error, "failed to {what}");
-            }
-            result.is_ok()
+        let submitted = self.writer.submit(Job::Change(Change {
+            work: Box::new(work),
+            answer: Box::new(move |committed| {
+                if let Err(error) = committed {
+                    tracing::error!(%error, "failed to {what}");
+                }
+            }),
         }));
         if let Err(error) = submitted {
             tracing::error!(%error, "failed to {what}");
@@ -130,13 +146,13 @@ impl Store {
         what: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let kept = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
             Some(connection) => connection,
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
         };
         let result = work(&connection).map_err(|source| StoreError::Query { what, source });
-        let mut readers = self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.len() < READERS {
             readers.push(connection);
         }
@@ -217,5 +233,7 @@ fn wal_of(path: &Path) -> PathBuf {
     name.into()
 }
 
+#[cfg(test)]
+mod channel_tests;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,13 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use super::StoreError;
 
 /// Migration `n` brings the database to version `n + 1`.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/001.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/001.sql"),
+    include_str!("migrations/002.sql"),
+    include_str!("migrations/003.sql"),
+    include_str!("migrations/004.sql"),
+    include_str!("migrations/005.sql"),
+];
 
 /// The newest version known.
 pub(super) fn newest() -> u32 {
@@ -29,10 +35,10 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreEr
 /// Brings the database to the newest version.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) -> Result<(), StoreError> {
     let first = check(connection, path)?;
+    if first > 0 && first < newest() {
+        save(connection, first, backups)?;
+    }
     for (sql, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
-        if version > 1 {
-            save(connection, version - 1, backups)?;
-        }
         step(connection, sql, version).map_err(|source| StoreError::Migration { version, source })?;
     }
     Ok(())

@@ -1,17 +1,36 @@
 //! The one thread that writes. One writer never meets a lock of its own process, and a change never waits
 //! for anything but the changes before it.
+//!
+//! Changes that wait together are committed together: a commit costs far more than what most of them do.
+//! Each has a savepoint of its own, so that one that fails takes none of the others with it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior, ffi};
 
 use super::StoreError;
 use super::sync::Handle;
 
-/// One change; says whether something was committed.
-pub(super) type Job = Box<dyn FnOnce(&mut Connection) -> bool + Send>;
+/// A change of the database.
+pub(super) struct Change {
+    /// Does it, within a transaction.
+    pub(super) work: Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>,
+    /// Tells who waits for it whether it was committed.
+    pub(super) answer: Box<dyn FnOnce(rusqlite::Result<()>) + Send>,
+}
+
+/// What the thread is given.
+pub(super) enum Job {
+    /// A change.
+    Change(Change),
+    /// Something that must not be within a transaction.
+    Alone(Box<dyn FnOnce(&mut Connection) + Send>),
+}
+
+/// The most changes that are committed together.
+const MOST: usize = 256;
 
 /// The writing thread. Dropping it lets it finish what was submitted.
 pub(super) struct Writer {
@@ -24,13 +43,20 @@ impl Writer {
     pub(super) fn start(mut connection: Connection, syncer: Handle) -> std::io::Result<Self> {
         let (sender, jobs) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || {
-            for job in jobs {
-                // A defect in one change must not take the database from all the others; the transaction
-                // rolls back when it is dropped.
-                match catch_unwind(AssertUnwindSafe(|| job(&mut connection))) {
-                    Ok(true) => syncer.wal_written(),
-                    Ok(false) => {}
-                    Err(_) => tracing::error!("a change of the database panicked and was rolled back"),
+            while let Ok(first) = jobs.recv() {
+                let mut changes = Vec::new();
+                let mut next = Some(first);
+                while let Some(Job::Change(change)) = next {
+                    changes.push(change);
+                    next = if changes.len() < MOST { jobs.try_recv().ok() } else { None };
+                }
+                if !changes.is_empty() && together(&mut connection, changes) {
+                    syncer.wal_written();
+                }
+                if let Some(Job::Alone(work)) = next
+                    && catch_unwind(AssertUnwindSafe(|| work(&mut connection))).is_err()
+                {
+                    tracing::error!("work on the database panicked");
                 }
             }
         })?;
@@ -53,14 +79,63 @@ impl Drop for Writer {
     }
 }
 
-/// Runs `work` as one transaction, which takes the write lock at its beginning: one that began by reading
-/// could fail where it first writes.
-pub(super) fn transaction<T>(
+/// Commits these changes in one transaction; says whether anything was committed.
+fn together(connection: &mut Connection, changes: Vec<Change>) -> bool {
+    let mut waiting = Vec::with_capacity(changes.len());
+    let mut changes = changes.into_iter();
+    let result = attempt(connection, &mut changes, &mut waiting);
+    let is_committed = result.is_ok() && !waiting.is_empty();
+    waiting.extend(changes.map(|change| change.answer));
+    for answer in waiting {
+        answer(result.as_ref().map(|()| ()).map_err(copy));
+    }
+    is_committed
+}
+
+/// Tries them in turn. Who is to be told of the end of all is put into `waiting`.
+fn attempt(
     connection: &mut Connection,
-    work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
+    changes: &mut impl Iterator<Item = Change>,
+    waiting: &mut Vec<Box<dyn FnOnce(rusqlite::Result<()>) + Send>>,
+) -> rusqlite::Result<()> {
+    // The write lock is taken at the beginning: a transaction that began by reading could fail where it
+    // first writes.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let value = work(&transaction)?;
-    transaction.commit()?;
-    Ok(value)
+    for change in changes {
+        execute(&transaction, "SAVEPOINT change")?;
+        let Change { work, answer } = change;
+        // A defect in one change must not take the database from all the others.
+        match catch_unwind(AssertUnwindSafe(|| work(&transaction))) {
+            Ok(Ok(())) => waiting.push(answer),
+            // Some failures, a full disk among them, end the whole transaction.
+            Ok(Err(error)) if transaction.is_autocommit() => {
+                waiting.push(answer);
+                return Err(error);
+            }
+            Ok(Err(error)) => {
+                execute(&transaction, "ROLLBACK TO change")?;
+                answer(Err(error));
+            }
+            Err(_) => {
+                tracing::error!("a change of the database panicked and was rolled back");
+                execute(&transaction, "ROLLBACK TO change")?;
+            }
+        }
+        execute(&transaction, "RELEASE change")?;
+    }
+    transaction.commit()
+}
+
+fn execute(transaction: &Transaction<'_>, sql: &str) -> rusqlite::Result<()> {
+    transaction.prepare_cached(sql)?.execute(()).map(drop)
+}
+
+/// The same error once more: each of those that waited together is told.
+fn copy(error: &rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, message) => {
+            rusqlite::Error::SqliteFailure(*code, message.clone())
+        }
+        other => rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(other.to_string())),
+    }
 }

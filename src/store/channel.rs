@@ -1,0 +1,361 @@
+//! Channels and their members.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+
+use super::audit::{self, AuditEntry};
+use super::post::{self, NewPost, Posted};
+use super::session::parsed;
+use super::{Reader, Store, StoreError};
+use crate::id::{AgentId, ChannelId, Party};
+
+/// Where a channel is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChannelState {
+    /// It takes messages.
+    Active,
+    /// It takes messages, and its members review it before it ends.
+    Archiving,
+    /// It is kept for reading only.
+    Archived,
+}
+
+impl ChannelState {
+    /// The word in the database and the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Archiving => "archiving",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+impl FromSql for ChannelState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_str()? {
+            "active" => Ok(Self::Active),
+            "archiving" => Ok(Self::Archiving),
+            "archived" => Ok(Self::Archived),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
+}
+
+impl ToSql for ChannelState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+/// A channel as the database knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its id, as it was written when it was made.
+    pub id: ChannelId,
+    /// Its name for people.
+    pub name: String,
+    /// What it is about.
+    pub topic: String,
+    /// Who made it.
+    pub created_by: Party,
+    /// When, in Unix milliseconds.
+    pub created_at: i64,
+    /// Where it is in its life.
+    pub state: ChannelState,
+    /// Of an archive under way.
+    pub archiving: Option<Archiving>,
+    /// When it was archived, in Unix milliseconds.
+    pub archived_at: Option<i64>,
+    /// The sequence number of its last message, 0 without one.
+    pub last_seq: u64,
+    /// Its members, by name.
+    pub members: Vec<Member>,
+}
+
+/// An archive under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archiving {
+    /// Since when, in Unix milliseconds.
+    pub since: i64,
+    /// Who asked for it.
+    pub by: Party,
+    /// When it ends whoever is not ready, in Unix milliseconds.
+    pub due_at: i64,
+}
+
+/// A member of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who.
+    pub party: Party,
+    /// Since when, in Unix milliseconds.
+    pub joined_at: i64,
+    /// Of an archive under way: when it said that it is ready.
+    pub ready_at: Option<i64>,
+}
+
+impl Channel {
+    /// The agents among its members.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
+        self.members.iter().filter_map(|member| member.party.agent())
+    }
+
+    /// Whether it has this member.
+    #[must_use]
+    pub fn has(&self, party: &Party) -> bool {
+        self.members.iter().any(|member| member.party == *party)
+    }
+}
+
+/// A channel that is to be.
+#[derive(Clone, Debug)]
+pub struct NewChannel {
+    /// Its id.
+    pub id: ChannelId,
+    /// What it is about.
+    pub topic: String,
+    /// Who makes it.
+    pub created_by: Party,
+    /// Its members.
+    pub members: Vec<Party>,
+    /// Now, in Unix milliseconds.
+    pub now: i64,
+}
+
+/// A change of members.
+#[derive(Clone, Debug)]
+pub struct MemberChange {
+    /// Of which channel.
+    pub channel: ChannelId,
+    /// Who comes.
+    pub add: Vec<Party>,
+    /// Who goes.
+    pub remove: Vec<Party>,
+    /// Now, in Unix milliseconds.
+    pub now: i64,
+}
+
+/// What a change of members came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Who is new.
+    pub joined: Vec<Party>,
+    /// Who was there and is not any more.
+    pub left: Vec<Party>,
+    /// What was said about it, if anything changed.
+    pub posted: Option<Posted>,
+}
+
+const COLUMNS: &str = "id, name, topic, created_by, created_at, state, archiving_at, archiving_by,
+    archive_due_at, archived_at, last_seq";
+
+fn channel(row: &Row<'_>) -> rusqlite::Result<Channel> {
+    let since: Option<i64> = row.get(6)?;
+    let archiving = match since {
+        Some(since) => Some(Archiving { since, by: parsed(row, 7)?, due_at: row.get(8)? }),
+        None => None,
+    };
+    Ok(Channel {
+        id: parsed(row, 0)?,
+        name: row.get(1)?,
+        topic: row.get(2)?,
+        created_by: parsed(row, 3)?,
+        created_at: row.get(4)?,
+        state: row.get(5)?,
+        archiving,
+        archived_at: row.get(9)?,
+        last_seq: row.get::<_, i64>(10)?.unsigned_abs(),
+        members: Vec::new(),
+    })
+}
+
+/// The channel with its members.
+pub(super) fn find(connection: &Connection, id: &ChannelId) -> rusqlite::Result<Option<Channel>> {
+    let found = connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM channel WHERE id = ?1"))?
+        .query_row([id.as_str()], channel)
+        .optional()?;
+    let Some(mut found) = found else { return Ok(None) };
+    found.members = members(connection, &found.id)?;
+    Ok(Some(found))
+}
+
+fn members(connection: &Connection, id: &ChannelId) -> rusqlite::Result<Vec<Member>> {
+    connection
+        .prepare_cached("SELECT member, joined_at, ready_at FROM member WHERE channel = ?1 ORDER BY member")?
+        .query_map([id.as_str()], |row| {
+            Ok(Member { party: parsed(row, 0)?, joined_at: row.get(1)?, ready_at: row.get(2)? })
+        })?
+        .collect()
+}
+
+fn list(
+    connection: &Connection,
+    member: Option<&Party>,
+    state: Option<ChannelState>,
+) -> rusqlite::Result<Vec<Channel>> {
+    let mut found: Vec<Channel> = connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM channel WHERE (?1 IS NULL OR state = ?1) AND
+             (?2 IS NULL OR id IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY created_at, id"
+        ))?
+        .query_map((state, member.map(Party::to_string)), channel)?
+        .collect::<rusqlite::Result<_>>()?;
+    for one in &mut found {
+        one.members = members(connection, &one.id)?;
+    }
+    Ok(found)
+}
+
+/// Adds members who are not there yet; gives those who are new. A new agent is given what it can still
+/// read of the newest messages, not the whole past.
+pub(super) fn join(
+    transaction: &Transaction<'_>,
+    id: &ChannelId,
+    parties: &[Party],
+    now: i64,
+) -> rusqlite::Result<Vec<Party>> {
+    let mut joined = Vec::new();
+    for party in parties {
+        let is_new = transaction
+            .prepare_cached("INSERT OR IGNORE INTO member (channel, member, joined_at) VALUES (?1, ?2, ?3)")?
+            .execute((id.as_str(), party.to_string(), now))?;
+        if is_new == 1 {
+            joined.push(party.clone());
+            if let Party::Agent(agent) = party {
+                transaction
+                    .prepare_cached(
+                        "INSERT INTO delivery (agent, channel, delivered_seq)
+                         SELECT ?1, id, max(0, last_seq - ?3) FROM channel WHERE id = ?2
+                         ON CONFLICT DO UPDATE SET delivered_seq = max(delivered_seq, excluded.delivered_seq)",
+                    )?
+                    .execute((agent.as_str(), id.as_str(), PAST))?;
+            }
+        }
+    }
+    Ok(joined)
+}
+
+/// How many messages of the past a new member is given.
+const PAST: i64 = 50;
+
+impl Store {
+    /// Makes a channel, with what is first said in it; `None` where there is one with this id already, in
+    /// whatever case it is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn create_channel(
+        &self,
+        new: NewChannel,
+        first: Option<NewPost>,
+        entry: AuditEntry,
+    ) -> Result<Option<(Channel, Option<Posted>)>, StoreError> {
+        self.write("create a channel", move |transaction| {
+            let made = transaction
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO channel (id, name, topic, created_by, created_at)
+                     VALUES (?1, ?1, ?2, ?3, ?4)",
+                )?
+                .execute((new.id.as_str(), &new.topic, new.created_by.to_string(), new.now))?;
+            if made == 0 {
+                return Ok(None);
+            }
+            join(transaction, &new.id, &new.members, new.now)?;
+            audit::append(transaction, &entry, new.now)?;
+            let posted = match first {
+                Some(first) => post::post(transaction, &first)?.posted(),
+                None => None,
+            };
+            Ok(find(transaction, &new.id)?.map(|channel| (channel, posted)))
+        })
+        .await
+    }
+
+    /// The channel with this id, in whatever case it is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn channel(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
+        self.read("read a channel", |connection| find(connection, id))
+    }
+
+    /// All channels, the oldest first: those of a member, or in a state.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn channels(
+        &self,
+        member: Option<&Party>,
+        state: Option<ChannelState>,
+    ) -> Result<Vec<Channel>, StoreError> {
+        self.read("list channels", |connection| list(connection, member, state))
+    }
+
+    /// Changes who is a member, and says so in the channel; `None` where there is no such channel or it is
+    /// archived. `notice` makes the message of what changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn change_members(
+        &self,
+        change: MemberChange,
+        notice: impl Fn(&[Party], &[Party]) -> NewPost + Send + 'static,
+        entry: AuditEntry,
+    ) -> Result<Option<Changed>, StoreError> {
+        self.write("change a channel's members", move |transaction| {
+            let found = find(transaction, &change.channel)?;
+            if found.is_none_or(|channel| channel.state == ChannelState::Archived) {
+                return Ok(None);
+            }
+            let joined = join(transaction, &change.channel, &change.add, change.now)?;
+            let mut left = Vec::new();
+            for party in &change.remove {
+                let gone = transaction
+                    .prepare_cached("DELETE FROM member WHERE channel = ?1 AND member = ?2")?
+                    .execute((change.channel.as_str(), party.to_string()))?;
+                if gone == 1 {
+                    left.push(party.clone());
+                }
+            }
+            if joined.is_empty() && left.is_empty() {
+                return Ok(Some(Changed::default()));
+            }
+            audit::append(transaction, &entry, change.now)?;
+            let posted = post::post(transaction, &notice(&joined, &left))?.posted();
+            Ok(Some(Changed { joined, left, posted }))
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// As [`Store::channel`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn channel(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
+        self.read("read a channel", |connection| find(connection, id))
+    }
+
+    /// As [`Store::channels`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn channels(
+        &self,
+        member: Option<&Party>,
+        state: Option<ChannelState>,
+    ) -> Result<Vec<Channel>, StoreError> {
+        self.read("list channels", |connection| list(connection, member, state))
+    }
+}

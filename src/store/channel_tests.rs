@@ -1,0 +1,337 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
+
+fn open() -> (tempfile::TempDir, Arc<Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&Home::new(folder.path().to_owned(), None)).unwrap();
+    (folder, Arc::new(store))
+}
+
+fn agent(id: &str) -> AgentId {
+    id.parse().unwrap()
+}
+
+fn id(text: &str) -> ChannelId {
+    text.parse().unwrap()
+}
+
+fn entry(action: &'static str) -> AuditEntry {
+    AuditEntry {
+        actor: "human:ann".into(),
+        action,
+        subject: "x".into(),
+        level: Level::Green,
+        detail: String::new(),
+        session: None,
+        turn: None,
+    }
+}
+
+fn says(channel: &str, author: &str, content: &str) -> NewPost {
+    NewPost {
+        channel: id(channel),
+        author: author.parse().unwrap(),
+        content: content.to_owned(),
+        wake: Wake::InTime,
+        mentions: Mentioned::default(),
+        session: None,
+        turn: None,
+        is_final: false,
+        now: 10,
+    }
+}
+
+async fn make(store: &Store, channel: &str, members: &[&str]) {
+    let new = NewChannel {
+        id: id(channel),
+        topic: "a topic".into(),
+        created_by: Party::human("ann"),
+        members: members.iter().map(|member| member.parse().unwrap()).collect(),
+        now: 1,
+    };
+    assert!(store.create_channel(new, None, entry("channel.create")).await.unwrap().is_some());
+}
+
+async fn seq(store: &Store, post: NewPost) -> u64 {
+    store.post(post).await.unwrap().posted().unwrap().seq
+}
+
+const ALL: BatchLimits = BatchLimits { messages: 50, bytes: 16 << 10 };
+
+#[tokio::test]
+async fn a_channel_is_made_once_in_whatever_case() {
+    let (_folder, store) = open();
+    make(&store, "Fizz-Buzz", &["coder", "human:ann"]).await;
+    let again = NewChannel {
+        id: id("fizz-buzz"),
+        topic: "other".into(),
+        created_by: Party::human("bob"),
+        members: Vec::new(),
+        now: 2,
+    };
+    assert_eq!(store.create_channel(again, None, entry("channel.create")).await.unwrap(), None);
+    let found = store.channel(&id("FIZZ-BUZZ")).unwrap().unwrap();
+    assert_eq!((found.id.as_str(), found.topic.as_str(), found.members.len()), ("Fizz-Buzz", "a topic", 2));
+    assert!(found.has(&Party::human("ann")) && !found.has(&Party::human("bob")));
+    assert_eq!(seq(&store, says("fizz-buzz", "coder", "hi")).await, 1);
+    assert_eq!(store.channels(Some(&"coder".parse().unwrap()), None).unwrap().len(), 1);
+    assert_eq!(store.channels(Some(&"code_".parse().unwrap()), None).unwrap().len(), 0, "no pattern");
+    assert_eq!(store.channels(None, Some(ChannelState::Archived)).unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn messages_posted_at_once_get_numbers_without_a_gap() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a", "b"]).await;
+    let posts = (0..64).map(|n| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { seq(&store, says("x", "human:ann", &format!("message {n}"))).await })
+    });
+    let mut seqs = Vec::new();
+    for post in posts.collect::<Vec<_>>() {
+        seqs.push(post.await.unwrap());
+    }
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=64).collect::<Vec<_>>());
+    assert_eq!(store.channel(&id("x")).unwrap().unwrap().last_seq, 64);
+}
+
+#[tokio::test]
+async fn pages_go_both_ways() {
+    let (_folder, store) = open();
+    make(&store, "x", &[]).await;
+    for n in 1..=10 {
+        seq(&store, says("x", "human:ann", &format!("n{n}"))).await;
+    }
+    let seqs = |page, limit| -> Vec<u64> {
+        store.messages(&id("x"), page, limit).unwrap().iter().map(|post| post.seq).collect()
+    };
+    assert_eq!(seqs(Page::Last, 3), [8, 9, 10]);
+    assert_eq!(seqs(Page::Before(8), 3), [5, 6, 7]);
+    assert_eq!(seqs(Page::Before(2), 3), [1]);
+    assert_eq!(seqs(Page::After(8), 3), [9, 10]);
+    assert_eq!(seqs(Page::After(u64::MAX), 3), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_search_takes_words_and_nothing_else() {
+    let (_folder, store) = open();
+    make(&store, "x", &[]).await;
+    make(&store, "y", &[]).await;
+    seq(&store, says("x", "human:ann", "the Café is open")).await;
+    seq(&store, says("y", "human:ann", "the cafe is closed")).await;
+    let found = |channel: Option<&str>, query: &str| {
+        store.search_messages(channel.map(id).as_ref(), query, 10).unwrap().len()
+    };
+    assert_eq!(found(None, "cafe"), 2);
+    assert_eq!(found(Some("X"), "cafe"), 1);
+    assert_eq!(found(None, "caf op"), 0, "only the last word may be a beginning");
+    assert_eq!(found(None, "café clo"), 1);
+    for hostile in ["", "\"", "content:x", "a OR b", "NEAR(", "*", "-x", "^", "'; DROP TABLE message; --"] {
+        assert_eq!(found(None, hostile), 0, "{hostile:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_given_what_is_new_and_not_its_own() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a", "b", "human:ann"]).await;
+    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
+    seq(&store, says("x", "a", "mine")).await;
+    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None, "its own wakes nobody");
+    seq(&store, says("x", "human:ann", "hello")).await;
+    seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "b", "aside") }).await;
+
+    let turn = TurnId::new();
+    let batch = store.take_batch(agent("a"), id("X"), turn, ALL).await.unwrap().unwrap();
+    let seqs: Vec<u64> = batch.messages.iter().map(|post| post.seq).collect();
+    assert_eq!((seqs, batch.after, batch.up_to, batch.more), (vec![2, 3], 0, 3, 0));
+    assert_eq!(store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap(), None, "it is in flight");
+    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
+
+    // The turn never began: all of it is new again.
+    store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
+    assert!(store.unseen(&agent("a"), &id("x")).unwrap().unwrap().human);
+    let turn = TurnId::new();
+    let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    // One that comes meanwhile is a batch of its own for the same turn.
+    seq(&store, says("x", "b", "more")).await;
+    let steered = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    assert_eq!((batch.up_to, steered.after, steered.up_to, steered.messages.len()), (3, 3, 4, 1));
+    assert_eq!(store.deliveries_in_flight().unwrap()[0].up_to, 4);
+    // Only the first of the two got into the transcript.
+    store.end_delivery(agent("a"), id("x"), turn, Some(3)).await.unwrap();
+    let batch = store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
+    assert_eq!((batch.after, batch.messages[0].seq), (3, 4));
+}
+
+#[tokio::test]
+async fn a_batch_holds_whole_messages_and_says_how_many_follow() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    for size in [10, 60, 60, 60, 10] {
+        seq(&store, says("x", "human:ann", &"x".repeat(size))).await;
+    }
+    let limits = BatchLimits { messages: 50, bytes: 100 };
+    let turn = TurnId::new();
+    let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
+    assert_eq!((batch.messages.len(), batch.up_to, batch.more), (2, 2, 3));
+    let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
+    assert_eq!((batch.messages.len(), batch.up_to, batch.more), (2, 4, 1));
+}
+
+#[tokio::test]
+async fn what_wakes_an_agent_is_told_by_kind() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a", "a-b", "human:ann"]).await;
+    let mentions = Mentioned { agents: vec![agent("a-b")], all: false };
+    seq(&store, NewPost { mentions, wake: Wake::AtOnce, ..says("x", "human:ann", "@a-b go") }).await;
+    let unseen = store.all_unseen().unwrap();
+    let of = |who: &str| unseen.iter().find(|unseen| unseen.agent.as_str() == who).unwrap().clone();
+    assert!(of("a-b").mention && of("a-b").human && of("a-b").wake == Wake::AtOnce);
+    assert!(!of("a").mention && of("a").human);
+    seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "system", "an aside") }).await;
+    assert_eq!(store.all_unseen().unwrap(), unseen, "an aside changes nothing");
+}
+
+#[tokio::test]
+async fn a_member_that_joins_late_is_given_the_newest_of_the_past() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    for n in 0..70 {
+        seq(&store, says("x", "human:ann", &format!("n{n}"))).await;
+    }
+    let change = MemberChange {
+        channel: id("x"),
+        add: vec!["b".parse().unwrap()],
+        remove: vec!["a".parse().unwrap()],
+        now: 5,
+    };
+    let notice = |joined: &[Party], left: &[Party]| says("x", "system", &format!("{joined:?} {left:?}"));
+    let changed =
+        store.change_members(change.clone(), notice, entry("channel.members")).await.unwrap().unwrap();
+    assert_eq!((changed.joined.len(), changed.left.len(), changed.posted.unwrap().seq), (1, 1, 71));
+    let again = store.change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
+    assert_eq!(again, Changed::default(), "nothing changed, so nothing is said");
+    let batch = store.take_batch(agent("b"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
+    assert_eq!((batch.after, batch.messages.len(), batch.more), (20, 50, 1));
+    assert_eq!(store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap(), None, "it has left");
+}
+
+#[tokio::test]
+async fn the_same_is_not_said_twice() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    assert_eq!(seq(&store, says("x", "a", "done")).await, 1);
+    assert_eq!(store.post(says("x", "a", "done")).await.unwrap(), PostOutcome::Repeated(1));
+    seq(&store, says("x", "human:ann", "again?")).await;
+    assert_eq!(seq(&store, says("x", "a", "done")).await, 3, "after somebody else it is an answer");
+    seq(&store, says("x", "human:ann", "yes")).await;
+    assert_eq!(seq(&store, says("x", "human:ann", "yes")).await, 5, "a person may");
+    let turn = Some(TurnId::new());
+    let last = NewPost { turn, is_final: true, ..says("x", "a", "the end") };
+    assert_eq!(seq(&store, last.clone()).await, 6);
+    seq(&store, says("x", "human:ann", "thanks")).await;
+    assert_eq!(store.post(last).await.unwrap(), PostOutcome::Repeated(6));
+    assert!(store.has_posted(&id("x"), turn.unwrap(), 5).unwrap());
+    assert!(!store.has_posted(&id("x"), turn.unwrap(), 6).unwrap());
+    assert_eq!(store.post(says("nowhere", "a", "x")).await.unwrap(), PostOutcome::NoChannel);
+}
+
+#[tokio::test]
+async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began() {
+    let (_folder, store) = open();
+    let session = SessionKey::new(&agent("a"), SessionKind::Dm, "b");
+    let item = |text: &str, task: Option<&str>| NewItem {
+        session: session.clone(),
+        kind: ItemKind::Dm,
+        sender: "b".into(),
+        text: text.into(),
+        task: task.map(str::to_owned),
+        now: 1,
+    };
+    store.add_item(item("one", Some("t1"))).await.unwrap();
+    store.add_item(item("two", None)).await.unwrap();
+    assert_eq!(store.sessions_with_items().unwrap(), [session.clone()]);
+    let turn = TurnId::new();
+    assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
+    store.return_items(turn).await.unwrap();
+    let turn = TurnId::new();
+    assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
+    assert_eq!(store.items_in_flight().unwrap().len(), 1);
+    // It broke off: the news of it comes before what waited, with the task.
+    store.resume_later(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
+    let next = TurnId::new();
+    let resumed = store.take_item(session.clone(), next).await.unwrap().unwrap();
+    assert_eq!((resumed.kind, resumed.task.as_deref(), resumed.attempts), (ItemKind::Resume, Some("t1"), 1));
+    store.end_items(next).await.unwrap();
+    assert_eq!(store.take_item(session.clone(), TurnId::new()).await.unwrap().unwrap().text, "two");
+    assert!(!store.has_items(&session).unwrap());
+}
+
+#[tokio::test]
+async fn a_change_that_fails_takes_none_of_its_group_with_it() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    // Held up until all wait together.
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    store.write_behind("hold", move |_| {
+        let _ = held.recv();
+        Ok(())
+    });
+    let spawn = |n: u32| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            match n {
+                3 => store
+                    .write("fail", |transaction| {
+                        transaction.execute("DELETE FROM message", ())?;
+                        Err(rusqlite::Error::InvalidQuery)
+                    })
+                    .await
+                    .map(|()| 0),
+                5 => store.write("break", |_| panic!("a defect")).await,
+                _ => Ok(seq(&store, says("x", "human:ann", &format!("m{n}"))).await),
+            }
+        })
+    };
+    let tasks: Vec<_> = (0..8).map(spawn).collect();
+    tokio::task::yield_now().await;
+    hold.send(()).unwrap();
+    let mut good = 0;
+    for (n, task) in tasks.into_iter().enumerate() {
+        let result = task.await.unwrap();
+        assert_eq!(result.is_err(), n == 3 || n == 5, "{n}: {result:?}");
+        good += usize::from(result.is_ok());
+    }
+    assert_eq!(store.messages(&id("x"), Page::Last, 50).unwrap().len(), good);
+}
+
+#[tokio::test]
+async fn posts_go_to_the_outbox_of_each_active_bridge() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    let add = |state: &'static str| {
+        store.write("add a bridge", move |transaction| {
+            transaction.execute(
+                "INSERT INTO bridge (id, channel, platform, external, state, created_by, created_at)
+                 VALUES (?1, 'x', ?1, '1', ?1, 'human:ann', 0)",
+                [state],
+            )
+        })
+    };
+    add("active").await.unwrap();
+    add("paused").await.unwrap();
+    seq(&store, says("X", "human:ann", "hi")).await;
+    let sent: Vec<(String, i64)> = store
+        .read("look", |connection| {
+            connection
+                .prepare("SELECT bridge, seq FROM outbox")?
+                .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+        .unwrap();
+    assert_eq!(sent, [("active".to_owned(), 1)]);
+}

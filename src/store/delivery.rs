@@ -1,0 +1,274 @@
+//! Deliveries: how far each agent has been given each channel, and what the turn under way was given. A
+//! turn takes what is new as a batch; when its input is in the transcript, the batch is delivered.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
+
+use super::channel::{self, Channel, ChannelState};
+use super::post::{self, COLUMNS, Post, Wake, number};
+use super::session::parsed;
+use super::{Store, StoreError};
+use crate::id::{AgentId, ChannelId, Party, TurnId};
+
+/// What a turn is given of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The channel with its members.
+    pub channel: Channel,
+    /// Whole messages, the oldest first; none of the agent's own.
+    pub messages: Vec<Post>,
+    /// The number after which they begin.
+    pub after: u64,
+    /// The number that the delivery ends with; later ones come with the next.
+    pub up_to: u64,
+    /// How many messages of others came after these.
+    pub more: u64,
+}
+
+/// Messages of others that an agent has not been given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// Whose delivery it is.
+    pub agent: AgentId,
+    /// Of which channel.
+    pub channel: ChannelId,
+    /// The most urgent of them for this agent.
+    pub wake: Wake,
+    /// Whether one of them is a person's.
+    pub human: bool,
+    /// Whether one of them mentions the agent.
+    pub mention: bool,
+}
+
+/// A delivery that was under way when a process died.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Whose.
+    pub agent: AgentId,
+    /// Of which channel.
+    pub channel: ChannelId,
+    /// To which turn.
+    pub turn: TurnId,
+    /// Up to which number.
+    pub up_to: u64,
+}
+
+/// What a batch may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Messages.
+    pub messages: u32,
+    /// Bytes of all their texts; the first message is always taken.
+    pub bytes: usize,
+}
+
+fn position(
+    transaction: &Connection,
+    agent: &AgentId,
+    id: &str,
+) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
+    transaction
+        .prepare_cached("SELECT delivered_seq, inflight_seq FROM delivery WHERE agent = ?1 AND channel = ?2")?
+        .query_row((agent.as_str(), id), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
+
+fn take(
+    transaction: &Transaction<'_>,
+    agent: &AgentId,
+    id: &ChannelId,
+    turn: TurnId,
+    limits: BatchLimits,
+) -> rusqlite::Result<Option<Batch>> {
+    let Some(channel) = channel::find(transaction, id)? else { return Ok(None) };
+    if channel.state == ChannelState::Archived || !channel.agents().any(|member| member == agent) {
+        return Ok(None);
+    }
+    let (delivered, inflight) = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
+    let after = inflight.unwrap_or(delivered).max(delivered);
+    let found: Vec<Post> = transaction
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3
+             ORDER BY seq LIMIT ?4"
+        ))?
+        .query_map((channel.id.as_str(), after, agent.as_str(), limits.messages), post::row)?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut room = limits.bytes;
+    let mut messages = Vec::new();
+    for message in found {
+        // A long one is shown by its number only, so it takes no more room than one that fits.
+        let size = message.content.len().min(limits.bytes / 2);
+        if !messages.is_empty() && size > room {
+            break;
+        }
+        room = room.saturating_sub(size);
+        messages.push(message);
+    }
+    let Some(last) = messages.last() else { return Ok(None) };
+    let mut up_to = number(last.seq);
+    let more: i64 = transaction
+        .prepare_cached("SELECT count(*) FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3")?
+        .query_row((channel.id.as_str(), up_to, agent.as_str()), |row| row.get(0))?;
+    if more == 0 {
+        // What follows is the agent's own.
+        up_to = number(channel.last_seq);
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO delivery (agent, channel, delivered_seq, inflight_seq, inflight_turn)
+             VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET inflight_seq = excluded.inflight_seq, inflight_turn = excluded.inflight_turn",
+        )?
+        .execute((agent.as_str(), channel.id.as_str(), delivered, up_to, turn.to_string()))?;
+    Ok(Some(Batch {
+        channel,
+        messages,
+        after: after.unsigned_abs(),
+        up_to: up_to.unsigned_abs(),
+        more: more.unsigned_abs(),
+    }))
+}
+
+/// What is unseen of one channel for one agent, if it wakes it at all.
+fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite::Result<Option<Unseen>> {
+    let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
+    let after = inflight.unwrap_or(delivered).max(delivered);
+    let found: (Option<Wake>, bool, bool) = connection
+        .prepare_cached(
+            "SELECT max(wake), coalesce(max(author LIKE 'human:%' AND wake > 0), 0),
+                coalesce(max(wake > 0 AND (instr(mentions, ?4) > 0 OR mentions = ' * ')), 0)
+             FROM (SELECT wake, author, mentions FROM message
+                   WHERE channel = ?1 AND seq > ?2 AND author <> ?3 ORDER BY seq LIMIT 500)",
+        )?
+        .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} ")), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    Ok(match found {
+        (None | Some(Wake::Nobody), ..) => None,
+        (Some(wake), human, mention) => {
+            Some(Unseen { agent: agent.clone(), channel: id.clone(), wake, human, mention })
+        }
+    })
+}
+
+impl Store {
+    /// Takes what is new in a channel for a turn, after what that turn was given already; `None` where
+    /// nothing is, or the agent is no member.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn take_batch(
+        &self,
+        agent: AgentId,
+        channel: ChannelId,
+        turn: TurnId,
+        limits: BatchLimits,
+    ) -> Result<Option<Batch>, StoreError> {
+        self.write("take new messages", move |transaction| take(transaction, &agent, &channel, turn, limits))
+            .await
+    }
+
+    /// Ends a delivery: up to `delivered` it is in the transcript of `turn`, the rest is new again.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn end_delivery(
+        &self,
+        agent: AgentId,
+        channel: ChannelId,
+        turn: TurnId,
+        delivered: Option<u64>,
+    ) -> Result<(), StoreError> {
+        self.write("end a delivery", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "UPDATE delivery SET delivered_seq = max(delivered_seq, ?4), inflight_seq = NULL,
+                     inflight_turn = NULL WHERE agent = ?1 AND channel = ?2 AND inflight_turn = ?3",
+                )?
+                .execute((agent.as_str(), channel.as_str(), turn.to_string(), delivered.map_or(0, number)))
+                .map(drop)
+        })
+        .await
+    }
+
+    /// Takes note, while the turn goes on, that the transcript holds everything up to `delivered`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn delivered(
+        &self,
+        agent: AgentId,
+        channel: ChannelId,
+        turn: TurnId,
+        delivered: u64,
+    ) -> Result<(), StoreError> {
+        self.write("note a delivery", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "UPDATE delivery SET delivered_seq = max(delivered_seq, ?4)
+                     WHERE agent = ?1 AND channel = ?2 AND inflight_turn = ?3",
+                )?
+                .execute((agent.as_str(), channel.as_str(), turn.to_string(), number(delivered)))
+                .map(drop)
+        })
+        .await
+    }
+
+    /// The deliveries that an earlier process left under way.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn deliveries_in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+        self.read("list deliveries", |connection| {
+            connection
+                .prepare("SELECT agent, channel, inflight_turn, inflight_seq FROM delivery WHERE inflight_turn IS NOT NULL")?
+                .query_map((), |row| {
+                    Ok(InFlight {
+                        agent: parsed(row, 0)?,
+                        channel: parsed(row, 1)?,
+                        turn: parsed(row, 2)?,
+                        up_to: row.get::<_, i64>(3)?.unsigned_abs(),
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// What is unseen of one channel for one agent, where it wakes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<Unseen>, StoreError> {
+        self.read("look for new messages", |connection| unseen(connection, agent, channel))
+    }
+
+    /// All that is unseen and wakes somebody. Asked once, when a process begins.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn all_unseen(&self) -> Result<Vec<Unseen>, StoreError> {
+        self.read("look for new messages", |connection| {
+            let behind: Vec<(Party, ChannelId)> = connection
+                .prepare(
+                    "SELECT member.member, channel.id FROM channel
+                     JOIN member ON member.channel = channel.id
+                     LEFT JOIN delivery ON delivery.channel = channel.id AND delivery.agent = member.member
+                     WHERE channel.state <> 'archived' AND channel.last_seq > coalesce(delivery.delivered_seq, 0)",
+                )?
+                .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut found = Vec::new();
+            for (party, id) in &behind {
+                if let Some(agent) = party.agent() {
+                    found.extend(unseen(connection, agent, id)?);
+                }
+            }
+            Ok(found)
+        })
+    }
+}

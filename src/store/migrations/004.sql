@@ -1,0 +1,1 @@
+-- Requests that need a decision.
