@@ -8,12 +8,15 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
+use super::oversight::Oversight;
 use super::prompt::{PromptContext, SystemPromptBuilder, read_identity};
+use super::provenance::Provenance;
+use super::recover::Interrupted;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use super::{history, recover, run};
 use crate::config::{Agent, Live};
 use crate::home::Home;
-use crate::id::{AgentId, SessionKey};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec, Usage};
 use crate::store::{Session, Store, StoreError, StoredPrompt};
@@ -56,6 +59,8 @@ pub struct Parts {
     pub catalog: Catalog,
     /// What a turn may take.
     pub limits: Limits,
+    /// Who watches turns.
+    pub oversight: Arc<dyn Oversight>,
 }
 
 /// Prompts that are kept for the next turn. One is a few kilobytes, and agents of the same day share none.
@@ -99,17 +104,31 @@ impl Engine {
     }
 
     /// Marks the turns that ran when the last process died, in the database and in their transcripts, and
-    /// deletes sessions of old requests and of agents that are gone. To be called once, before the first turn; says how many turns
-    /// were marked.
+    /// deletes sessions of old requests and of agents that are gone. To be called once, before the first turn; gives the turns that
+    /// were marked, in the order they began.
     ///
     /// # Errors
     ///
     /// Where the database fails. A transcript that can't be read is logged and passed over.
-    pub async fn recover(&self) -> Result<usize, TurnError> {
+    pub async fn recover(&self) -> Result<Vec<Interrupted>, TurnError> {
         let marked = recover::interrupted(self).await?;
         recover::sweep(self).await?;
         recover::forget_purged(self).await?;
         Ok(marked)
+    }
+
+    /// Where the inputs of a turn came from that are committed in its session's transcript, in their order:
+    /// that of the turn's own input, then what was delivered while it ran. Empty for a turn that never wrote
+    /// any.
+    ///
+    /// # Errors
+    ///
+    /// As [`TurnError`] says.
+    pub fn deliveries(&self, session: &SessionKey, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
+        match self.parts.store.session(session)? {
+            Some(session) => history::deliveries(&self.transcript_path(&session), turn),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// At most `limit` sessions of one agent or of all, the one used last first.

@@ -6,8 +6,10 @@ use jiff::tz::TimeZone;
 
 use super::call;
 use super::prompt::message_context;
+use super::provenance::Provenance;
 use super::transcript::{MessageRecord, history};
 use super::turn::TurnError;
+use crate::id::TurnId;
 use crate::provider::{Block, Message};
 use crate::tool::bounded;
 use crate::tool::sessions::HistoryEntry;
@@ -39,6 +41,18 @@ pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, Tu
     };
     let records = history::messages(&file, limit, MOST_BYTES).map_err(fail)?;
     Ok(records.iter().map(entry).collect())
+}
+
+/// Where the inputs of a turn came from, in their order.
+pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
+    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(fail(error)),
+    };
+    let records = history::of_turn(&file, turn).map_err(fail)?;
+    Ok(records.into_iter().filter_map(|record| record.provenance).collect())
 }
 
 fn entry(record: &MessageRecord) -> HistoryEntry {

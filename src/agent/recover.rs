@@ -9,28 +9,47 @@ use super::turn::TurnError;
 use super::window::unknown_result;
 use crate::clock;
 use crate::error::chain;
+use crate::id::{SessionKey, TurnId};
 use crate::provider::{Block, Usage};
 use crate::store::{Ended, Session, Turn, TurnState};
 
 /// Sessions deleted with one change of the database.
 const SWEEP: u32 = 500;
 
+/// A turn that ran when the last process died.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Its session.
+    pub session: SessionKey,
+    /// Which.
+    pub turn: TurnId,
+    /// What it is marked as: interrupted, or as it ended, where the transcript says that it had.
+    pub state: TurnState,
+    /// Whether its input is committed in the transcript; else nobody has seen it.
+    pub had_input: bool,
+}
+
 /// Marks every turn that ran when the last process died.
-pub(super) async fn interrupted(engine: &Engine) -> Result<usize, TurnError> {
+pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<Interrupted>, TurnError> {
     let store = &engine.parts.store;
     let turns = store.running_turns()?;
-    for turn in &turns {
+    let mut marked = Vec::with_capacity(turns.len());
+    for turn in turns {
         let left = match store.session(&turn.session)? {
-            Some(session) => mark(engine, &session, turn).unwrap_or_else(|error| {
+            Some(session) => mark(engine, &session, &turn).unwrap_or_else(|error| {
                 // One damaged transcript must not keep the gateway from starting.
                 tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
                 Left::default()
             }),
             None => Left::default(),
         };
-        store.end_turn(turn.id, left.into_ended()).await?;
+        let had_input = left.is_there;
+        let ended = left.into_ended();
+        let state = ended.state;
+        store.end_turn(turn.id, ended).await?;
+        marked.push(Interrupted { session: turn.session, turn: turn.id, state, had_input });
     }
-    Ok(turns.len())
+    Ok(marked)
 }
 
 /// What a transcript holds of a turn.

@@ -65,6 +65,8 @@ pub(super) async fn run(
     let conversation = Conversation {
         input: request.input,
         client: request.context,
+        provenance: request.provenance,
+        inbox: request.inbox,
         resolved: plan.resolved,
         asked: plan.asked,
         room: plan.room,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::provenance::Provenance;
 use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
 use super::turn::TurnError;
 use super::window::unknown_result;
@@ -48,12 +49,14 @@ impl Running {
         &mut self,
         input: &[Message],
         context: Vec<String>,
+        provenance: Option<Provenance>,
     ) -> Result<Vec<MessageRecord>, TurnError> {
         let now = clock::unix_ms();
         let mut said: Vec<MessageRecord> =
             input.iter().map(|message| MessageRecord::new(self.turn, now, message.clone())).collect();
         if let Some(last) = said.last_mut() {
             last.context = Some(context);
+            last.provenance = provenance;
         }
         let mut records = vec![Record::Turn(TurnRecord {
             model: Some(self.model.to_string()),

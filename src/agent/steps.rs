@@ -3,7 +3,7 @@
 //! Each step is committed before the next begins: the input before the model is asked, its answer before a
 //! tool runs, each result before the model is asked again, the final answer before it is reported.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -12,6 +12,8 @@ use super::call;
 use super::engine::Engine;
 use super::halt::Halt;
 use super::history::replay;
+use super::inbox::Inbox;
+use super::provenance::Provenance;
 use super::running::Running;
 use super::transcript::{MessageRecord, history};
 use super::turn::{Stop, TurnError, TurnEvent};
@@ -42,6 +44,8 @@ pub(super) struct Conversation {
     pub(super) input: Vec<Message>,
     /// A client's system text.
     pub(super) client: Vec<String>,
+    pub(super) provenance: Option<Provenance>,
+    pub(super) inbox: Option<Arc<dyn Inbox>>,
     pub(super) resolved: Resolved,
     /// What the model is asked, but for the messages.
     pub(super) asked: Request,
@@ -71,9 +75,13 @@ impl Course<'_> {
         conversation: Conversation,
         running: &mut Running,
     ) -> Result<Last, TurnError> {
-        let Conversation { input, client, resolved, mut asked, room } = conversation;
+        let Conversation { input, client, provenance, inbox, resolved, mut asked, room } = conversation;
         let past = past(running, room)?;
-        let said = running.begin(&input, client)?;
+        let said = running.begin(&input, client, provenance.clone())?;
+        self.events.tell(TurnEvent::Began);
+        if let (Some(inbox), Some(provenance)) = (&inbox, &provenance) {
+            inbox.committed(provenance).await;
+        }
         let shown = |records: Vec<MessageRecord>| -> Vec<Message> {
             records.into_iter().map(|record| replay(record, &self.engine.zone)).collect()
         };

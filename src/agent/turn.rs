@@ -1,14 +1,18 @@
 //! What goes into a turn and what comes out of it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::inbox::Inbox;
+use super::oversight::Paused;
+use super::provenance::Provenance;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{Block, Message, ProviderError, Role, Usage};
 
 /// One run of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TurnRequest {
     /// Whose turn it is; must be the session's agent.
     pub agent: AgentId,
@@ -22,6 +26,22 @@ pub struct TurnRequest {
     /// System text of a client: shown to the model as untrusted context of the input, never as the system
     /// prompt.
     pub context: Vec<String>,
+    /// Where the input came from; stored with its last message.
+    pub provenance: Option<Provenance>,
+    /// What comes while the turn runs; without one nothing does.
+    pub inbox: Option<Arc<dyn Inbox>>,
+}
+
+impl std::fmt::Debug for TurnRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnRequest")
+            .field("session", &self.session)
+            .field("turn", &self.turn)
+            .field("input", &self.input)
+            .field("context", &self.context)
+            .field("provenance", &self.provenance)
+            .finish_non_exhaustive()
+    }
 }
 
 impl TurnRequest {
@@ -39,6 +59,8 @@ impl TurnRequest {
 /// What a turn tells while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TurnEvent {
+    /// The input is committed in the transcript.
+    Began,
     /// More of the answer's text. Text before a tool call is told too, and is not part of the outcome's.
     TextDelta(String),
     /// More of the model's thinking.
@@ -155,6 +177,19 @@ pub enum TurnError {
     /// The turn took longer than it may.
     #[error("the turn reached its limit of {} seconds", .0.as_secs())]
     TimedOut(Duration),
+    /// The model called the same tool with the same arguments and got the same result too often in a row.
+    #[error(
+        "the turn was ended because it called {tool} with the same arguments and the same result {times} times in a row"
+    )]
+    Looping {
+        /// The tool.
+        tool: String,
+        /// How often in a row.
+        times: u32,
+    },
+    /// The agent may make no model call for now.
+    #[error(transparent)]
+    Paused(#[from] Paused),
     /// The caller ended it.
     #[error("the turn was cancelled")]
     Cancelled,

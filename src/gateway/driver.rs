@@ -297,7 +297,7 @@ impl Driver {
     /// Tells watchers of what is short and rare; text is for who asked.
     fn note(&self, turn: TurnId, session: &SessionKey, event: &TurnEvent) {
         let (name, data) = match event {
-            TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => return,
+            TurnEvent::Began | TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => return,
             TurnEvent::ToolStarted { call_id, name, .. } => {
                 ("tool.started", json!({"turn": turn, "session": session, "call": call_id, "tool": name}))
             }

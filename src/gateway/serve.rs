@@ -134,6 +134,7 @@ fn assemble(
         registry,
         catalog: Catalog::new(home.clone()),
         limits: agent::Limits::default(),
+        oversight: Arc::new(agent::Unwatched),
     }));
     let port = live.current().port;
     let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
@@ -170,8 +171,8 @@ const SANDBOXES: Duration = Duration::from_secs(4);
 
 async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
     match engine.recover().await {
-        Ok(0) => {}
-        Ok(turns) => tracing::warn!(turns, "turns of an earlier run were marked interrupted"),
+        Ok(turns) if turns.is_empty() => {}
+        Ok(turns) => tracing::warn!(turns = turns.len(), "turns of an earlier run were marked interrupted"),
         // Turns of other sessions are no worse for it.
         Err(error) => {
             tracing::error!(error = chain(&error), "failed to mark interrupted turns");

@@ -45,6 +45,8 @@ fn order(turn: TurnId, session: &SessionKey, text: String, context: Vec<String>)
         turn,
         input: vec![Message::text(Role::User, text)],
         context,
+        provenance: None,
+        inbox: None,
     }
 }
 

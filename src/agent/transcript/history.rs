@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use super::model::{MessageRecord, Record};
+use super::model::{MessageRecord, Phase, Record};
 use super::tail::Tail;
 use crate::id::TurnId;
 
@@ -102,9 +102,34 @@ pub fn messages(file: &File, limit: usize, most: u64) -> io::Result<Vec<MessageR
     Ok(messages)
 }
 
+/// Reads the messages of one turn, oldest first. The turn need not be the last one, or be there at all.
+///
+/// # Errors
+///
+/// If the file can't be read.
+pub fn of_turn(file: &File, turn: TurnId) -> io::Result<Vec<MessageRecord>> {
+    let mut tail = Tail::new(file)?;
+    let mut messages = Vec::new();
+    // Of a turn that is not there, all of the file is looked at: no line of another one is parsed for that.
+    let id = turn.to_string();
+    let names_it = memchr::memmem::Finder::new(id.as_bytes());
+    while let Some(line) = tail.next_line()? {
+        if names_it.find(line).is_none() {
+            continue;
+        }
+        match Record::parse(line) {
+            Ok(Record::Message(message)) if message.turn == turn => messages.push(*message),
+            Ok(Record::Turn(record)) if record.turn == turn && record.state == Phase::Started => break,
+            _ => {}
+        }
+    }
+    messages.reverse();
+    Ok(messages)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Phase, TurnRecord};
+    use super::super::model::TurnRecord;
     use super::*;
     use crate::provider::{Message, Role};
     use std::io::Write as _;

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Provenance;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, StopReason, Usage};
 
@@ -68,7 +69,7 @@ pub struct MessageRecord {
     pub stop: Option<StopReason>,
     /// Of an input: where it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provenance: Option<serde_json::Value>,
+    pub provenance: Option<Provenance>,
 }
 
 impl MessageRecord {

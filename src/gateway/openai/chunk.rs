@@ -63,7 +63,7 @@ impl Writer {
     pub fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
         match event {
             TurnEvent::TextDelta(text) => self.text(out, text),
-            TurnEvent::ThinkingDelta(_) => {}
+            TurnEvent::Began | TurnEvent::ThinkingDelta(_) => {}
             TurnEvent::ToolStarted { call_id, name, arguments_preview } => {
                 self.interrupt();
                 self.activity(

@@ -70,8 +70,15 @@ pub async fn complete(
         None => SessionKey::new(&agent, SessionKind::Request, &turn.to_string()),
     };
     let head = Head::new(turn, model);
-    let order =
-        TurnRequest { agent, session: session.clone(), turn, input: input.messages, context: input.context };
+    let order = TurnRequest {
+        agent,
+        session: session.clone(),
+        turn,
+        input: input.messages,
+        context: input.context,
+        provenance: None,
+        inbox: None,
+    };
     let mut response = if streams {
         stream(&gateway, order, &head, extras).await?
     } else {
@@ -187,6 +194,8 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::Closed(_) => (StatusCode::CONFLICT, "session_closed"),
         TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
         TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),
+        TurnError::Looping { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "looping"),
+        TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
         TurnError::Tool { .. } | TurnError::Store(_) | TurnError::Transcript { .. } => {

@@ -332,8 +332,8 @@ async fn after_a_kill_the_turn_is_marked_and_the_session_goes_on() {
 
     let home = home_at(crashed.path());
     let engine = open(&home, Set::default().limits, registry(Vec::new()));
-    assert_eq!(engine.recover().await.unwrap(), 1);
-    assert_eq!(engine.recover().await.unwrap(), 0);
+    assert_eq!(engine.recover().await.unwrap().len(), 1);
+    assert_eq!(engine.recover().await.unwrap().len(), 0);
     let folder = home.sessions(&"coder".parse().unwrap());
     let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     let left = lines(&file);
@@ -366,7 +366,7 @@ async fn what_the_transcript_says_of_a_turn_wins() {
     drop(database);
     let home = home_at(crashed.path());
     let engine = open(&home, Set::default().limits, registry(Vec::new()));
-    assert_eq!(engine.recover().await.unwrap(), 1);
+    assert_eq!(engine.recover().await.unwrap().len(), 1);
     drop(engine);
     let turn = flock::store::Store::open(&home).unwrap().turns(&main_key(), 1).unwrap().remove(0);
     assert_eq!((turn.state, turn.tokens.output), (TurnState::Done, 5));

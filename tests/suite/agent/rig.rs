@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flock::agent::{Engine, Limits, Parts, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use flock::agent::{
+    Engine, Limits, Oversight, Parts, TurnError, TurnEvent, TurnOutcome, TurnRequest, Unwatched,
+};
 use flock::config::{Live, Role, agents, starter};
 use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind, TurnId};
@@ -31,6 +33,7 @@ pub struct Set {
     pub context_window: u64,
     pub limits: Limits,
     pub registry: Registry,
+    pub oversight: Arc<dyn Oversight>,
 }
 
 impl Default for Set {
@@ -41,6 +44,7 @@ impl Default for Set {
             context_window: 100_000,
             limits: Limits { retry, ..Limits::default() },
             registry: registry(Vec::new()),
+            oversight: Arc::new(Unwatched),
         }
     }
 }
@@ -82,7 +86,7 @@ impl Rig {
             agent["tools"].as_object_mut().unwrap().remove("sandbox");
         }
         std::fs::write(home.config(), document.to_string()).unwrap();
-        let engine = Arc::new(open(&home, set.limits, set.registry));
+        let engine = Arc::new(watched(&home, set.limits, set.registry, set.oversight));
         Self { dir, server, engine, events: Arc::default(), cancel: CancellationToken::new() }
     }
 
@@ -148,12 +152,17 @@ pub fn home_at(dir: &Path) -> Home {
 }
 
 pub fn open(home: &Home, limits: Limits, registry: Registry) -> Engine {
+    watched(home, limits, registry, Arc::new(Unwatched))
+}
+
+pub fn watched(home: &Home, limits: Limits, registry: Registry, oversight: Arc<dyn Oversight>) -> Engine {
     Engine::new(Parts {
         config: Arc::new(Live::open(home.clone()).unwrap()),
         store: Arc::new(Store::open(home).unwrap()),
         registry,
         catalog: Catalog::new(home.clone()),
         limits,
+        oversight,
     })
 }
 
@@ -181,6 +190,8 @@ pub fn turn(text: &str) -> TurnRequest {
         turn: TurnId::new(),
         input: vec![Message::text(Speaker::User, text)],
         context: Vec::new(),
+        provenance: None,
+        inbox: None,
     }
 }
 

@@ -25,8 +25,9 @@ async fn a_turn_answers_streams_and_is_written_down() {
     assert_eq!((outcome.text.as_str(), outcome.stop, outcome.steps), ("hello", Stop::End, 1));
     assert_eq!((outcome.usage.input, outcome.usage.output), (10, 5));
     assert_eq!(outcome.model.as_str(), "fake/test-model");
-    let told: String = rig
-        .events()
+    let events = rig.events();
+    assert_eq!(events[0], TurnEvent::Began);
+    let told: String = events[1..]
         .iter()
         .map(|event| match event {
             TurnEvent::TextDelta(text) => text.clone(),
