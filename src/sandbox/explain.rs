@@ -23,6 +23,7 @@ impl Explain for SandboxError {
             Self::Foreign { name } => {
                 return Some(format!("docker rm -f {name}"));
             }
+            Self::Frozen(agent) => return Some(format!("flock thaw {agent}")),
             Self::Unknown(_) => "flock list",
             Self::Refused { .. } => "flock config validate",
             _ => return None,

@@ -141,6 +141,20 @@ pub trait Sandbox: Send + Sync {
 
     /// Removes the agent's sandbox; nothing to remove is fine.
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Freezes the agent's sandbox: what runs in it stands still, and new calls fail with
+    /// [`SandboxError::Frozen`] until [`Sandbox::resume`]. A sandbox that is not there is not made meanwhile.
+    /// It holds for this process; who wants more does it again after a restart.
+    fn pause<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Thaws it: what stood still goes on. A command whose time ran out meanwhile is ended.
+    fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
+
+    /// Freezes all sandboxes at once, those of later agents too.
+    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
+
+    /// Thaws all, those that were frozen one by one too.
+    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
 }
 
 /// Why a sandbox did not do its work.
@@ -204,6 +218,9 @@ pub enum SandboxError {
         /// As in `can't enter the folder "/workspace/x"`.
         reason: String,
     },
+    /// The agent is frozen: nothing runs until it is thawed.
+    #[error("the sandbox of {0} is frozen")]
+    Frozen(AgentId),
     /// The helper inside broke the protocol or went away.
     #[error("the sandbox of {agent} stopped answering: {reason}")]
     Lost {

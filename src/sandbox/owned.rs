@@ -32,10 +32,16 @@ pub struct Container {
 }
 
 impl Container {
-    /// Whether it runs.
+    /// Whether there are processes in it: it runs or is frozen.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.state == "running"
+        self.state == "running" || self.is_frozen()
+    }
+
+    /// Whether its processes stand still.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.state == "paused"
     }
 }
 
@@ -108,10 +114,36 @@ pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> 
     let client = engine.client()?;
     let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
     let what = format!("stop {container}");
-    match engine.find(&what, engine::SLOW, client.kill_container(container, Some(options))).await {
-        Ok(_) => Ok(()),
+    settled(engine.find(&what, engine::SLOW, client.kill_container(container, Some(options))).await)
+}
+
+/// Makes all processes of a container stand still.
+///
+/// # Errors
+///
+/// As [`Engine::call`]; a container that is gone, does not run, or is frozen already is fine.
+pub async fn freeze(engine: &Engine, container: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let what = format!("freeze {container}");
+    settled(engine.find(&what, engine::SLOW, client.pause_container(container)).await)
+}
+
+/// Lets them go on.
+///
+/// # Errors
+///
+/// As [`freeze`]; a container that is not frozen is fine.
+pub async fn thaw(engine: &Engine, container: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let what = format!("thaw {container}");
+    settled(engine.find(&what, engine::SLOW, client.unpause_container(container)).await)
+}
+
+/// 409 is the engine's word for "it is as you want it, or there is nothing to do it to".
+fn settled(answer: Result<Option<()>, SandboxError>) -> Result<(), SandboxError> {
+    match answer {
         Err(error) if engine::refusal(&error) == Some(409) => Ok(()),
-        Err(error) => Err(error),
+        answer => answer.map(drop),
     }
 }
 

@@ -98,4 +98,20 @@ impl Sandbox for FakeSandbox {
     fn remove<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         Box::pin(async { Ok(()) })
     }
+
+    fn pause<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resume<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
 }

@@ -112,8 +112,12 @@ fn docker(report: &Report) -> Line {
     match (&report.docker.problem, &report.containers) {
         (Some(problem), _) => line.with(Tone::Warn, problem.clone()),
         (None, Some(Value::Array(all))) => {
-            let running = all.iter().filter(|one| one["state"] == "running").count();
-            line.plain(format!("reachable, {running} containers running"))
+            let count = |state: &str| all.iter().filter(|one| one["state"] == state).count();
+            let line = line.plain(format!("reachable, {} containers running", count("running")));
+            match count("paused") {
+                0 => line,
+                frozen => line.plain(format!(", {frozen} frozen")),
+            }
         }
         (None, _) => line.plain("reachable"),
     }

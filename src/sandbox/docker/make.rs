@@ -36,7 +36,7 @@ impl DockerSandbox {
         let (host, found) = tokio::try_join!(self.host(&plan), self.look(&name))?;
         let plan = plan.settled();
         let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
-        match Box::pin(self.usable(&spec, found)).await? {
+        match Box::pin(self.usable(agent, &spec, found)).await? {
             Found::Running(id) => {
                 match self.connect(agent, &spec, &plan, id.clone(), attach(&self.engine.client()?, &id)).await
                 {
@@ -54,7 +54,7 @@ impl DockerSandbox {
         let id = match self.create(&spec, &plan).await {
             // Another process of this home was faster.
             Err(error) if engine::refusal(&error) == Some(409) => {
-                match Box::pin(self.usable(&spec, self.look(&name).await?)).await? {
+                match Box::pin(self.usable(agent, &spec, self.look(&name).await?)).await? {
                     Found::Running(id) | Found::Stopped(id) => id,
                     Found::Nothing => return Err(error),
                 }
@@ -106,6 +106,7 @@ impl DockerSandbox {
     /// Sorts what was found, and removes what is this home's and of no use.
     async fn usable(
         &self,
+        agent: &AgentId,
         spec: &ContainerSpec,
         found: Option<ContainerInspectResponse>,
     ) -> Result<Found, SandboxError> {
@@ -116,13 +117,17 @@ impl DockerSandbox {
             return Err(SandboxError::Foreign { name: spec.name.clone() });
         };
         let state = found.state.and_then(|state| state.status);
+        // By a gateway that was killed, or by hand. Whoever froze it wants it to stay as it is.
+        if state == Some(ContainerStateStatusEnum::PAUSED) {
+            return Err(SandboxError::Frozen(agent.clone()));
+        }
         if hash == spec.hash() {
             match state {
                 Some(ContainerStateStatusEnum::RUNNING) => return Ok(Found::Running(id)),
                 Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
                     return Ok(Found::Stopped(id));
                 }
-                // Paused, dead or on its way out: nothing flock ever does to a container.
+                // Dead or on its way out: nothing flock ever does to a container.
                 _ => {}
             }
         }
@@ -210,7 +215,7 @@ impl DockerSandbox {
     ) -> Result<Line, SandboxError> {
         let reason = match streams {
             Ok((reader, writer)) => match HelperClient::attach(reader, writer).await {
-                Ok(client) => return Ok(Line::Helper(client)),
+                Ok(client) => return Ok(Line::Helper(client.with_patience(self.slot(agent).patience()))),
                 Err(error) => error.of(agent),
             },
             Err(error) => self.engine.error("attach", error),

@@ -5,11 +5,13 @@
 //! streams, whether it is still the right one from comparing the configuration with what it was made from.
 
 mod attach;
+mod freeze;
 mod make;
 mod owned;
 mod slot;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,13 +40,14 @@ pub struct DockerSandbox {
     config: ConfigSource,
     engine: Arc<Engine>,
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
+    all_frozen: AtomicBool,
 }
 
 impl DockerSandbox {
     /// Touches nothing yet.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
-        Self { home, config, engine, slots: Mutex::default() }
+        Self { home, config, engine, slots: Mutex::default(), all_frozen: AtomicBool::new(false) }
     }
 
     /// The engine.
@@ -79,7 +82,12 @@ impl DockerSandbox {
 
     fn slot(&self, agent: &AgentId) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(slots.entry(agent.clone()).or_default())
+        let slot = slots.entry(agent.clone()).or_insert_with(|| {
+            let slot = Slot::default();
+            slot.set_frozen(self.all_frozen.load(Ordering::SeqCst));
+            Arc::new(slot)
+        });
+        Arc::clone(slot)
     }
 
     /// What the agent's container is to be made from, as the configuration is now.
@@ -95,6 +103,9 @@ impl DockerSandbox {
     /// The agent's container, ready: the warm one, or a made or mended one.
     async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
         let plan = self.plan(agent)?;
+        if slot.is_frozen() {
+            return Err(SandboxError::Frozen(agent.clone()));
+        }
         if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
             return Ok(live);
         }
@@ -119,6 +130,10 @@ impl DockerSandbox {
         }
         let live = Arc::new(live);
         slot.set(Arc::clone(&live));
+        if slot.is_frozen() {
+            self.settle(agent, slot).await?;
+            return Err(SandboxError::Frozen(agent.clone()));
+        }
         Ok(live)
     }
 
@@ -150,7 +165,10 @@ impl DockerSandbox {
         let _busy = live.enter();
         command.env = live.plan.environment(command.env);
         match &live.line {
-            Line::Helper(client) => client.run(&command, cancel).await.map_err(|error| error.of(agent)),
+            Line::Helper(client) => match client.run(&command, cancel).await {
+                Ok(outcome) => Ok(outcome),
+                Err(error) => Err(self.explained(agent, live, error).await),
+            },
             Line::Exec => exec::run(&self.engine, &by_exec(live, command), cancel).await,
         }
     }
@@ -202,7 +220,10 @@ impl Sandbox for DockerSandbox {
             let live = self.live(agent, &slot).await?;
             let _busy = live.enter();
             command.env = live.plan.environment(command.env);
-            live.helper(agent)?.spawn(&command).await.map_err(|error| error.of(agent))
+            match live.helper(agent)?.spawn(&command).await {
+                Ok(job) => Ok(job),
+                Err(error) => Err(self.explained(agent, &live, error).await),
+            }
         })
     }
 
@@ -214,7 +235,10 @@ impl Sandbox for DockerSandbox {
         Box::pin(async move {
             let slot = self.slot(agent);
             let live = self.live(agent, &slot).await?;
-            live.helper(agent)?.jobs(request).await.map_err(|error| error.of(agent))
+            match live.helper(agent)?.jobs(request).await {
+                Ok(reply) => Ok(reply),
+                Err(error) => Err(self.explained(agent, &live, error).await),
+            }
         })
     }
 
@@ -227,6 +251,22 @@ impl Sandbox for DockerSandbox {
             self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(agent);
             Ok(())
         })
+    }
+
+    fn pause<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(self.freeze(agent, true))
+    }
+
+    fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(self.freeze(agent, false))
+    }
+
+    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(self.freeze_all(true))
+    }
+
+    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(self.freeze_all(false))
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::sandbox::helper::HelperClient;
+use crate::sandbox::helper::{HelperClient, Patience};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::IdentityFile;
@@ -19,6 +21,9 @@ use crate::sandbox::{JobRequest, SandboxError, workspace};
 pub struct Slot {
     /// Held by whoever makes or removes the container.
     pub making: tokio::sync::Mutex<()>,
+    /// Held by whoever freezes or thaws the container.
+    pub freezing: tokio::sync::Mutex<()>,
+    frozen: watch::Sender<bool>,
     live: Mutex<Option<Arc<Live>>>,
     probed: Mutex<Option<Probed>>,
 }
@@ -39,6 +44,19 @@ impl Slot {
 
     pub fn probed(&self) -> Option<Probed> {
         locked(&self.probed).clone()
+    }
+
+    /// Whether it is to be frozen. The container follows.
+    pub fn is_frozen(&self) -> bool {
+        *self.frozen.borrow()
+    }
+
+    pub fn set_frozen(&self, frozen: bool) {
+        self.frozen.send_replace(frozen);
+    }
+
+    pub fn patience(&self) -> Patience {
+        Patience::new(self.frozen.subscribe())
     }
 
     pub fn note_probe(&self, probed: Probed) {

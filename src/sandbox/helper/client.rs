@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Pending};
@@ -13,6 +12,7 @@ use super::message::{
     Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply,
     Request, Start,
 };
+use super::patience::Patience;
 use super::probe_report::ProbeReport;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output};
 
@@ -51,6 +51,7 @@ impl Default for Environment {
 pub struct HelperClient {
     connection: Connection,
     environment: Environment,
+    patience: Patience,
 }
 
 impl HelperClient {
@@ -66,13 +67,19 @@ impl HelperClient {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let connection = Connection::open(reader, writer).await?;
-        Ok(Self { connection, environment: Environment::default() })
+        Ok(Self { connection, environment: Environment::default(), patience: Patience::plain() })
     }
 
     /// The same connection, with another environment than the default one for its commands.
     #[must_use]
     pub fn with_environment(self, environment: Environment) -> Self {
         Self { environment, ..self }
+    }
+
+    /// The same connection, to a helper that may be frozen: what is under way then waits.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
     }
 
     /// Whether the connection still stands, as far as is known.
@@ -86,7 +93,8 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// [`HelperError::Refused`] where it can't start, [`HelperError::Lost`] where the connection breaks.
+    /// [`HelperError::Refused`] where it can't start, [`HelperError::Lost`] where the connection breaks,
+    /// [`HelperError::Frozen`] where `cancel` fires while it is frozen: the command ends when it is thawed.
     pub async fn run(&self, command: &Command, cancel: &CancellationToken) -> Result<Outcome, HelperError> {
         let start = self.start(command)?;
         let limit = command.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
@@ -166,9 +174,12 @@ impl HelperClient {
             reply = pending.answer() => reply?,
             () = cancel.cancelled() => {
                 running.cancel();
-                self.within(&mut pending, GRACE).await?
+                tokio::select! {
+                    reply = self.within(&mut pending, GRACE) => reply?,
+                    () = self.patience.frozen() => return Err(HelperError::Frozen),
+                }
             }
-            () = tokio::time::sleep(limit + GRACE) => {
+            () = self.patience.sleep(limit + GRACE) => {
                 return Err(self.connection.give_up("it did not end a command whose time was up"));
             }
         };
@@ -201,9 +212,9 @@ impl HelperClient {
     }
 
     async fn within(&self, pending: &mut Pending<'_>, limit: Duration) -> Result<Reply, HelperError> {
-        match timeout(limit, pending.answer()).await {
-            Ok(reply) => reply,
-            Err(_) => Err(self.connection.give_up("it did not answer in time")),
+        tokio::select! {
+            reply = pending.answer() => reply,
+            () = self.patience.sleep(limit) => Err(self.connection.give_up("it did not answer in time")),
         }
     }
 

@@ -28,6 +28,9 @@ pub enum HelperError {
     /// More than the protocol carries.
     #[error("{0} is too long")]
     TooLarge(&'static str),
+    /// Its sandbox is frozen: it does what it was told when that is thawed.
+    #[error("the helper is frozen")]
+    Frozen,
     /// It answered something else than what was asked.
     #[error("the helper gave an answer that does not fit the question")]
     Unexpected,
@@ -59,6 +62,7 @@ impl HelperError {
         match self {
             Self::NoJob(id) => SandboxError::NoJob(id),
             Self::Refused(reason) => SandboxError::NotStarted { reason },
+            Self::Frozen => SandboxError::Frozen(agent.clone()),
             Self::TooLarge(_) => SandboxError::NotStarted { reason: self.to_string() },
             Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected => {
                 SandboxError::Lost { agent: agent.clone(), reason: self.to_string() }

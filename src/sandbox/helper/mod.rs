@@ -11,10 +11,12 @@ mod connection;
 mod error;
 pub mod frame;
 pub mod message;
+mod patience;
 pub mod probe_report;
 
 pub use client::{Environment, HelperClient};
 pub use error::HelperError;
+pub use patience::Patience;
 pub use probe_report::ProbeReport;
 
 /// The program. Empty where flock was built for a system other than Linux.

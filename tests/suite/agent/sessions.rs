@@ -175,6 +175,22 @@ impl Sandbox for Nothing {
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         off(agent)
     }
+
+    fn pause<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        off(agent)
+    }
+
+    fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        off(agent)
+    }
+
+    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 mod cli;
 mod faults;
+mod freeze;
 mod helper;
 mod hostile;
 mod images;

@@ -1,0 +1,81 @@
+//! Freezing and thawing. What is wanted is in the slot; the container is brought in line with it under the
+//! slot's lock, by whoever changed it or made the container meanwhile, so that the last word holds.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use bollard::models::ContainerStateStatusEnum as Status;
+use bollard::query_parameters::InspectContainerOptions;
+use futures_util::future;
+
+use crate::id::AgentId;
+use crate::sandbox::helper::HelperError;
+use crate::sandbox::{SandboxError, engine, names, owned};
+
+use super::DockerSandbox;
+use super::slot::{Live, Slot};
+
+impl DockerSandbox {
+    pub(super) async fn freeze(&self, agent: &AgentId, frozen: bool) -> Result<(), SandboxError> {
+        let slot = self.slot(agent);
+        slot.set_frozen(frozen);
+        self.settle(agent, &slot).await
+    }
+
+    /// The first failure; the others are still frozen or thawed.
+    pub(super) async fn freeze_all(&self, frozen: bool) -> Result<(), SandboxError> {
+        self.all_frozen.store(frozen, Ordering::SeqCst);
+        let mut slots: Vec<(AgentId, Arc<Slot>)> = {
+            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.iter().map(|(agent, slot)| (agent.clone(), Arc::clone(slot))).collect()
+        };
+        // Before the engine is asked: whoever makes a container meanwhile sees it.
+        slots.iter().for_each(|(_, slot)| slot.set_frozen(frozen));
+        // Of a gateway before this one there may be more.
+        for container in self.containers().await? {
+            let agent = container.agent.and_then(|agent| agent.parse::<AgentId>().ok());
+            if let Some(agent) = agent.filter(|agent| !slots.iter().any(|(known, _)| known == agent)) {
+                let slot = self.slot(&agent);
+                slot.set_frozen(frozen);
+                slots.push((agent, slot));
+            }
+        }
+        let settled = slots.iter().map(|(agent, slot)| self.settle(agent, slot));
+        future::join_all(settled).await.into_iter().collect()
+    }
+
+    /// Brings the container in line with what the slot says.
+    pub(super) async fn settle(&self, agent: &AgentId, slot: &Slot) -> Result<(), SandboxError> {
+        let _freezing = slot.freezing.lock().await;
+        let name = names::sandbox(&self.home, agent);
+        let client = self.engine.client()?;
+        let what = format!("look at {name}");
+        let found = client.inspect_container(&name, None::<InspectContainerOptions>);
+        let Some(found) = self.engine.find(&what, engine::QUICK, found).await? else { return Ok(()) };
+        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+        if labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
+            return Err(SandboxError::Foreign { name });
+        }
+        let id = found.id.unwrap_or(name);
+        match (slot.is_frozen(), found.state.and_then(|state| state.status)) {
+            (true, Some(Status::RUNNING)) => owned::freeze(&self.engine, &id).await,
+            (false, Some(Status::PAUSED)) => owned::thaw(&self.engine, &id).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// What an error of the helper means. A helper that is silent because somebody froze its container behind
+    /// flock's back is not lost.
+    pub(super) async fn explained(&self, agent: &AgentId, live: &Live, error: HelperError) -> SandboxError {
+        if error.is_lost()
+            && let Ok(client) = self.engine.client()
+            && let found = client.inspect_container(&live.container, None::<InspectContainerOptions>)
+            && let Ok(Some(found)) = self.engine.find("look at it", engine::QUICK, found).await
+            && found.state.and_then(|state| state.status) == Some(Status::PAUSED)
+        {
+            return SandboxError::Frozen(agent.clone());
+        }
+        error.of(agent)
+    }
+}

@@ -1,0 +1,75 @@
+//! Time as a helper sees it: none passes while its sandbox is frozen. A frozen helper is silent, and must
+//! not be taken for a dead one.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+/// Whether a sandbox is frozen, followed from outside.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    frozen: watch::Receiver<bool>,
+}
+
+impl Patience {
+    /// Follows `frozen`.
+    #[must_use]
+    pub const fn new(frozen: watch::Receiver<bool>) -> Self {
+        Self { frozen }
+    }
+
+    /// For a helper that nobody freezes.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self::new(watch::channel(false).1)
+    }
+
+    /// Ends once `limit` has passed, not counting the time frozen.
+    pub(super) async fn sleep(&self, limit: Duration) {
+        let mut left = limit;
+        loop {
+            self.until(false).await;
+            let began = Instant::now();
+            tokio::select! {
+                () = tokio::time::sleep(left) => return,
+                () = self.until(true) => left = left.saturating_sub(began.elapsed()),
+            }
+        }
+    }
+
+    /// Ends when it is frozen, at once where it is already.
+    pub(super) async fn frozen(&self) {
+        self.until(true).await;
+    }
+
+    async fn until(&self, wanted: bool) {
+        let mut frozen = self.frozen.clone();
+        let gone = frozen.wait_for(|now| *now == wanted).await.is_err();
+        // Nobody is left who could freeze it.
+        if gone && wanted {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_time_passes_while_frozen() {
+        let (sender, receiver) = watch::channel(true);
+        let patience = Patience::new(receiver);
+        let mut wait = Box::pin(patience.sleep(Duration::ZERO));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut wait).await.is_err());
+        sender.send_replace(false);
+        wait.await;
+    }
+
+    #[tokio::test]
+    async fn a_helper_that_nobody_freezes_has_plain_time() {
+        Patience::plain().sleep(Duration::from_millis(1)).await;
+        let never = Patience::plain();
+        assert!(tokio::time::timeout(Duration::from_millis(1), never.frozen()).await.is_err());
+    }
+}
