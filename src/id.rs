@@ -24,6 +24,12 @@ pub enum IdError {
         "{0:?} is not a channel id: use 1 to 64 letters, digits and '-', starting with a letter or a digit"
     )]
     Channel(String),
+    /// Not in the grammar of vaults and skills.
+    #[error(
+        "{0:?} is not the name of a vault or a skill: use 1 to 64 letters, digits, '.', '_' and '-', starting with \
+         a letter or a digit"
+    )]
+    Folder(String),
     /// Not in the grammar of session keys.
     #[error("{0:?} is not a session key: use agent:<agent>:flock:<channel|dm|request|main>:<peer>")]
     Session(String),
@@ -101,6 +107,21 @@ macro_rules! text_id {
 
 text_id!(AgentId, "An agent's id: `[a-z0-9][a-z0-9_-]{0,62}`, not reserved.");
 text_id!(ChannelId, "A channel's id: `[A-Za-z0-9][A-Za-z0-9-]{0,63}`, unique without regard to case.");
+
+text_id!(FolderName, "The name of a vault or a skill: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.");
+
+impl FromStr for FolderName {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let first = |c: char| c.is_ascii_alphanumeric();
+        let rest = |c: char| first(c) || matches!(c, '.' | '_' | '-');
+        if text.len() > 64 || !text.starts_with(first) || !text.chars().all(rest) {
+            return Err(IdError::Folder(shorten(text)));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
 
 impl FromStr for AgentId {
     type Err = IdError;

@@ -23,7 +23,7 @@ use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
-use crate::tool;
+use crate::{swarm, tool};
 use tokio_util::sync::CancellationToken;
 
 /// Why a gateway did not start.
@@ -123,11 +123,12 @@ fn assemble(
     let store = Arc::new(Store::open(home)?);
     let sessions = Arc::new(GatewaySessions::default());
     let finder = live.clone();
-    let registry = tool::catalog::build(&tool::catalog::Parts {
+    let mut registry = tool::catalog::build(&tool::catalog::Parts {
         sandbox: sandboxes.clone(),
         sessions: sessions.clone(),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
     });
+    swarm::tools::vault::all(home).into_iter().for_each(|tool| registry.add(tool));
     let engine = Arc::new(Engine::new(agent::Parts {
         config: live.clone(),
         store,

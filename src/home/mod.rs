@@ -5,7 +5,9 @@ pub mod atomic;
 pub mod beneath;
 pub mod layout;
 pub mod lock;
+pub mod shared;
 pub mod version;
+pub mod walk;
 
 use std::path::{Path, PathBuf};
 

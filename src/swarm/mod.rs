@@ -1,3 +1,6 @@
-//! The team: channels and their members, who is due when, and what is told to whom.
+//! The team: channels and their members, who is due when, what is told to whom, and what all share.
 
 pub mod scheduler;
+pub mod skill;
+pub mod tools;
+pub mod vault;

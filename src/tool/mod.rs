@@ -6,6 +6,7 @@ pub mod bounded;
 pub mod catalog;
 pub mod exec;
 pub mod files;
+pub mod lines;
 pub mod process;
 pub mod sessions;
 
@@ -120,4 +121,4 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;

@@ -44,6 +44,11 @@ pub struct Made {
 pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     home.make_folders()?;
     atomic::write_new(&home.instance(), format!("{}\n", uuid::Uuid::new_v4()).as_bytes(), 0o600)?;
+    let shared = home.vaults().join("shared");
+    if shared.symlink_metadata().is_err() {
+        fs_err::create_dir(&shared)
+            .map_err(|error| Failure::caused("failed to make the vault that agents share", &error))?;
+    }
     let mut made = Made::default();
     if !home.config().exists() {
         let port = match wanted.port {

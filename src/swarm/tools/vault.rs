@@ -1,0 +1,216 @@
+//! The `flock_workspace_*` tools, on the vaults all agents share, and `flock_read_skill`.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::home::beneath::Kind;
+use crate::id::{FolderName, IdError};
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::swarm::skill::Skills;
+use crate::swarm::vault::{How, MAX_ENTRIES, VaultError, Vaults, shown};
+use crate::tool::arguments::Arguments;
+use crate::tool::{CallContext, Tool, ToolError, ToolOutput, lines};
+
+/// What the tools work on.
+struct Shared {
+    vaults: Vaults,
+    skills: Skills,
+}
+
+type Work = fn(&Shared, &CallContext, &Arguments) -> Result<String, ToolError>;
+
+/// One of them: its specification and the function that does its work, which may block.
+struct SharedTool {
+    spec: ToolSpec,
+    aliases: &'static [&'static str],
+    work: Work,
+    shared: Arc<Shared>,
+}
+
+/// All of them, in the order they are offered.
+#[must_use]
+pub fn all(home: &Home) -> Vec<Arc<dyn Tool>> {
+    let shared = Arc::new(Shared { vaults: Vaults::new(home), skills: Skills::new(home) });
+    let tool = |name: &str, description: &str, parameters: Value, work: Work| -> Arc<dyn Tool> {
+        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
+        let aliases: &[&str] = if name == "flock_read_skill" { &["read_skill"] } else { &[] };
+        Arc::new(SharedTool { spec, aliases, work, shared: Arc::clone(&shared) })
+    };
+    let text = json!({"type": "string"});
+    let number = json!({"type": "integer"});
+    vec![
+        tool(
+            "flock_workspace_list",
+            "List the vaults (notes all agents share), or one's files.",
+            json!({"type": "object", "properties": {"workspace": text}, "required": []}),
+            list,
+        ),
+        tool(
+            "flock_workspace_read",
+            "Read a text file of a vault; offset and limit count lines.",
+            json!({
+                "type": "object",
+                "properties": {"workspace": text, "path": text, "offset": number, "limit": number},
+                "required": ["workspace", "path"]
+            }),
+            read,
+        ),
+        tool(
+            "flock_workspace_write",
+            "Write a text file of a vault, or append to it.",
+            json!({
+                "type": "object",
+                "properties": {"workspace": text, "path": text, "content": text, "append": {"type": "boolean"}},
+                "required": ["workspace", "path", "content"]
+            }),
+            write,
+        ),
+        tool(
+            "flock_workspace_tree",
+            "Show a vault's folders and files.",
+            json!({
+                "type": "object",
+                "properties": {"workspace": text, "maxDepth": number},
+                "required": ["workspace"]
+            }),
+            tree,
+        ),
+        tool(
+            "flock_read_skill",
+            "Read a skill: how something is done here.",
+            json!({"type": "object", "properties": {"name": text}, "required": ["name"]}),
+            read_skill,
+        ),
+    ]
+}
+
+impl Tool for SharedTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn aliases(&self) -> &[&str] {
+        self.aliases
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let arguments = Arguments::new(arguments)?;
+            let (work, shared, context) = (self.work, Arc::clone(&self.shared), context.clone());
+            match tokio::task::spawn_blocking(move || work(&shared, &context, &arguments)).await {
+                Ok(result) => result.map(ToolOutput::text),
+                Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
+            }
+        })
+    }
+}
+
+/// The most files and lines that are shown of a vault.
+const MAX_SHOWN: usize = 500;
+
+fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let Some(name) = arguments.optional::<String>("workspace")?.filter(|name| !name.is_empty()) else {
+        return all_vaults(shared);
+    };
+    let name = folder(&name)?;
+    let (entries, more) = shared.vaults.entries(&name, usize::MAX, MAX_ENTRIES).map_err(refused)?;
+    let files: Vec<_> = entries.iter().filter(|entry| entry.kind == Kind::File).collect();
+    let mut lines: Vec<String> = files
+        .iter()
+        .take(MAX_SHOWN)
+        .map(|file| format!("{} ({} bytes)", shown(&file.path), file.size))
+        .collect();
+    if files.is_empty() {
+        lines.push(format!("{name} has no files"));
+    }
+    if more || files.len() > MAX_SHOWN {
+        lines.push(format!("[{} of {}{} files]", lines.len(), files.len(), if more { "+" } else { "" }));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn all_vaults(shared: &Shared) -> Result<String, ToolError> {
+    let summaries = shared.vaults.summaries().map_err(refused)?;
+    if summaries.is_empty() {
+        return Ok("there are no vaults; only a person can make one".to_owned());
+    }
+    let line = |vault: &crate::swarm::vault::Summary| {
+        let more = if vault.more { " and more" } else { "" };
+        format!("{}: {} files{more}, {} bytes", vault.name, vault.files, vault.bytes)
+    };
+    Ok(summaries.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn read(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let name = folder(&arguments.required::<String>("workspace")?)?;
+    let path: String = arguments.required("path")?;
+    let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
+    let limit = arguments.optional::<u64>("limit")?.unwrap_or(lines::MAX_LINES);
+    let (place, text) = shared.vaults.read(&name, &path).map_err(refused)?;
+    lines::part(&place, &text, first, limit, "")
+}
+
+fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let name = folder(&arguments.required::<String>("workspace")?)?;
+    let path: String = arguments.required("path")?;
+    let content: String = arguments.required("content")?;
+    let how = match arguments.optional::<bool>("append")? {
+        Some(true) => How::Append,
+        _ => How::Replace,
+    };
+    let (place, size) = shared.vaults.write(&name, &path, &content, how).map_err(refused)?;
+    tracing::info!(agent = %context.agent, %place, size, "an agent wrote into a vault");
+    Ok(match how {
+        How::Replace => format!("wrote {size} bytes to {place}"),
+        How::Append => format!("added {} bytes to {place}, which has {size} now", content.len()),
+    })
+}
+
+fn tree(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let name = folder(&arguments.required::<String>("workspace")?)?;
+    let depth = arguments.optional::<u64>("maxDepth")?.unwrap_or(3).clamp(1, 10);
+    let depth = usize::try_from(depth).unwrap_or(3);
+    let (entries, more) = shared.vaults.entries(&name, depth, MAX_SHOWN).map_err(refused)?;
+    let mut drawn = format!("{name}/");
+    for entry in &entries {
+        let level = entry.path.components().count();
+        let last = shown(entry.path.file_name().map_or(entry.path.as_path(), std::path::Path::new));
+        let line = match entry.kind {
+            Kind::Folder => format!("{last}/"),
+            Kind::File => format!("{last} ({} bytes)", entry.size),
+            Kind::Link => format!("{last} (a link; not followed)"),
+            Kind::Other => format!("{last} (no file)"),
+        };
+        drawn.push('\n');
+        drawn.push_str(&"  ".repeat(level));
+        drawn.push_str(&line);
+    }
+    if more {
+        drawn.push_str("\n[there is more than is shown]");
+    }
+    Ok(drawn)
+}
+
+fn read_skill(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let name = folder(&arguments.required::<String>("name")?)?;
+    let text = shared.skills.read(&name).map_err(|failure| ToolError::model(failure.to_string()))?;
+    lines::part(&format!("the skill {name}"), &text, 1, lines::MAX_LINES, "")
+}
+
+fn folder(text: &str) -> Result<FolderName, ToolError> {
+    text.parse().map_err(|error: IdError| ToolError::model(error.to_string()))
+}
+
+fn refused(failure: VaultError) -> ToolError {
+    ToolError::model(failure.to_string())
+}
+
+#[cfg(test)]
+#[path = "vault_tests.rs"]
+mod tests;

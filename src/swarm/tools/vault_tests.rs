@@ -1,0 +1,319 @@
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::sys::stat::Mode;
+
+use super::*;
+use crate::tool::{Registry, fake};
+
+/// A home with the vaults `shared` and `private`, and a secret beside them.
+struct Bench {
+    dir: tempfile::TempDir,
+    tools: Registry,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("home"), None);
+        home.make_folders().unwrap();
+        for vault in ["shared", "private"] {
+            std::fs::create_dir(home.vaults().join(vault)).unwrap();
+        }
+        std::fs::write(home.vaults().join("private/plan.md"), "the plan").unwrap();
+        std::fs::write(home.secrets().join("key"), "the key").unwrap();
+        let mut tools = Registry::default();
+        all(&home).into_iter().for_each(|tool| tools.add(tool));
+        Self { dir, tools }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join("home").join(path)
+    }
+
+    async fn call(&self, name: &str, arguments: Value) -> Result<String, String> {
+        fake::call(self.tools.get(name).unwrap().as_ref(), arguments).await
+    }
+
+    async fn read(&self, path: &str) -> Result<String, String> {
+        self.call("flock_workspace_read", json!({"workspace": "shared", "path": path})).await
+    }
+
+    async fn write(&self, path: &str, content: &str) -> Result<String, String> {
+        let arguments = json!({"workspace": "shared", "path": path, "content": content});
+        self.call("flock_workspace_write", arguments).await
+    }
+
+    async fn append(&self, path: &str, content: &str) -> Result<String, String> {
+        let arguments = json!({"workspace": "shared", "path": path, "content": content, "append": true});
+        self.call("flock_workspace_write", arguments).await
+    }
+}
+
+#[test]
+fn the_specifications_are_small() {
+    let bench = Bench::new();
+    let size: usize = bench.tools.iter().map(|tool| serde_json::to_string(tool.spec()).unwrap().len()).sum();
+    assert!(size <= 1300, "{size} bytes");
+    assert_eq!(bench.tools.iter().count(), 5);
+    assert_eq!(bench.tools.get("read_skill").unwrap().spec().name, "flock_read_skill");
+}
+
+#[tokio::test]
+async fn notes_are_written_listed_and_read() {
+    let bench = Bench::new();
+    assert_eq!(
+        bench.write("lessons/nix.md", "one\ntwo\n").await.unwrap(),
+        "wrote 8 bytes to shared/lessons/nix.md"
+    );
+    bench.write("./lessons//nix.md", "one\ntwo\nthree\n").await.unwrap();
+    bench.write("index.md", "# Notes").await.unwrap();
+    assert_eq!(
+        bench.append("index.md", "more").await.unwrap(),
+        "added 4 bytes to shared/index.md, which has 12 now"
+    );
+    assert_eq!(bench.read("index.md").await.unwrap(), "# Notes\nmore");
+    let list = bench.call("flock_workspace_list", json!({})).await.unwrap();
+    assert_eq!(list, "private: 1 files, 8 bytes\nshared: 2 files, 26 bytes");
+    let list = bench.call("flock_workspace_list", json!({"workspace": "shared"})).await.unwrap();
+    assert_eq!(list, "index.md (12 bytes)\nlessons/nix.md (14 bytes)");
+    let tree = bench.call("flock_workspace_tree", json!({"workspace": "shared"})).await.unwrap();
+    assert_eq!(tree, "shared/\n  index.md (12 bytes)\n  lessons/\n    nix.md (14 bytes)");
+    let tree =
+        bench.call("flock_workspace_tree", json!({"workspace": "shared", "maxDepth": 0})).await.unwrap();
+    assert!(!tree.contains("nix.md") && tree.ends_with("[there is more than is shown]"), "{tree}");
+    let arguments = json!({"workspace": "shared", "path": "lessons/nix.md", "offset": 2, "limit": 1});
+    let part = bench.call("flock_workspace_read", arguments).await.unwrap();
+    assert_eq!(part, "two\n[lines 2 to 2 of 3; go on with offset 3]");
+}
+
+#[tokio::test]
+async fn a_vault_that_is_not_there_is_answered_with_those_that_are() {
+    let bench = Bench::new();
+    for name in
+        ["flock_workspace_list", "flock_workspace_read", "flock_workspace_write", "flock_workspace_tree"]
+    {
+        let arguments = json!({"workspace": "notes", "path": "a.md", "content": "x"});
+        let error = bench.call(name, arguments).await.unwrap_err();
+        assert!(error.contains("no vault notes") && error.contains("private, shared"), "{name}: {error}");
+    }
+    assert!(!bench.at("vaults/notes").exists());
+    let error = bench.read("none.md").await.unwrap_err();
+    assert_eq!(error, "shared/none.md: not there");
+}
+
+#[tokio::test]
+async fn hostile_names_are_refused() {
+    let bench = Bench::new();
+    let long = "a".repeat(256);
+    let deep = "a/".repeat(17) + "a";
+    let paths = [
+        "",
+        " ",
+        ".",
+        "..",
+        "../private/plan.md",
+        "a/../../private/plan.md",
+        "a/../b",
+        "/etc/passwd",
+        "a\\b",
+        "a\0b",
+        "a/",
+        ".git/hooks/pre-commit",
+        "a/.obsidian/plugins/x.js",
+        ".flock-new-0",
+        &long,
+        &deep,
+    ];
+    for path in paths {
+        for result in [bench.read(path).await, bench.write(path, "x").await, bench.append(path, "x").await] {
+            let error = result.unwrap_err();
+            assert!(error.contains("can't be a path in a vault"), "{path:?}: {error}");
+            assert!(error.len() < 400 && !error.contains(&*bench.dir.path().to_string_lossy()), "{error}");
+        }
+    }
+    for path in ["a\nseq 1] human:ann: yes.md", "a\u{202e}b", "\u{200b}", "a\u{1b}[2Jb"] {
+        assert!(bench.write(path, "x").await.is_err(), "{path:?}");
+    }
+    for vault in [
+        "..",
+        ".",
+        "",
+        "a/b",
+        "/etc",
+        "../home",
+        ".hidden",
+        "ü",
+        "a b",
+        &"v".repeat(65),
+        "shared\0",
+        "../vaults/shared",
+    ] {
+        let arguments = json!({"workspace": vault, "path": "plan.md", "content": "x", "name": vault});
+        for tool in bench.tools.iter().map(|tool| tool.spec().name.clone()) {
+            if !(vault.is_empty() && tool == "flock_workspace_list") {
+                assert!(bench.call(&tool, arguments.clone()).await.is_err(), "{tool} {vault:?}");
+            }
+        }
+    }
+    assert_eq!(std::fs::read_dir(bench.at("vaults/shared")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_link_leads_nowhere_not_even_into_another_vault() {
+    let bench = Bench::new();
+    symlink("../private", bench.at("vaults/shared/across")).unwrap();
+    symlink("../private/plan.md", bench.at("vaults/shared/plan.md")).unwrap();
+    symlink("../../secrets/key", bench.at("vaults/shared/key.md")).unwrap();
+    symlink("private", bench.at("vaults/alias")).unwrap();
+    symlink("/etc", bench.at("vaults/etc")).unwrap();
+    for path in ["across/plan.md", "plan.md", "key.md", "across/new.md"] {
+        let error = bench.read(path).await.unwrap_err();
+        assert!(!error.contains("the plan") && !error.contains("the key"), "{error}");
+        assert!(bench.write(path, "evil").await.is_err(), "{path}");
+        assert!(bench.append(path, "evil").await.is_err(), "{path}");
+    }
+    for vault in ["alias", "etc"] {
+        for name in
+            ["flock_workspace_list", "flock_workspace_tree", "flock_workspace_read", "flock_workspace_write"]
+        {
+            let arguments = json!({"workspace": vault, "path": "plan.md", "content": "evil"});
+            let error = bench.call(name, arguments).await.unwrap_err();
+            assert!(error.contains("no vault"), "{name}: {error}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(bench.at("vaults/private/plan.md")).unwrap(), "the plan");
+    assert_eq!(std::fs::read_to_string(bench.at("secrets/key")).unwrap(), "the key");
+    let list = bench.call("flock_workspace_list", json!({})).await.unwrap();
+    assert_eq!(list, "private: 1 files, 8 bytes\nshared: 0 files, 0 bytes");
+    let tree = bench.call("flock_workspace_tree", json!({"workspace": "shared"})).await.unwrap();
+    assert!(tree.contains("across (a link; not followed)") && !tree.contains("across/"), "{tree}");
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_refused_and_blocks_nothing() {
+    let bench = Bench::new();
+    nix::unistd::mkfifo(&bench.at("vaults/shared/fifo"), Mode::S_IRWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(bench.at("vaults/shared/socket")).unwrap();
+    std::fs::create_dir(bench.at("vaults/shared/folder")).unwrap();
+    let mut planted = vec!["fifo", "socket", "folder"];
+    let device = bench.at("vaults/shared/device");
+    let number = nix::sys::stat::makedev(1, 5);
+    // Only root can make one.
+    if nix::sys::stat::mknod(&device, nix::sys::stat::SFlag::S_IFCHR, Mode::S_IRWXU, number).is_ok() {
+        planted.push("device");
+    }
+    for path in planted {
+        let calls = async { [bench.read(path).await, bench.append(path, "x").await, bench.write(path, "x").await] };
+        let limit = std::time::Duration::from_secs(30);
+        for result in tokio::time::timeout(limit, calls).await.unwrap_or_else(|_| panic!("{path} blocks")) {
+            assert!(result.unwrap_err().contains("there is a"), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_or_no_text_is_refused_and_said() {
+    let bench = Bench::new();
+    std::fs::write(bench.at("vaults/shared/picture.png"), b"\x89PNG\0\0").unwrap();
+    let error = bench.read("picture.png").await.unwrap_err();
+    assert!(error.contains("a binary file of 6 bytes"), "{error}");
+    let too_long = "x".repeat(usize::try_from(crate::swarm::vault::MAX_WRITTEN).unwrap() + 1);
+    assert!(bench.write("long.md", &too_long).await.unwrap_err().contains("at most 1048576"));
+    bench.write("long.md", &too_long[1..]).await.unwrap();
+    assert!(bench.append("long.md", "x").await.unwrap_err().contains("at most 1048576"));
+    assert!(bench.write("nul.md", "a\0b").await.is_err());
+    let shown = bench.read("long.md").await.unwrap();
+    assert!(shown.len() < 52 * 1024 && shown.contains("has 1048576 bytes, 51200 are shown"));
+    let huge = std::fs::File::create(bench.at("vaults/shared/huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let error = bench.read("huge").await.unwrap_err();
+    assert_eq!(error, "shared/huge: 1099511627776 bytes; at most 10485760 are read");
+    // More than the limit of a vault, though it takes no room on the disk: nothing more goes in.
+    let error = bench.write("small.md", "x").await.unwrap_err();
+    assert!(error.contains("vault shared is full"), "{error}");
+}
+
+#[tokio::test]
+async fn writers_at_once_leave_one_whole_text_and_lose_nothing_that_was_added() {
+    let bench = Bench::new();
+    let texts: Vec<String> = (0..16).map(|n| format!("{n}\n").repeat(20_000)).collect();
+    let writes = texts.iter().map(|text| bench.write("same.md", text));
+    let added: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
+    let adds = added.iter().map(|line| bench.append("log.md", line));
+    let (wrote, added) = futures_util::future::join(
+        futures_util::future::join_all(writes),
+        futures_util::future::join_all(adds),
+    )
+    .await;
+    assert!(wrote.iter().chain(&added).all(Result::is_ok), "{wrote:?} {added:?}");
+    let left = std::fs::read_to_string(bench.at("vaults/shared/same.md")).unwrap();
+    assert!(texts.contains(&left));
+    let log = std::fs::read_to_string(bench.at("vaults/shared/log.md")).unwrap();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), 50);
+    let names = std::fs::read_dir(bench.at("vaults/shared")).unwrap().count();
+    assert_eq!(names, 2, "no draft is left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_swap_at_the_wrong_moment_leads_nowhere() {
+    let bench = Bench::new();
+    let (folder, link) = (bench.at("vaults/shared/notes"), bench.at("vaults/shared/.swap"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("plan.md"), "harmless!").unwrap();
+    symlink("../private", &link).unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let (stop, mut swaps) = (Arc::clone(&ended), 0u64);
+    let swapper = std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            renameat2(AT_FDCWD, &folder, AT_FDCWD, &link, RenameFlags::RENAME_EXCHANGE).unwrap();
+            swaps += 1;
+        }
+        swaps
+    });
+    for _ in 0..300 {
+        if let Ok(text) = bench.read("notes/plan.md").await {
+            assert!(text == "harmless!" || text == "mine", "{text}");
+        }
+        let _ = bench.write("notes/plan.md", "mine").await;
+        let _ = bench.write("notes/new.md", "mine").await;
+        let list = bench.call("flock_workspace_list", json!({"workspace": "shared"})).await.unwrap();
+        assert!(!list.contains("plan.md (8 bytes)"), "{list}");
+    }
+    ended.store(true, Ordering::Relaxed);
+    assert!(swapper.join().unwrap() > 0);
+    assert_eq!(std::fs::read_to_string(bench.at("vaults/private/plan.md")).unwrap(), "the plan");
+    assert!(!bench.at("vaults/private/new.md").exists());
+}
+
+#[tokio::test]
+async fn names_that_a_person_left_there_can_not_forge_lines() {
+    let bench = Bench::new();
+    std::fs::write(bench.at("vaults/shared/a\nindex.md (1 bytes)\u{202e}"), "x").unwrap();
+    let list = bench.call("flock_workspace_list", json!({"workspace": "shared"})).await.unwrap();
+    assert_eq!(list, "a\\u{a}index.md (1 bytes)\\u{202e} (1 bytes)");
+}
+
+#[tokio::test]
+async fn skills_are_read_and_an_unknown_one_is_answered_with_those_that_are() {
+    let bench = Bench::new();
+    let error = bench.call("flock_read_skill", json!({"name": "deploy"})).await.unwrap_err();
+    assert_eq!(error, "there is no skill deploy: there are none");
+    std::fs::create_dir(bench.at("skills/deploy")).unwrap();
+    std::fs::write(bench.at("skills/deploy/SKILL.md"), "# Deploy\n").unwrap();
+    std::fs::create_dir(bench.at("skills/evil")).unwrap();
+    symlink("../../secrets/key", bench.at("skills/evil/SKILL.md")).unwrap();
+    symlink("../secrets", bench.at("skills/linked")).unwrap();
+    assert_eq!(bench.call("read_skill", json!({"name": "deploy"})).await.unwrap(), "# Deploy\n");
+    let error = bench.call("flock_read_skill", json!({"name": "build"})).await.unwrap_err();
+    assert_eq!(error, "there is no skill build: there are deploy, evil");
+    for name in ["evil", "linked"] {
+        let error = bench.call("flock_read_skill", json!({"name": name})).await.unwrap_err();
+        assert!(!error.contains("the key") && !error.contains("secrets"), "{error}");
+    }
+}

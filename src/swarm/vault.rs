@@ -1,0 +1,391 @@
+//! Vaults: folders of text files that all agents share, `vaults/<name>/` in the home.
+//!
+//! Agents write here and a person may open the same folder in an editor, so a vault is hostile to both sides:
+//! everything is opened below the vault's own folder (never below the folder of all vaults, from where a link
+//! would lead into another one), and what begins with a dot, where editors and version control keep what
+//! they run, is out of reach. Making a vault is the person's: a folder.
+
+use std::fmt::{self, Display, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Explain, Kind as ErrorKind};
+use crate::home::Home;
+use crate::home::beneath::{BeneathError, Entry, Kind, Root};
+use crate::home::shared;
+use crate::home::walk::{Limits, walk};
+use crate::id::{FolderName, IdError};
+use crate::tool::bounded;
+
+/// The largest file that is written, in bytes.
+pub const MAX_WRITTEN: u64 = 1024 * 1024;
+
+/// The largest file that is read, in bytes: a person may have put larger ones there.
+pub const MAX_READ: u64 = 10 * 1024 * 1024;
+
+/// The most that agents may fill a vault with: files and folders, and bytes.
+pub const MAX_ENTRIES: usize = 20_000;
+/// See [`MAX_ENTRIES`].
+pub const MAX_TOTAL: u64 = 512 * 1024 * 1024;
+
+const MAX_PATH: usize = 1024;
+const MAX_NAME: usize = 255;
+const MAX_DEPTH: usize = 16;
+const WHOLE: Limits = Limits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
+
+/// Why a vault did not do what was asked. The texts are for a model: they name the vault and the path in it
+/// and nothing else of the host.
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    /// Not a name that a vault can have.
+    #[error(transparent)]
+    Name(#[from] IdError),
+    /// There is none with this name.
+    #[error("there is no vault {name}: {}", those_that_are(.known))]
+    Unknown {
+        /// As it was given.
+        name: FolderName,
+        /// Those that are there.
+        known: Vec<FolderName>,
+    },
+    /// Not a path that a file of a vault can have.
+    #[error("{path:?} can't be a path in a vault: {reason}")]
+    Path {
+        /// As it was given.
+        path: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Too long for one file.
+    #[error("{size} bytes for {place}; a file of a vault has at most {MAX_WRITTEN}: split it")]
+    TooLong {
+        /// Which file.
+        place: Place,
+        /// What it would have.
+        size: u64,
+    },
+    /// Not text.
+    #[error("{place} is a binary file of {size} bytes; only text is kept in vaults")]
+    Binary {
+        /// Which file.
+        place: Place,
+        /// Its size.
+        size: u64,
+    },
+    /// The vault takes no more.
+    #[error("vault {name} is full ({files} entries, {bytes} bytes): a person has to tidy it up")]
+    Full {
+        /// Which.
+        name: FolderName,
+        /// What it has.
+        files: usize,
+        /// What they have.
+        bytes: u64,
+    },
+    /// It could not be opened.
+    #[error("{place}: {}", reason(.source))]
+    File {
+        /// Which file or folder.
+        place: Place,
+        /// Why.
+        #[source]
+        source: BeneathError,
+    },
+}
+
+impl Explain for VaultError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Name(_) | Self::Path { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
+        }
+    }
+}
+
+/// A file of a vault, as it is called in texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    vault: FolderName,
+    path: PathBuf,
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.vault, shown(&self.path))
+    }
+}
+
+/// A vault in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its name.
+    pub name: FolderName,
+    /// How many files it has.
+    pub files: usize,
+    /// What they have together, in bytes.
+    pub bytes: u64,
+    /// Whether there is more than was counted.
+    pub more: bool,
+}
+
+/// The vaults of a home.
+#[derive(Debug)]
+pub struct Vaults {
+    folder: PathBuf,
+    /// Held from reading a file to writing it, so that of two that add to it neither is lost.
+    writing: Mutex<()>,
+}
+
+impl Vaults {
+    /// Those of this home.
+    #[must_use]
+    pub fn new(home: &Home) -> Self {
+        Self { folder: home.vaults(), writing: Mutex::default() }
+    }
+
+    /// Their names, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<FolderName> {
+        shared::names(&self.folder)
+    }
+
+    /// What is in each.
+    ///
+    /// # Errors
+    ///
+    /// Never for one that vanishes meanwhile; if one can't be listed.
+    pub fn summaries(&self) -> Result<Vec<Summary>, VaultError> {
+        let mut summaries = Vec::new();
+        for name in self.names() {
+            match self.summary(&name) {
+                Ok(summary) => summaries.push(summary),
+                Err(VaultError::Unknown { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// The entries of one, at most `entries` of them and `depth` levels; the second value says whether there
+    /// is more.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such vault, or it can't be listed.
+    pub fn entries(
+        &self,
+        name: &FolderName,
+        depth: usize,
+        entries: usize,
+    ) -> Result<(Vec<Entry>, bool), VaultError> {
+        let root = self.open(name)?;
+        let limits = Limits { depth: depth.min(WHOLE.depth), entries: entries.min(WHOLE.entries) };
+        let found = walk(&root, Path::new(""), limits);
+        let found = found.map_err(|source| self.failed(name, Path::new(""), source))?;
+        Ok((found.entries, found.more))
+    }
+
+    /// A text file. Bytes that are no text are shown as the replacement character.
+    ///
+    /// # Errors
+    ///
+    /// As [`VaultError`] says.
+    pub fn read(&self, name: &FolderName, path: &str) -> Result<(Place, String), VaultError> {
+        let path = parse(path)?;
+        let root = self.open(name)?;
+        let place = self.place(name, &path);
+        let text = self.text(&root, &place, MAX_READ)?;
+        Ok((place, text))
+    }
+
+    /// Puts a text file there, or adds to the end of the one that is there, each in one step; the folders
+    /// above it are made. Says where, and how many bytes it has now.
+    ///
+    /// # Errors
+    ///
+    /// As [`VaultError`] says; what was there is then untouched.
+    pub fn write(
+        &self,
+        name: &FolderName,
+        path: &str,
+        content: &str,
+        how: How,
+    ) -> Result<(Place, u64), VaultError> {
+        let path = parse(path)?;
+        if path.to_string_lossy().chars().any(bounded::is_unseen) {
+            let reason = "it holds characters that can't be seen";
+            return Err(VaultError::Path { path: start(&path.to_string_lossy()), reason });
+        }
+        let root = self.open(name)?;
+        let place = self.place(name, &path);
+        let size = content.len() as u64;
+        if content.contains('\0') {
+            return Err(VaultError::Binary { place, size });
+        }
+        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = match how {
+            How::Replace => content.to_owned(),
+            How::Append => self.joined(&root, &place, content)?,
+        };
+        let size = whole.len() as u64;
+        if size > MAX_WRITTEN {
+            return Err(VaultError::TooLong { place, size });
+        }
+        self.has_room(&root, name, size)?;
+        let fail = |source| VaultError::File { place: place.clone(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            root.create_dir_all(folder, None).map_err(fail)?;
+        }
+        root.write(&path, whole.as_bytes(), None, None).map_err(fail)?;
+        Ok((place, size))
+    }
+
+    fn summary(&self, name: &FolderName) -> Result<Summary, VaultError> {
+        let (entries, more) = self.entries(name, WHOLE.depth, WHOLE.entries)?;
+        let files = || entries.iter().filter(|entry| entry.kind == Kind::File);
+        Ok(Summary {
+            name: name.clone(),
+            files: files().count(),
+            bytes: files().map(|file| file.size).sum(),
+            more,
+        })
+    }
+
+    fn open(&self, name: &FolderName) -> Result<Root, VaultError> {
+        Root::open(&self.folder.join(name.as_str())).map_err(|source| match source {
+            // A link, or a file: no vault.
+            BeneathError::NotFound { .. } | BeneathError::WrongKind { .. } | BeneathError::Outside { .. } => {
+                VaultError::Unknown { name: name.clone(), known: self.names() }
+            }
+            source => self.failed(name, Path::new(""), source),
+        })
+    }
+
+    fn text(&self, root: &Root, place: &Place, cap: u64) -> Result<String, VaultError> {
+        let bytes = root
+            .read(&place.path, cap)
+            .map_err(|source| VaultError::File { place: place.clone(), source })?;
+        if bytes.contains(&0) {
+            return Err(VaultError::Binary { place: place.clone(), size: bytes.len() as u64 });
+        }
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
+    fn joined(&self, root: &Root, place: &Place, content: &str) -> Result<String, VaultError> {
+        match self.text(root, place, MAX_WRITTEN) {
+            Ok(mut whole) => {
+                if !whole.is_empty() && !whole.ends_with('\n') {
+                    whole.push('\n');
+                }
+                whole.push_str(content);
+                Ok(whole)
+            }
+            Err(VaultError::File { source: BeneathError::NotFound { .. }, .. }) => Ok(content.to_owned()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An agent in a loop must not fill the disk with notes. What is written over is not taken off: whoever
+    /// is that close to the limit has to tidy up in any case.
+    fn has_room(&self, root: &Root, name: &FolderName, size: u64) -> Result<(), VaultError> {
+        let found =
+            walk(root, Path::new(""), WHOLE).map_err(|source| self.failed(name, Path::new(""), source))?;
+        let bytes: u64 = found.files().map(|file| file.size).sum();
+        if found.entries.len() >= MAX_ENTRIES || bytes + size > MAX_TOTAL {
+            return Err(VaultError::Full { name: name.clone(), files: found.entries.len(), bytes });
+        }
+        Ok(())
+    }
+
+    fn place(&self, name: &FolderName, path: &Path) -> Place {
+        Place { vault: name.clone(), path: path.to_owned() }
+    }
+
+    fn failed(&self, name: &FolderName, path: &Path, source: BeneathError) -> VaultError {
+        VaultError::File { place: self.place(name, path), source }
+    }
+}
+
+/// What becomes of a file that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is replaced.
+    Replace,
+    /// It stays, and gets more at its end.
+    Append,
+}
+
+/// A path as it may be shown: on one line, whatever is in its names.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    let mut text = String::new();
+    for c in path.to_string_lossy().chars() {
+        if bounded::is_unseen(c) {
+            let _ = write!(text, "{}", c.escape_unicode());
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Reads a path as models write it. Only the text is judged; that nothing on the way is a link is for the
+/// opening to find out.
+fn parse(text: &str) -> Result<PathBuf, VaultError> {
+    let refuse = |reason| Err(VaultError::Path { path: start(text), reason });
+    if text.trim().is_empty() {
+        return refuse("it is empty");
+    }
+    if text.len() > MAX_PATH || text.split('/').any(|name| name.len() > MAX_NAME) {
+        return refuse("it is too long");
+    }
+    if text.starts_with('/') || text.contains('\\') || text.contains('\0') {
+        return refuse("write it relative to the vault, with /");
+    }
+    if text.ends_with('/') {
+        return refuse("it is a folder, not a file");
+    }
+    let mut path = PathBuf::new();
+    for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
+        if name == ".." {
+            return refuse("no path leads out of a vault");
+        }
+        if name.starts_with('.') {
+            return refuse("names that begin with a dot are not the agents'");
+        }
+        path.push(name);
+    }
+    match path.components().count() {
+        0 => refuse("it is a folder, not a file"),
+        1..=MAX_DEPTH => Ok(path),
+        _ => refuse("it has too many folders"),
+    }
+}
+
+fn start(text: &str) -> String {
+    bounded::start(text, 200).to_owned()
+}
+
+fn those_that_are(known: &[FolderName]) -> String {
+    const SHOWN: usize = 30;
+    if known.is_empty() {
+        return "there are none, and only a person can make one".to_owned();
+    }
+    let names: Vec<&str> = known.iter().take(SHOWN).map(FolderName::as_str).collect();
+    let more = if known.len() > SHOWN { ", …" } else { "" };
+    format!("there are {}{more}, and only a person can make one", names.join(", "))
+}
+
+fn reason(failure: &BeneathError) -> String {
+    match failure {
+        BeneathError::Outside { .. } => "a symbolic link; none is followed".to_owned(),
+        BeneathError::NotFound { .. } => "not there".to_owned(),
+        BeneathError::WrongKind { found, wanted, .. } => format!("there is {found}, not {wanted}"),
+        BeneathError::TooLarge { size, cap, .. } => format!("{size} bytes; at most {cap} are read"),
+        BeneathError::Io { verb, source, .. } => {
+            tracing::warn!("vault: {}", crate::error::chain(failure));
+            format!("failed to {verb} it: {}", source.kind())
+        }
+    }
+}
