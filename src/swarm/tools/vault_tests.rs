@@ -206,7 +206,8 @@ async fn what_is_no_file_is_refused_and_blocks_nothing() {
         planted.push("device");
     }
     for path in planted {
-        let calls = async { [bench.read(path).await, bench.append(path, "x").await, bench.write(path, "x").await] };
+        let calls =
+            async { [bench.read(path).await, bench.append(path, "x").await, bench.write(path, "x").await] };
         let limit = std::time::Duration::from_secs(30);
         for result in tokio::time::timeout(limit, calls).await.unwrap_or_else(|_| panic!("{path} blocks")) {
             assert!(result.unwrap_err().contains("there is a"), "{path}");
