@@ -10,7 +10,7 @@ use super::state::Records;
 use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::Live;
-use crate::error::chain;
+use crate::error::{Explain as _, chain};
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::docker::DockerSandbox;
@@ -49,14 +49,14 @@ impl Records for HomeRecords {
 
     fn status(&self) -> BoxFuture<'_, Value> {
         Box::pin(async move {
-            let (listed, images) = tokio::join!(patient(self.sandboxes.containers()), self.images());
+            let (listed, images) = tokio::join!(self.patient(self.sandboxes.containers()), self.images());
             let probes = self.sandboxes.probes();
             let mut status = match listed {
                 Ok(containers) => {
                     let store = names::store(self.live.home());
                     let state = containers.iter().find(|container| container.name == store);
                     json!({
-                        "docker": {"reachable": true, "problem": null},
+                        "docker": {"reachable": true, "problem": null, "hint": null},
                         "containers": containers.iter().map(|found| container(found, &probes)).collect::<Vec<_>>(),
                         "images": images,
                         "store": {
@@ -66,8 +66,8 @@ impl Records for HomeRecords {
                         },
                     })
                 }
-                Err(problem) => json!({
-                    "docker": {"reachable": false, "problem": problem},
+                Err(error) => json!({
+                    "docker": {"reachable": false, "problem": chain(&error), "hint": error.hint()},
                     "containers": null,
                     "images": null,
                     "store": null,
@@ -92,18 +92,21 @@ impl HomeRecords {
         let looks = Recipe::ALL.map(|recipe| {
             let reference = image::reference(self.live.home(), &config, recipe);
             async move {
-                let id = Box::pin(patient(image::id(self.sandboxes.engine(), &reference))).await;
+                let id = Box::pin(self.patient(image::id(self.sandboxes.engine(), &reference))).await;
                 json!({"image": reference, "present": id.ok().map(|id| id.is_some())})
             }
         });
         futures_util::future::join_all(looks).await
     }
-}
 
-async fn patient<T>(look: impl Future<Output = Result<T, SandboxError>>) -> Result<T, String> {
-    match tokio::time::timeout(PATIENCE, look).await {
-        Ok(found) => found.map_err(|error| chain(&error)),
-        Err(_) => Err("the Docker engine does not answer in time".to_owned()),
+    async fn patient<T>(
+        &self,
+        look: impl Future<Output = Result<T, SandboxError>>,
+    ) -> Result<T, SandboxError> {
+        match tokio::time::timeout(PATIENCE, look).await {
+            Ok(found) => found,
+            Err(_) => Err(self.sandboxes.engine().silent("say what is there", PATIENCE)),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub const SLOW: Duration = Duration::from_secs(120);
 pub const IMAGE: Duration = Duration::from_secs(1800);
 
 /// A Docker engine. Making one touches nothing; the first call connects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     endpoint: String,
     client: OnceLock<Docker>,
@@ -86,6 +86,7 @@ impl Engine {
             Err(source) if source.kind() == ErrorKind::PermissionDenied => {
                 return Err(SandboxError::Denied { endpoint: self.endpoint.clone() });
             }
+            Err(source) if source.kind() == ErrorKind::NotFound => return Err(unavailable(NO_SOCKET.into())),
             Err(source) => return Err(unavailable(Box::new(source))),
             Ok(_) => {}
         }
@@ -107,10 +108,16 @@ impl Engine {
     ) -> Result<T, SandboxError> {
         match tokio::time::timeout(limit, request).await {
             Ok(answer) => answer.map_err(|source| self.error(what, source)),
-            Err(_) => Err(SandboxError::Unavailable {
-                endpoint: self.endpoint.clone(),
-                source: format!("no answer within {} seconds to: {what}", limit.as_secs()).into(),
-            }),
+            Err(_) => Err(self.silent(what, limit)),
+        }
+    }
+
+    /// That it said nothing within this time.
+    #[must_use]
+    pub fn silent(&self, what: &str, limit: Duration) -> SandboxError {
+        SandboxError::Unavailable {
+            endpoint: self.endpoint.clone(),
+            source: format!("no answer within {} seconds to: {what}", limit.as_secs()).into(),
         }
     }
 
@@ -139,27 +146,29 @@ impl Engine {
     #[must_use]
     pub fn error(&self, what: &str, source: EngineError) -> SandboxError {
         let endpoint = self.endpoint.clone();
-        match io_kind(&source) {
-            Some(ErrorKind::PermissionDenied) => return SandboxError::Denied { endpoint },
-            Some(
-                ErrorKind::NotFound
-                | ErrorKind::ConnectionRefused
-                | ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionAborted
-                | ErrorKind::NotConnected
-                | ErrorKind::BrokenPipe
-                | ErrorKind::UnexpectedEof,
-            ) => return SandboxError::Unavailable { endpoint, source: Box::new(source) },
-            _ => {}
-        }
-        match source {
-            EngineError::SocketNotFoundError(_)
-            | EngineError::RequestTimeoutError
-            | EngineError::HyperLegacyError { .. } => {
-                SandboxError::Unavailable { endpoint, source: Box::new(source) }
+        let reason = match (io_kind(&source), &source) {
+            (Some(ErrorKind::PermissionDenied), _) => return SandboxError::Denied { endpoint },
+            (Some(ErrorKind::NotFound), _) | (_, EngineError::SocketNotFoundError(_)) => NO_SOCKET,
+            (Some(ErrorKind::ConnectionRefused), _) => "nothing listens on its socket",
+            (_, EngineError::RequestTimeoutError) => "no answer in time",
+            (
+                Some(
+                    ErrorKind::ConnectionReset
+                    | ErrorKind::ConnectionAborted
+                    | ErrorKind::NotConnected
+                    | ErrorKind::BrokenPipe
+                    | ErrorKind::UnexpectedEof,
+                ),
+                _,
+            )
+            | (_, EngineError::HyperLegacyError { .. } | EngineError::HyperResponseError { .. }) => {
+                "it broke off the connection"
             }
-            source => SandboxError::Engine { what: what.to_owned(), source: Box::new(source) },
-        }
+            _ => return SandboxError::Engine { what: what.to_owned(), source: Box::new(source) },
+        };
+        // The client's own words are of its layers; they help whoever looks for a defect.
+        tracing::debug!(what, error = crate::error::chain(&source), "the engine did not answer");
+        SandboxError::Unavailable { endpoint, source: reason.into() }
     }
 
     /// The engine's version and API version.
@@ -211,3 +220,34 @@ fn io_kind(error: &EngineError) -> Option<ErrorKind> {
 }
 
 const SOCKET: &str = "/var/run/docker.sock";
+
+const NO_SOCKET: &str = "its socket is not there";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::chain;
+
+    async fn failure(engine: &Engine) -> String {
+        let error = engine.version().await.unwrap_err();
+        assert!(matches!(error, SandboxError::Unavailable { .. }), "{error:?}");
+        chain(&error)
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_is_down_is_told_in_words_of_a_person() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("engine.sock");
+        let endpoint = format!("unix://{}", socket.display());
+        let engine = Engine::at(&endpoint);
+        let down = |why| format!("the Docker engine at {endpoint} does not answer: {why}");
+        assert_eq!(failure(&engine).await, down("its socket is not there"));
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let closing = std::thread::spawn(move || drop(listener.accept()));
+        assert_eq!(failure(&engine).await, down("it broke off the connection"));
+        closing.join().unwrap();
+        assert_eq!(failure(&engine).await, down("nothing listens on its socket"));
+        std::fs::remove_file(&socket).unwrap();
+        assert_eq!(failure(&engine).await, down("its socket is not there"));
+    }
+}

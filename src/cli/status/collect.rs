@@ -211,6 +211,7 @@ fn docker_as_said(said: &Value) -> Engines {
         docker: Docker {
             reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
             problem: said["docker"]["problem"].as_str().map(str::to_owned),
+            hint: said["docker"]["hint"].as_str().map(str::to_owned),
         },
         containers: known("containers"),
         images: known("images"),
@@ -222,13 +223,13 @@ fn docker_as_said(said: &Value) -> Engines {
 async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let engine = Engine::from_env();
     let listed = match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
-        Ok(listed) => listed.map_err(|error| chain(&error)),
-        Err(_) => Err(format!("the Docker engine at {} does not answer", engine.endpoint())),
+        Ok(listed) => listed,
+        Err(_) => Err(engine.silent("say what is there", SHORT)),
     };
     let found = match listed {
         Ok(found) => found,
-        Err(problem) => {
-            let docker = Docker { reachable: Some(false), problem: Some(problem) };
+        Err(error) => {
+            let docker = Docker { reachable: Some(false), problem: Some(chain(&error)), hint: error.hint() };
             return Engines { docker, ..Engines::default() };
         }
     };
@@ -253,7 +254,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
         })
     };
     Engines {
-        docker: Docker { reachable: Some(true), problem: None },
+        docker: Docker { reachable: Some(true), ..Docker::default() },
         containers: Some(found.iter().map(describe).collect::<Vec<_>>().into()),
         images: Some(images.into()),
         store: Some(store),

@@ -105,4 +105,6 @@ pub struct Docker {
     /// Whether the engine answered; `None` where it was not asked.
     pub reachable: Option<bool>,
     pub problem: Option<String>,
+    /// What mends it.
+    pub hint: Option<String>,
 }

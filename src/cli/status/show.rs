@@ -32,6 +32,9 @@ pub fn show(report: &Report, context: &Context) {
         printer.line(title("turns").plain(text));
     }
     printer.line(docker(report));
+    if let Some(hint) = &report.docker.hint {
+        printer.line(title("").plain("mend it with ").accent(hint.clone()));
+    }
     if let Some(images) = &report.images {
         printer.line(title("images").plain(presence(images)));
     }

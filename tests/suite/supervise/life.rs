@@ -29,6 +29,11 @@ fn start_status_stop_leave_nothing() {
         assert!(ProcessId::of(pid(&status[process]["pid"])).is_some());
     }
     assert_eq!(status["docker"]["reachable"], false, "there is no engine here, and it runs all the same");
+    let docker = &status["docker"];
+    assert!(docker["problem"].as_str().unwrap().ends_with(": its socket is not there"), "{docker}");
+    assert_eq!(docker["hint"], "sudo systemctl start docker");
+    let text = flock.flock(["status"]).ok().stdout;
+    assert!(text.contains("mend it with sudo systemctl start docker"), "{text}");
     assert!(flock.flock(["status"]).ok().stdout.contains("healthy"));
 
     let socket = flock.file("run/control.sock");
