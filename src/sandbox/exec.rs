@@ -71,6 +71,12 @@ pub async fn run_with(
         ..ExecConfig::default()
     };
     let id = engine.call(&what, engine::SLOW, client.create_exec(&exec.container, config)).await?.id;
+    let mut running = Running {
+        engine: engine.clone(),
+        container: exec.container.clone(),
+        user: exec.user.clone(),
+        mark: Some(mark),
+    };
     let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await?;
     let StartExecResults::Attached { output: mut stream, mut input } = started else {
         return Err(SandboxError::Engine { what, source: "it was not attached".into() });
@@ -105,10 +111,15 @@ pub async fn run_with(
     };
     let end = match end {
         Some(end) => {
-            kill(engine, &exec.container, exec.user.clone(), &mark).await;
+            if let Some(killed) = running.kill() {
+                let _ = killed.await;
+            }
             end
         }
-        None => End::Exited(exit_code(engine, &what, &id).await?),
+        None => {
+            running.mark = None;
+            End::Exited(exit_code(engine, &what, &id).await?)
+        }
     };
     Ok(Outcome { end, output: kept.output(), took: began.elapsed() })
 }
@@ -129,6 +140,30 @@ async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, Sandbox
             return Ok(0);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Ends a command, with all it started, when it goes out of scope: the engine would let it go on.
+struct Running {
+    engine: Engine,
+    container: String,
+    user: Option<String>,
+    mark: Option<String>,
+}
+
+impl Running {
+    /// In a task of its own, so that nobody who gives up waiting gives up the killing.
+    fn kill(&mut self) -> Option<tokio::task::JoinHandle<()>> {
+        let mark = self.mark.take()?;
+        let (engine, container, user) = (self.engine.clone(), self.container.clone(), self.user.clone());
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        Some(runtime.spawn(async move { kill(&engine, &container, user, &mark).await }))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.kill());
     }
 }
 
@@ -153,7 +188,10 @@ async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str
         }
         Ok::<(), SandboxError>(())
     };
-    if let Err(error) = killed.await {
+    if let Err(error) = killed.await
+        // With the container, all that ran in it is gone.
+        && !matches!(engine::refusal(&error), Some(404 | 409))
+    {
         tracing::warn!(container, error = %crate::error::chain(&error), "a command could not be ended");
     }
 }

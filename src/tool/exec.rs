@@ -74,12 +74,9 @@ impl Tool for Exec {
             let background = arguments.optional("background")?.unwrap_or(false);
             let command = command(&arguments, background)?;
             if background {
-                // The container may have to be made first, which takes longer than a stop may wait.
-                let job = tokio::select! {
-                    job = self.sandbox.spawn(&context.agent, command) => job.map_err(for_model)?,
-                    () = context.cancel.cancelled() => return Err(ToolError::model("stopped")),
-                };
-                let id = job.id;
+                ready(&*self.sandbox, context).await?;
+                // Never given up half-way: the job would run, and nobody would know its id.
+                let id = self.sandbox.spawn(&context.agent, command).await.map_err(for_model)?.id;
                 return Ok(ToolOutput::text(format!(
                     "running in the background, sessionId {id}; see its output with process \
                      {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
@@ -89,6 +86,16 @@ impl Tool for Exec {
                 self.sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
             Ok(ToolOutput::text(report(&outcome)))
         })
+    }
+}
+
+/// Waits for the sandbox, which may have to be made first: that takes longer than a stop may wait. Until
+/// then nothing has been done that a model would have to know of.
+pub(super) async fn ready(sandbox: &dyn Sandbox, context: &CallContext) -> Result<(), ToolError> {
+    tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => Err(ToolError::model("stopped")),
+        made = sandbox.ensure(&context.agent) => made.map_err(for_model),
     }
 }
 

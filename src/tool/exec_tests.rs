@@ -64,6 +64,19 @@ async fn background_returns_a_session() {
 }
 
 #[tokio::test]
+async fn a_stop_in_the_middle_of_a_start_does_not_lose_the_job() {
+    let sandbox = Arc::new(done());
+    let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
+    let tool = Exec::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
+    let start = json!({"command": "server", "background": true});
+    let answer = fake::call_in(&context, &tool, start.clone()).await;
+    assert!(answer.as_ref().is_ok_and(|text| text.contains("sessionId 7")), "{answer:?}");
+    // Now it is stopped from the beginning: nothing is started.
+    assert_eq!(fake::call_in(&context, &tool, start).await.unwrap_err(), "stopped");
+    assert_eq!(sandbox.ran.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_said_and_not_run() {
     let long = "x".repeat(MAX_COMMAND + 1);
     let large = "x".repeat(MAX_ENV);

@@ -23,7 +23,12 @@ pub fn context() -> CallContext {
 
 /// The text a tool answers, or its error for the model.
 pub async fn call(tool: &dyn Tool, arguments: Value) -> Result<String, String> {
-    match tool.call(&context(), &arguments).await {
+    call_in(&context(), tool, arguments).await
+}
+
+/// As [`call`], in this context.
+pub async fn call_in(context: &CallContext, tool: &dyn Tool, arguments: Value) -> Result<String, String> {
+    match tool.call(context, &arguments).await {
         Ok(output) => Ok(message::joined_text(&output.content)),
         Err(ToolError::ForModel(reason)) => Err(reason),
         Err(ToolError::Fatal(error)) => panic!("fatal: {error}"),
@@ -37,6 +42,8 @@ pub struct FakeSandbox {
     pub asked: Mutex<Vec<JobRequest>>,
     pub outcome: Mutex<Option<Result<Outcome, SandboxError>>>,
     pub reply: Mutex<Option<Result<JobReply, SandboxError>>>,
+    /// Cancelled in the middle of the next job's start or of the next question about jobs.
+    pub stop: CancellationToken,
 }
 
 impl FakeSandbox {
@@ -82,7 +89,11 @@ impl Sandbox for FakeSandbox {
         command: Command,
     ) -> BoxFuture<'a, Result<Job, SandboxError>> {
         self.ran.lock().unwrap().push(command);
-        Box::pin(async { Ok(job(7, None)) })
+        Box::pin(async {
+            self.stop.cancel();
+            tokio::task::yield_now().await;
+            Ok(job(7, None))
+        })
     }
 
     fn jobs<'a>(
@@ -92,7 +103,11 @@ impl Sandbox for FakeSandbox {
     ) -> BoxFuture<'a, Result<JobReply, SandboxError>> {
         self.asked.lock().unwrap().push(request);
         let reply = self.reply.lock().unwrap().take().unwrap();
-        Box::pin(async move { reply })
+        Box::pin(async move {
+            self.stop.cancel();
+            tokio::task::yield_now().await;
+            reply
+        })
     }
 
     fn remove<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::{Argument, Arguments};
-use super::exec::{OUTPUT_LIMIT, ended, for_model};
+use super::exec::{OUTPUT_LIMIT, ended, for_model, ready};
 use super::{CallContext, Tool, ToolError, ToolOutput, bounded};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{Job, JobReply, JobRequest, Sandbox};
@@ -60,10 +60,9 @@ impl Tool for Process {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let request = request(&Arguments::new(arguments)?)?;
-            let reply = tokio::select! {
-                reply = self.sandbox.jobs(&context.agent, request.clone()) => reply.map_err(for_model)?,
-                () = context.cancel.cancelled() => return Err(ToolError::model("stopped")),
-            };
+            ready(&*self.sandbox, context).await?;
+            // Never given up half-way: what was written, ended or taken from a job is done and must be told.
+            let reply = self.sandbox.jobs(&context.agent, request.clone()).await.map_err(for_model)?;
             Ok(ToolOutput::text(report(&request, &reply)))
         })
     }

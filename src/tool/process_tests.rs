@@ -31,6 +31,18 @@ async fn each_action_is_one_request() {
 }
 
 #[tokio::test]
+async fn a_stop_in_the_middle_does_not_hide_what_was_done() {
+    let sandbox = Arc::new(FakeSandbox::replying(vec![job(7, None)], b""));
+    let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
+    let tool = Process::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
+    let write = json!({"action": "write", "sessionId": "7", "data": "yes\n"});
+    let answer = fake::call_in(&context, &tool, write.clone()).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    assert_eq!(fake::call_in(&context, &tool, write).await.unwrap_err(), "stopped");
+    assert_eq!(sandbox.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn answers_are_short_and_clear() {
     let one = |end| vec![job(7, end)];
     for (jobs, output, arguments, want) in [

@@ -97,16 +97,9 @@ impl Tool for SessionTool {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = Arguments::new(arguments)?;
-            // A spawned turn ends by the token itself, so that it is marked as stopped and not only dropped.
-            let answer = if matches!(self.verb, Verb::Spawn) {
-                self.spawn(context, &arguments).await
-            } else {
-                tokio::select! {
-                    answer = self.ask(context, &arguments) => answer,
-                    () = context.cancel.cancelled() => Err(ToolError::model("stopped")),
-                }
-            };
-            answer.map(ToolOutput::text)
+            // Not raced against the stop of the turn: a spawned turn ends by the token itself, so that it is
+            // marked as stopped; a message that is kept must be taken on; the others answer at once.
+            self.ask(context, &arguments).await.map(ToolOutput::text)
         })
     }
 }

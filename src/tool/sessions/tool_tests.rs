@@ -14,6 +14,8 @@ use crate::tool::sessions::{HistoryEntry, SessionInfo};
 struct FakeSessions {
     asked: Mutex<Vec<String>>,
     fails: bool,
+    /// Cancelled in the middle of each answer.
+    stop: CancellationToken,
 }
 
 impl FakeSessions {
@@ -23,7 +25,11 @@ impl FakeSessions {
     {
         self.asked.lock().unwrap().push(what);
         let answer = if self.fails { Err(SessionsError::Failed("/root/db".into())) } else { Ok(answer) };
-        Box::pin(async move { answer })
+        Box::pin(async move {
+            self.stop.cancel();
+            tokio::task::yield_now().await;
+            answer
+        })
     }
 }
 
@@ -88,7 +94,9 @@ async fn run_with(
     let sessions = Arc::new(sessions);
     let tools = all(&(Arc::clone(&sessions) as Arc<dyn Sessions>));
     let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
-    let context = CallContext { session: session.parse().unwrap(), ..fake::context() };
+    // A stop in the middle must not hide what was done.
+    let cancel = sessions.stop.clone();
+    let context = CallContext { session: session.parse().unwrap(), cancel, ..fake::context() };
     let answer = match tool.call(&context, &arguments).await {
         Ok(output) => Ok(crate::provider::message::joined_text(&output.content)),
         Err(ToolError::ForModel(reason)) => Err(reason),

@@ -37,6 +37,19 @@ fn without_its_streams_a_sandbox_runs_by_the_engines_exec() {
         let outcome = sandbox.run(&coder, command.clone(), &CancellationToken::new()).await.unwrap();
         assert_eq!(outcome.end, End::TimedOut);
         assert_eq!(output(&sandbox, "coder", count).await, alone);
+        // So is what nobody waits for any more.
+        let command =
+            Command { command: format!("touch begun; {}", command.command), timeout: None, ..command };
+        let never = CancellationToken::new();
+        let begun = async { while output(&sandbox, "coder", "ls begun 2>&1 || :").await != "begun" {} };
+        tokio::select! {
+            ended = sandbox.run(&coder, command.clone(), &never) => panic!("{ended:?}"),
+            () = begun => {}
+        }
+        let limit = tokio::time::Instant::now() + Duration::from_secs(30);
+        while output(&sandbox, "coder", count).await != alone {
+            assert!(tokio::time::Instant::now() < limit, "it goes on");
+        }
         assert!(matches!(sandbox.spawn(&coder, command).await, Err(SandboxError::Lost { .. })));
         docker_command(&["rm", "-f", &team.container("coder")]);
         assert_eq!(output(&sandbox, "coder", "echo again").await, "again");
