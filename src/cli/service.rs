@@ -1,14 +1,18 @@
 //! `flock service`: the gateway kept running by the machine's own service manager, from boot on.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::unistd::{Uid, User};
 use serde_json::json;
 
 use super::{Context, Exit, Failure};
+use crate::config;
 use crate::env;
 use crate::error::Kind;
 use crate::home::{Home, atomic};
+use crate::provider::Catalog;
 use crate::supervise::control::Connection;
 use crate::supervise::halt::halt;
 use crate::supervise::launch;
@@ -19,7 +23,7 @@ use crate::ui::{Line, Tone};
 /// Have the machine's service manager keep the gateway running
 ///
 /// Writes a systemd unit, for the user (with linger, so that it runs from boot on) or, as root, for the
-/// system; on macOS a launchd job. It runs `flock start --foreground`.
+/// system, where it runs as the home's owner; on macOS a launchd job. It runs `flock start --foreground`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -61,6 +65,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Failure> {
     let service = describe(home, options)?;
+    let owner = owner(home)?;
+    if service.scope == Scope::User && owner != Uid::effective() {
+        let text =
+            format!("the home belongs to {}, and a service of this user would run as another", service.user);
+        let mend = format!("sudo flock --home {} service install --system", home.root().display());
+        return Err(Failure::new(Kind::Usage, text).hint(mend));
+    }
     let path = place(&service, options)?;
     let text = service.text();
     if let Some(folder) = path.parent() {
@@ -87,8 +98,45 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
         })?;
         commands.iter().try_for_each(|command| call(command))?;
     }
-    tell(&path, &commands, active, context);
+    let lacking = lacking(home)?;
+    let names: Vec<&str> = lacking.iter().map(|lack| lack.variable.as_str()).collect();
+    tell(&path, &commands, active, &names, context);
+    for Lack { variable, mend } in &lacking {
+        let mend = match mend {
+            Some(command) => format!("run `{command}`"),
+            None => format!("give it there with `{}`", service.edit(&path)),
+        };
+        context.printer.warn(&format!("{variable} is set here only and the service won't have it; {mend}"));
+    }
     Ok(Exit::Done)
+}
+
+/// A variable that flock uses here and a service manager does not give it.
+struct Lack {
+    variable: String,
+    /// What makes it needless; `None` where nothing but giving it to the service does.
+    mend: Option<String>,
+}
+
+/// The variables with keys of the agents' providers, which go into no unit because everybody can read that;
+/// and those of a proxy, whose address may hold a password.
+fn lacking(home: &Home) -> Result<Vec<Lack>, Failure> {
+    let config = config::read(home)?;
+    let catalog = Catalog::new(home.clone());
+    let mut lacking: Vec<Lack> = Vec::new();
+    for model in config.agents.iter().filter_map(|agent| agent.model.as_ref()) {
+        let Some(variable) = catalog.key_variable(model, &config) else { continue };
+        let mend = Some(format!("flock config set models.providers.{}.apiKey -", model.provider()));
+        if !lacking.iter().any(|lack| lack.mend == mend) {
+            lacking.push(Lack { variable, mend });
+        }
+    }
+    let proxies = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"];
+    let names = proxies.iter().flat_map(|name| [(*name).to_owned(), name.to_ascii_lowercase()]);
+    lacking.extend(
+        names.filter(|name| env::named(name).is_some()).map(|variable| Lack { variable, mend: None }),
+    );
+    Ok(lacking)
 }
 
 fn remove(home: &Home, options: &Options, context: &Context) -> Result<Exit, Failure> {
@@ -117,10 +165,12 @@ fn remove(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-fn tell(path: &Path, commands: &[Vec<String>], active: bool, context: &Context) {
+fn tell(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], context: &Context) {
     let commands: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
     if context.printer.json_wanted() {
-        context.printer.json(&json!({"path": path, "active": active, "commands": commands}));
+        context.printer.json(
+            &json!({"path": path, "active": active, "commands": commands, "missingVariables": lacking}),
+        );
         return;
     }
     context.printer.line(path.display().to_string().as_str());
@@ -137,17 +187,36 @@ fn tell(path: &Path, commands: &[Vec<String>], active: bool, context: &Context) 
 fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
     let program = launch::program()
         .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
-    let root = nix::unistd::Uid::effective().is_root();
+    let root = Uid::effective().is_root();
     let scope = if options.system || (root && !options.user) { Scope::System } else { Scope::User };
     let manager = if cfg!(target_os = "macos") { Manager::Launchd } else { Manager::Systemd };
     // A service manager gives a service its own short PATH, and none of what says where Docker is.
-    let env = [env::PATH, env::DOCKER_HOST]
+    let env = [env::PATH, env::DOCKER_HOST, env::SSL_CERT_FILE]
         .iter()
         .filter_map(|variable| Some((variable.name.to_owned(), variable.get()?)))
         .collect();
-    let user = env::USER.get().unwrap_or_else(|| nix::unistd::Uid::current().to_string());
+    let user = login(owner(home)?);
     let (home, suffix) = (home.root().to_owned(), home.suffix().to_owned());
     Ok(Service { scope, manager, program, home, suffix, env, user })
+}
+
+/// Whose the home is; whoever asks where it is not there.
+fn owner(home: &Home) -> Result<Uid, Failure> {
+    match fs_err::metadata(home.root()) {
+        Ok(found) => Ok(Uid::from_raw(found.uid())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Uid::effective()),
+        Err(error) => Err(Failure::caused("failed to see whose the home is", &error)),
+    }
+}
+
+/// A user's login as service managers take it, or the number.
+fn login(uid: Uid) -> String {
+    let is_plain = |name: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        !name.starts_with('-') && !name.is_empty() && name.chars().all(allowed)
+    };
+    let name = User::from_uid(uid).ok().flatten().map(|user| user.name);
+    name.filter(|name| is_plain(name)).unwrap_or_else(|| uid.to_string())
 }
 
 fn place(service: &Service, options: &Options) -> Result<PathBuf, Failure> {

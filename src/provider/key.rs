@@ -61,14 +61,37 @@ pub fn find(
     Ok(known.and_then(|known| known.key).and_then(env::Var::get).as_deref().and_then(ApiKey::new))
 }
 
+/// The variable of the environment that [`find`] takes a provider's key from, if it comes from there: what
+/// another environment starts has no such key.
+#[must_use]
+pub fn variable(
+    home: &Home,
+    provider: &str,
+    settings: Option<&ProviderSettings>,
+    known: Option<&Endpoint>,
+) -> Option<String> {
+    if let Some(written) = settings.and_then(|settings| settings.api_key.as_deref()) {
+        return referenced(written).map(str::to_owned);
+    }
+    if secret(home, provider).is_ok_and(|secret| secret.is_some()) {
+        return None;
+    }
+    let variable = known.and_then(|known| known.key)?;
+    variable.get().map(|_| variable.name.to_owned())
+}
+
+/// The variable that a text of the configuration names.
+fn referenced(written: &str) -> Option<&str> {
+    written
+        .strip_prefix("env:")
+        .or_else(|| written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')))
+}
+
 fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
     if let Some(name) = written.strip_prefix("secret:") {
         return secret(home, name)?.ok_or_else(|| format!("there is no secret named {name}"));
     }
-    let variable = written
-        .strip_prefix("env:")
-        .or_else(|| written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')));
-    match variable {
+    match referenced(written) {
         Some(name) => env::named(name)
             .as_deref()
             .and_then(ApiKey::new)
@@ -126,6 +149,17 @@ mod tests {
         for missing in ["secret:none", "env:FLOCK_TEST_NO_SUCH", "${FLOCK_TEST_NO_SUCH}", "secret:../x", " "]
         {
             assert!(find(Some(missing)).is_err(), "{missing}");
+        }
+    }
+
+    #[test]
+    fn the_variable_of_a_key_is_named_only_where_the_key_comes_from_it() {
+        let (_folder, home) = home();
+        let variable = |written| variable(&home, "mine", Some(&settings(written)), None);
+        assert_eq!(variable(Some("env:MY_KEY")).as_deref(), Some("MY_KEY"));
+        assert_eq!(variable(Some("${MY_KEY}")).as_deref(), Some("MY_KEY"));
+        for elsewhere in [Some("literal"), Some("secret:mine"), None] {
+            assert_eq!(variable(elsewhere), None, "{elsewhere:?}");
         }
     }
 

@@ -38,7 +38,8 @@ pub struct Service {
     pub suffix: String,
     /// Variables the service needs and a service manager does not give it, as PATH.
     pub env: Vec<(String, String)>,
-    /// The user, for whom services go on when nobody is logged in.
+    /// The user it runs as: a login, or a number where there is none. Theirs is the home, and for them
+    /// services go on when nobody is logged in.
     pub user: String,
 }
 
@@ -112,15 +113,29 @@ impl Service {
         }
     }
 
+    /// The command that opens a place for variables that the service lacks and that are not in `env`.
+    #[must_use]
+    pub fn edit(&self, path: &Path) -> String {
+        let name = self.name();
+        match (self.manager, self.scope) {
+            (Manager::Systemd, Scope::User) => format!("systemctl --user edit {name}"),
+            (Manager::Systemd, Scope::System) => format!("sudo systemctl edit {name}"),
+            (Manager::Launchd, Scope::User) => format!("open -e '{}'", path.display()),
+            (Manager::Launchd, Scope::System) => format!("sudo nano '{}'", path.display()),
+        }
+    }
+
     fn unit(&self) -> String {
         let kinds = [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome];
         let lasting = kinds.map(|kind| kind.exit_code().to_string()).join(" ");
         let env = self.env.iter().map(|(name, value)| {
             format!("Environment={}\n", quoted(&format!("{name}={value}"), Dollars::Plain))
         });
-        let wanted_by = match self.scope {
-            Scope::User => "default.target",
-            Scope::System => "multi-user.target",
+        // A manager of one user runs everything as that one. The system's would run it as root, which would
+        // leave files in the home that its owner can't write.
+        let (wanted_by, user) = match self.scope {
+            Scope::User => ("default.target", String::new()),
+            Scope::System => ("multi-user.target", format!("User={}\n", self.user)),
         };
         format!(
             "# Written by `flock service install`; removed by `flock service remove`.\n\
@@ -130,6 +145,7 @@ impl Service {
              \n\
              [Service]\n\
              Type=exec\n\
+             {user}\
              ExecStart={program} --home {quoted_home} start --foreground\n\
              {env}\
              Restart=on-failure\n\
@@ -160,6 +176,10 @@ impl Service {
             .iter()
             .map(|(name, value)| format!("        <key>{}</key>{}\n", escaped(name), string(value)))
             .collect();
+        let user = match self.scope {
+            Scope::User => String::new(),
+            Scope::System => format!("    <key>UserName</key>{}\n", string(&self.user)),
+        };
         let log = string(&self.home.join("logs/supervisor.log").display().to_string());
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -168,6 +188,7 @@ impl Service {
              <plist version=\"1.0\">\n\
              <dict>\n\
              \x20   <key>Label</key>{label}\n\
+             {user}\
              \x20   <key>ProgramArguments</key>\n\
              \x20   <array>\n{arguments}\x20   </array>\n\
              \x20   <key>EnvironmentVariables</key>\n\
@@ -258,12 +279,21 @@ mod tests {
     }
 
     #[test]
-    fn a_system_unit_differs_in_its_target_and_place() {
+    fn a_system_unit_differs_in_its_user_its_target_and_its_place() {
         let service = service(Manager::Systemd, Scope::System);
-        assert!(service.text().ends_with("WantedBy=multi-user.target\n"));
+        let text = service.text();
+        assert!(text.contains("[Service]\nType=exec\nUser=ann\nExecStart="), "{text}");
+        assert!(text.ends_with("WantedBy=multi-user.target\n"), "{text}");
         let path = service.path(Path::new("/root/.config"), Path::new("/root"));
         assert_eq!(path, Path::new("/etc/systemd/system/flock-0a1b2c3d.service"));
         assert!(service.enable(&path).iter().flatten().all(|word| word != "--user"));
+    }
+
+    #[test]
+    fn a_launchd_job_of_the_system_runs_as_the_homes_owner() {
+        let text = service(Manager::Launchd, Scope::System).text();
+        assert!(text.contains("    <key>UserName</key><string>ann</string>\n"), "{text}");
+        assert!(!service(Manager::Launchd, Scope::User).text().contains("UserName"));
     }
 
     #[test]

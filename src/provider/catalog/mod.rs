@@ -104,6 +104,16 @@ impl Catalog {
         self.target(model, config.providers.get(model.provider()), known(model.provider())).map(drop)
     }
 
+    /// The variable of the environment that the key of this model's provider comes from, if it does.
+    #[must_use]
+    pub fn key_variable(&self, model: &ModelRef, config: &Config) -> Option<String> {
+        let provider = model.provider();
+        if model.is_script() {
+            return None;
+        }
+        key::variable(&self.home, provider, config.providers.get(provider), known(provider))
+    }
+
     fn script(&self, model: &ModelRef) -> Result<Script, ProviderError> {
         Script::open(&self.home, model.model()).map_err(|reason| ProviderError::NotConfigured {
             provider: model.provider().to_owned(),
