@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, models};
+use super::{Context, Exit, Failure, models, team};
 use crate::config::{self, Config, unused};
 use crate::error::Kind;
 use crate::sandbox::policy;
@@ -102,6 +102,13 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
         context.printer.say(line.plain(format!("; the configuration says \"secret:{name}\"")));
     }
     done(&format!("{path} is set"), context);
+    if path.to_string().ends_with("config.gateway.port") {
+        let configured = config::read(&home)?.port;
+        let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
+        if let Some(served) = served.filter(|served| *served != configured) {
+            context.printer.warn(&team::port_note(served, configured));
+        }
+    }
     Ok(Exit::Done)
 }
 

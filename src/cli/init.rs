@@ -79,11 +79,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let config = config::read(&home)?;
     models::warn_of_unusable(&home, &config, context);
+    let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
+    let moved = served.filter(|served| *served != config.port);
+    if let Some(served) = moved {
+        context.printer.warn(&team::port_note(served, config.port));
+    }
     let said = json!({
         "home": home.root(),
         "config": home.config(),
         "created": fresh,
         "url": format!("http://127.0.0.1:{}", config.port),
+        "restart": moved.is_some(),
         "agents": config.agents.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>(),
         "images": if args.no_images { "left out" } else { "ready" },
     });
@@ -100,20 +106,23 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&said);
     } else {
-        report(&home, config.port, fresh, args.no_images, context);
+        let when = match served {
+            Some(port) if port == config.port => " runs",
+            Some(_) => " once restarted",
+            None => " once started",
+        };
+        report(&home, config.port, when, fresh, args.no_images, context);
     }
     Ok(Exit::Done)
 }
 
-fn report(home: &Home, port: u16, fresh: bool, no_images: bool, context: &Context) {
+fn report(home: &Home, port: u16, when: &str, fresh: bool, no_images: bool, context: &Context) {
     let printer = &context.printer;
     let title = if fresh { "flock is set up" } else { "flock was set up already and is complete" };
     printer.line(Line::new().with(Tone::Good, title));
     printer.line(Line::new().plain("  home     ").accent(home.root().display().to_string()));
     printer.line(Line::new().plain("  config   ").accent(home.config().display().to_string()));
-    printer.line(
-        Line::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(" once started"),
-    );
+    printer.line(Line::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(when));
     printer.line(if no_images {
         "  images   left out; the first flock add makes them"
     } else {

@@ -11,8 +11,10 @@ use crate::nix::Store;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
+use crate::supervise::control::{Connection, Request};
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
+use crate::supervise::unit::GATEWAY;
 
 /// How long a gateway may take to say who it is.
 const SHORT: Duration = Duration::from_secs(3);
@@ -29,8 +31,19 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
     let instance = atomic::read(&home.instance(), 1024)?.unwrap_or_default();
     let instance = String::from_utf8_lossy(&instance).trim().to_owned();
     let identity = Identity { instance, token: config.token.clone() };
-    match health::ask(config.port, &identity, SHORT).await {
-        Ok(_) => Ok(Some(Client::new(config.port).with_token(&config.token))),
+    if let Some(client) = gateway_at(config.port, &identity).await? {
+        return Ok(Some(client));
+    }
+    // It goes on where it was started when the configuration changes.
+    match served_port(home).await.filter(|port| *port != config.port) {
+        Some(port) => gateway_at(port, &identity).await,
+        None => Ok(None),
+    }
+}
+
+async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Failure> {
+    match health::ask(port, identity, SHORT).await {
+        Ok(_) => Ok(Some(Client::new(port).with_token(&identity.token))),
         Err(
             HealthError::Foreign { .. }
             | HealthError::Imposter(Imposter::OtherHome { .. })
@@ -38,6 +51,23 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
         ) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The port that the gateway was started on, as its supervisor says; `None` where it does not run.
+pub async fn served_port(home: &Home) -> Option<u16> {
+    let mut supervisor = Connection::open(home).await.ok()?;
+    let status = supervisor.ask(Request::Status, SHORT).await.ok()?.status?;
+    let unit = status.unit(GATEWAY)?;
+    unit.pid.and(unit.port)
+}
+
+/// What a person is told when the configured port is not the one that the gateway answers on.
+#[must_use]
+pub fn port_note(served: u16, configured: u16) -> String {
+    format!(
+        "the gateway goes on at port {served}; port {configured}, which is configured, counts after \
+         `flock restart`"
+    )
 }
 
 /// Has the running gateway make the agent's sandbox.

@@ -15,6 +15,9 @@ pub async fn gateway(home: &Home, config: &Config) -> Check {
     const NAME: &str = "gateway";
     let port = config.port;
     match team::gateway(home, config).await {
+        Ok(Some(client)) if client.address().port() != port => {
+            Check::warn(NAME, team::port_note(client.address().port(), port), "flock restart")
+        }
         Ok(Some(client)) => Check::ok(NAME, format!("runs at http://{}", client.address())),
         Err(failure) => Check::failed(NAME, failure),
         Ok(None) => match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {

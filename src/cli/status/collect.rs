@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::report::{Agent, Docker, Gateway, Report, Supervisor};
+use crate::cli::team;
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{Explain as _, chain};
@@ -55,6 +56,11 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     let agents = config.as_ref().map(|config| agents(home, config)).unwrap_or_default();
     if let Some(problem) = said["config"]["problem"].as_str() {
         warnings.push(format!("the gateway goes on with an older configuration: {problem}"));
+    }
+    if let (Some(config), Some(port)) = (&config, port.filter(|_| gateway.proven))
+        && config.port != port
+    {
+        warnings.push(team::port_note(port, config.port));
     }
     let mut report = Report {
         home: home.root().to_owned(),

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use super::Flock;
+use crate::support::home::free_port;
 
 #[test]
 fn another_program_on_the_port_is_named() {
@@ -44,4 +45,36 @@ fn another_home_on_the_port_is_named_and_left_alone() {
     assert!(status["gateway"]["problem"].as_str().unwrap().contains("another home"), "{status:#}");
     second.flock(["stop"]).ok();
     assert_eq!(first.status()["running"], true, "the other home's stop did not touch it");
+}
+
+#[test]
+fn another_port_counts_after_a_restart_and_everybody_says_so() {
+    let flock = Flock::started();
+    let old = flock.port();
+    let new = free_port();
+    let note =
+        format!("goes on at port {old}; port {new}, which is configured, counts after `flock restart`");
+    let init = ["init", "--yes", "--no-images", "--port", &new.to_string()];
+    let run = flock.flock(init).ok();
+    assert!(run.stderr.contains(&note), "{run:?}");
+    assert_eq!(flock.flock(init.iter().chain(&["--json"])).ok().json()["restart"], true);
+    let path = "plugins.entries.flock.config.gateway.port";
+    let run = flock.flock(["config", "set", path, &new.to_string()]).ok();
+    assert!(run.stderr.contains(&note), "{run:?}");
+    let status = flock.flock(["status", "--json"]).ok().json();
+    assert_eq!(status["gateway"]["port"], old);
+    assert!(status["warnings"].to_string().contains(&note), "{status:#}");
+    let doctor = flock.flock(["doctor", "--json"]).json();
+    let checks = doctor["checks"].as_array().unwrap();
+    let gateway = checks.iter().find(|check| check["name"] == "gateway").unwrap();
+    assert_eq!((&gateway["state"], &gateway["mend"]), (&"warn".into(), &"flock restart".into()), "{gateway}");
+    let said = flock.flock(["chat", "orchestrator", "hello"]).ok();
+    assert!(!said.stdout.is_empty(), "who talks to the gateway finds it where it is: {said:?}");
+
+    let restarted = flock.flock(["restart"]).ok();
+    assert_eq!(restarted.stdout, format!("http://127.0.0.1:{new}\n"));
+    let status = flock.flock(["status", "--json"]).ok().json();
+    assert_eq!((&status["gateway"]["port"], &status["warnings"]), (&new.into(), &serde_json::json!([])));
+    let run = flock.flock(init).ok();
+    assert!(!run.stderr.contains("flock restart"), "{run:?}");
 }
