@@ -9,7 +9,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    flock::ui::panic::install();
-    std::panic::catch_unwind(flock::cli::main)
-        .unwrap_or_else(|_| ExitCode::from(flock::error::Kind::Internal.exit_code()))
+    flock::ui::panic::guard(flock::cli::main)
 }

@@ -1,11 +1,20 @@
 //! What a person sees of a defect: one short message and what to do, no stack of addresses unless asked.
 
 use std::io::Write as _;
+use std::panic::UnwindSafe;
+use std::process::ExitCode;
 
 use crate::env;
+use crate::error::Kind;
+
+/// Runs the program; a panic ends it with the exit code of an internal error.
+pub fn guard(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
+    install();
+    std::panic::catch_unwind(program).unwrap_or_else(|_| ExitCode::from(Kind::Internal.exit_code()))
+}
 
 /// Replaces the standard panic message. `RUST_BACKTRACE` brings the standard one back below ours.
-pub fn install() {
+fn install() {
     let standard = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
@@ -20,4 +29,54 @@ pub fn install() {
             standard(info);
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Output};
+
+    use super::*;
+
+    /// What the child of the tests below is: a program with a defect. The hook is one for the whole process,
+    /// and so is its end.
+    #[test]
+    #[ignore = "run by the other tests in a process of its own"]
+    fn a_program_that_panics() {
+        // Whoever runs all ignored tests did not mean this process to end.
+        if !std::env::args().any(|argument| argument == "--exact") {
+            return;
+        }
+        let end = guard(|| panic!("index \u{1b}[31mout\u{202e} of bounds\nerror: forged"));
+        std::process::exit(if end == ExitCode::from(70) { 70 } else { 1 });
+    }
+
+    fn child(backtrace: Option<&str>) -> Output {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--ignored", "--nocapture", "ui::panic::tests::a_program_that_panics"]);
+        command.env_clear().env("ANTHROPIC_API_KEY", "sk-planted");
+        command.envs(backtrace.map(|value| ("RUST_BACKTRACE", value)));
+        command.output().unwrap()
+    }
+
+    #[test]
+    fn a_panic_ends_with_70_and_a_message_for_people() {
+        let ended = child(None);
+        assert_eq!(ended.status.code(), Some(70), "{ended:?}");
+        let text = String::from_utf8(ended.stderr).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let [message, "", hint] = lines[..] else { panic!("{text}") };
+        assert!(message.starts_with("error: internal error at src/ui/panic.rs:"), "{text}");
+        assert!(message.contains("out") && message.ends_with("error: forged"), "{text}");
+        assert!(hint.starts_with("hint: ") && hint.contains("flock doctor"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']) && !text.contains("sk-planted"), "{text:?}");
+    }
+
+    #[test]
+    fn a_backtrace_comes_only_where_it_is_asked_for() {
+        let text = |backtrace| String::from_utf8(child(backtrace).stderr).unwrap();
+        assert!(text(Some("1")).contains("stack backtrace"));
+        for off in [None, Some("0")] {
+            assert!(!text(off).contains("backtrace"), "{off:?}");
+        }
+    }
 }
