@@ -72,3 +72,17 @@ fn a_port_that_another_program_has_is_found() {
     assert_eq!(gateway["state"], "bad", "{gateway}");
     assert!(gateway["mend"].as_str().is_some(), "{gateway}");
 }
+
+#[test]
+fn a_setting_that_nothing_reads_yet_is_named_with_what_takes_it_out() {
+    let home = TempHome::new().init();
+    let path = "plugins.entries.flock.config.budgets";
+    home.flock(["config", "set", path, "{\"monthly\":10}"]).ok();
+    let run = home.flock(["doctor", "--json"]);
+    let found = check(&run, "config");
+    assert_eq!(found["state"], "warn", "{found}");
+    assert_eq!(found["message"], format!("{path} is set but not used by this flock yet"));
+    assert_eq!(found["mend"], format!("flock config unset {path}"));
+    home.flock(["config", "unset", path]).ok();
+    assert_eq!(check(&home.flock(["doctor", "--json"]), "config")["state"], "ok");
+}
