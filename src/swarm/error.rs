@@ -1,0 +1,67 @@
+//! Why the team did not do what was asked of it.
+
+use crate::error::{Explain, Kind};
+use crate::id::{AgentId, ChannelId};
+use crate::store::StoreError;
+use crate::tool::ToolError;
+
+/// Why the team did not do what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum SwarmError {
+    /// There is no such channel.
+    #[error("there is no channel {0}")]
+    NoChannel(ChannelId),
+    /// There is one already, perhaps written in another case.
+    #[error("there is a channel {0} already")]
+    ChannelExists(ChannelId),
+    /// The channel can only be read.
+    #[error("channel {0} is archived: it can be read, and nothing can be added")]
+    Archived(ChannelId),
+    /// There is no such agent.
+    #[error("there is no agent {0}")]
+    NoAgent(AgentId),
+    /// What was given can't be taken, for this reason.
+    #[error("{0}")]
+    Invalid(String),
+    /// A rule is against it.
+    #[error("{0}")]
+    Refused(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Explain for SwarmError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::ChannelExists(_) => Kind::Conflict,
+            Self::Invalid(_) => Kind::Usage,
+            Self::NoChannel(_) | Self::Archived(_) | Self::NoAgent(_) | Self::Refused(_) => Kind::Failed,
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoChannel(_) => Some("flock channel list".to_owned()),
+            Self::ChannelExists(id) => Some(format!("flock channel read {id}")),
+            Self::Archived(id) => Some(format!("flock channel reopen {id}")),
+            Self::NoAgent(_) => Some("flock list".to_owned()),
+            Self::Invalid(_) | Self::Refused(_) => None,
+            Self::Store(error) => error.hint(),
+        }
+    }
+}
+
+impl From<SwarmError> for ToolError {
+    /// What a model is told of it: never what went wrong inside.
+    fn from(error: SwarmError) -> Self {
+        match error {
+            SwarmError::Store(error) => {
+                tracing::error!(error = crate::error::chain(&error), "a tool could not use the database");
+                Self::model("the team's database could not be used just now; it may work later")
+            }
+            other => Self::model(other.to_string()),
+        }
+    }
+}
