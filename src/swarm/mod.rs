@@ -4,9 +4,9 @@ mod bell;
 mod by;
 mod error;
 pub mod scheduler;
-pub mod vault;
-pub mod tools;
 pub mod skill;
+pub mod tools;
+pub mod vault;
 
 use std::sync::Arc;
 
