@@ -158,7 +158,7 @@ complete -c flock -n "__fish_flock_using_subcommand add" -l role -d 'What it is 
 sysadmin\t'Looks after the machine; not sandboxed'
 worker\t'Does the work'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l model -d 'Its model; without one the default model' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: the name of a file in the home\'s archetypes/' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer, production-first-developer, project-manager, qa, security-adviser, or the name of a file in the home\'s archetypes/' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns; this flock has "native"' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How hard its model thinks; kept for providers and runtimes that can be told' -r -f -a "low\t''
 medium\t''

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
 use super::oversight::Oversight;
-use super::prompt::{PromptContext, SystemPromptBuilder, read_identity};
+use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
 use super::recover::Interrupted;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
@@ -198,8 +198,8 @@ impl Engine {
 
     /// The system prompt as it has to be now for a session that began at `began`.
     pub(super) fn prompt(&self, agent: &Agent, model: &str, tools: &[ToolSpec], began: i64) -> StoredPrompt {
-        let files = read_identity(&agent.identity, &agent.workspace);
-        let context = PromptContext { agent, model, tools, files: &files, began, zone: &self.zone };
+        let knowledge = Knowledge::read(self.home(), agent);
+        let context = PromptContext { agent, model, tools, knowledge: &knowledge, began, zone: &self.zone };
         let inputs = context.inputs();
         let mut prompts = lock(&self.prompts);
         if let Some(text) = prompts.get(&inputs) {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::prompt::archetype;
 use crate::config::Role;
 use crate::error::{self, Explain};
 use crate::home::beneath::{BeneathError, Kind, Root};
@@ -48,19 +49,37 @@ impl Explain for IdentityError {
     }
 }
 
+/// Whose files are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Who<'a> {
+    /// The agent.
+    pub id: &'a AgentId,
+    /// What it is in the team.
+    pub role: Role,
+    /// Its archetype, if it has one.
+    pub archetype: Option<&'a str>,
+    /// Where a person's own archetypes are.
+    pub archetypes: &'a Path,
+}
+
+impl Who<'_> {
+    /// The text of the archetype. One that is gone since the agent was added costs the agent nothing else.
+    fn soul(&self) -> Option<String> {
+        archetype::find(self.archetypes, self.archetype?)
+            .inspect_err(|failure| {
+                tracing::warn!(agent = %self.id, error = error::chain(failure), "an agent has no archetype");
+            })
+            .ok()
+    }
+}
+
 /// Makes the workspace, and in `folder` the files that are missing. What a person has written stays; what a
 /// workspace that is older than the folder says of its agent is taken over.
 ///
 /// # Errors
 ///
 /// If the folder or a file can't be made, or something else than a file has its name.
-pub fn write(
-    folder: &Path,
-    workspace: &Path,
-    id: &AgentId,
-    role: Role,
-    archetype: Option<&str>,
-) -> Result<(), IdentityError> {
+pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), IdentityError> {
     // Only then can what lies in the workspace be the owner's: no sandbox of flock's has had it yet.
     let takes_over = !folder.exists();
     for path in [workspace, folder] {
@@ -77,11 +96,14 @@ pub fn write(
         }
         let taken = old.as_ref().and_then(|old| old.read(path, TAKEN).ok()).filter(|text| !text.is_empty());
         let text = taken.unwrap_or_else(|| {
-            template(name, role)
-                .replace("{id}", id.as_str())
-                .replace("{role}", role.as_str())
-                .replace("{archetype}", archetype.unwrap_or("none"))
-                .into_bytes()
+            let soul = (name == "SOUL.md").then(|| who.soul()).flatten();
+            soul.unwrap_or_else(|| {
+                template(name, who.role)
+                    .replace("{id}", who.id.as_str())
+                    .replace("{role}", who.role.as_str())
+                    .replace("{archetype}", who.archetype.unwrap_or("none"))
+            })
+            .into_bytes()
         });
         root.write(path, &text, Some(0o644), None).map_err(fail)?;
     }
@@ -107,7 +129,13 @@ mod tests {
     use super::*;
 
     fn coder(folder: &Path, workspace: &Path) {
-        write(folder, workspace, &"coder".parse().unwrap(), Role::Worker, None).unwrap();
+        made(folder, workspace, None);
+    }
+
+    fn made(folder: &Path, workspace: &Path, archetype: Option<&str>) {
+        let id = "coder".parse().unwrap();
+        let who = Who { id: &id, role: Role::Worker, archetype, archetypes: folder };
+        write(folder, workspace, &who).unwrap();
     }
 
     #[test]
@@ -123,6 +151,16 @@ mod tests {
         coder(&folder, &workspace);
         assert_eq!(std::fs::read_to_string(folder.join("USER.md")).unwrap(), "Ann");
         assert!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap().contains("Calm"));
+    }
+
+    #[test]
+    fn an_archetype_becomes_the_soul_and_one_that_is_gone_does_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        for (archetype, soul) in [("qa", "# QA"), ("gone", "Calm"), ("../qa", "Calm")] {
+            let folder = dir.path().join(archetype.replace('/', "-"));
+            made(&folder, &dir.path().join("workspace"), Some(archetype));
+            assert!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap().contains(soul), "{archetype}");
+        }
     }
 
     #[test]

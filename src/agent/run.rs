@@ -16,6 +16,7 @@ use super::window;
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::error::chain;
+use crate::home::Home;
 use crate::id::{ModelRef, TurnId};
 use crate::provider::message::joined_text;
 use crate::provider::{Request, Resolved, Usage};
@@ -46,7 +47,7 @@ pub(super) async fn run(
     let agent = check(&config, &request)?;
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
-    settle_in(agent);
+    settle_in(engine.home(), agent);
     let plan = plan(engine, &config, agent, &request)?;
     let session = begin(engine, &request, &plan).await?;
     let transcript = match open(engine, &session) {
@@ -142,13 +143,17 @@ fn check<'c>(config: &'c Config, request: &TurnRequest) -> Result<&'c Agent, Tur
 }
 
 /// An agent that a person wrote into the configuration by hand has no workspace until somebody makes it.
-fn settle_in(agent: &Agent) {
+fn settle_in(home: &Home, agent: &Agent) {
     if agent.workspace.exists() {
         return;
     }
-    if let Err(error) =
-        identity::write(&agent.identity, &agent.workspace, &agent.id, agent.role, agent.archetype.as_deref())
-    {
+    let who = identity::Who {
+        id: &agent.id,
+        role: agent.role,
+        archetype: agent.archetype.as_deref(),
+        archetypes: &home.archetypes(),
+    };
+    if let Err(error) = identity::write(&agent.identity, &agent.workspace, &who) {
         // The turn can still talk; tools that need the folder say what is wrong.
         tracing::warn!(agent = %agent.id, error = chain(&error), "failed to make a workspace");
     }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, images, list, models, team};
 use crate::agent::identity;
+use crate::agent::prompt::archetype;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Config, ConfigError, Role, parse};
 use crate::error::Kind;
@@ -34,7 +35,9 @@ pub struct Args {
     /// Its model; without one the default model
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<ModelRef>,
-    /// What it is good at: the name of a file in the home's archetypes/
+    /// What it is good at: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer,
+    /// production-first-developer, project-manager, qa, security-adviser, or the name of a file in the home's
+    /// archetypes/
     #[arg(long, value_name = "NAME")]
     pub archetype: Option<String>,
     /// What runs its turns; this flock has "native"
@@ -78,7 +81,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if config.agent(&agent.id).is_some() {
         return Err(ConfigError::Exists(agent.id).into());
     }
-    check_archetype(&home, agent.archetype.as_deref())?;
+    if let Some(name) = &agent.archetype {
+        archetype::find(&home.archetypes(), name)?;
+    }
     context.block_on(add(args, &agent, &home, &config, context))
 }
 
@@ -100,7 +105,13 @@ async fn add(
     } else {
         None
     };
-    identity::write(&home.identity(id), &home.workspace(id), id, agent.role, agent.archetype.as_deref())?;
+    let who = identity::Who {
+        id,
+        role: agent.role,
+        archetype: agent.archetype.as_deref(),
+        archetypes: &home.archetypes(),
+    };
+    identity::write(&home.identity(id), &home.workspace(id), &who)?;
     config::edit(home, |document| agents::add(document, home, agent))?;
     let config = config::read(home)?;
     if let Some(engine) = engine {
@@ -206,21 +217,6 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         memory: args.memory.clone(),
         cpus: args.cpus,
     })
-}
-
-fn check_archetype(home: &Home, archetype: Option<&str>) -> Result<(), Failure> {
-    let Some(name) = archetype else { return Ok(()) };
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    let usage = |text: String, hint: String| Err(Failure::new(Kind::Usage, text).hint(hint));
-    if name.is_empty() || name.len() > 63 || !name.chars().all(allowed) {
-        let text = format!("{name:?} is not the name of an archetype: use a-z, 0-9, '-' and '_'");
-        return usage(text, "flock add --help".to_owned());
-    }
-    let file = home.archetypes().join(format!("{name}.md"));
-    if !file.is_file() {
-        return usage(format!("there is no archetype {name}"), format!("write it into {}", file.display()));
-    }
-    Ok(())
 }
 
 fn half_done(id: &AgentId, mut failure: Failure) -> Failure {

@@ -3,7 +3,10 @@
 //! A prompt is a function of its inputs. Their hash says whether a session's stored prompt is still the
 //! right one, so that a provider's cache holds as long as nothing has changed.
 
+pub mod archetype;
 mod files;
+mod knowledge;
+mod quote;
 mod section;
 
 use jiff::tz::TimeZone;
@@ -13,6 +16,7 @@ use crate::config::Agent;
 use crate::provider::ToolSpec;
 
 pub use files::{IdentityFile, MAX_CHARS, read_identity};
+pub use knowledge::{Knowledge, Listing, Vault};
 
 /// What a prompt is made from.
 #[derive(Clone, Debug)]
@@ -23,8 +27,8 @@ pub struct PromptContext<'a> {
     pub model: &'a str,
     /// The tools the agent is offered.
     pub tools: &'a [ToolSpec],
-    /// Who the agent is and what it remembers, from its workspace.
-    pub files: &'a [IdentityFile],
+    /// Who the agent is, what it remembers and what the team has written down.
+    pub knowledge: &'a Knowledge,
     /// When the session began, in Unix milliseconds.
     pub began: i64,
     /// The zone that dates are told in.
@@ -52,10 +56,13 @@ impl PromptContext<'_> {
         for tool in self.tools {
             part(&tool.name);
         }
-        for file in self.files {
+        for file in &self.knowledge.files {
             part(file.name);
             part(&file.text);
         }
+        part(&format!("{:?}", self.knowledge.memory));
+        part(&format!("{:?} {}", self.knowledge.vaults, self.knowledge.more_vaults));
+        part(&format!("{:?}", self.knowledge.skills));
         crate::id::hex(&hash.finalize())
     }
 }

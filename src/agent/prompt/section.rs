@@ -1,18 +1,49 @@
 //! The sections, in their order. Their fixed texts are the `.md` files beside this one.
 
+use super::quote::quoted;
 use super::{PromptContext, PromptSection};
 use crate::config::{Autonomy, Role, SandboxMode};
+use crate::provider::ToolSpec;
 
 /// All of them.
 pub(super) fn all() -> Vec<Box<dyn PromptSection>> {
     vec![
         Box::new(Who),
+        Box::new(Team),
         Box::new(Honesty),
         Box::new(Safety),
         Box::new(Workspace),
         Box::new(Identity),
+        Box::new(Memory),
+        Box::new(Shared),
+        Box::new(Skills),
         Box::new(Runtime),
     ]
+}
+
+/// What a role's text says.
+const fn role(role: Role) -> &'static str {
+    match role {
+        Role::Worker => include_str!("text/worker.md"),
+        Role::Orchestrator => include_str!("text/orchestrator.md"),
+        Role::Sysadmin => include_str!("text/sysadmin.md"),
+    }
+}
+
+/// A fixed text without the lines that name a tool the agent does not have: what a model knows of, it tries.
+fn for_tools(text: &str, tools: &[ToolSpec]) -> String {
+    let has = |line: &&str| named_tools(line).all(|name| offered(tools, name));
+    text.trim_end().lines().filter(has).collect::<Vec<_>>().join("\n")
+}
+
+/// The tools of flock that a line names, in backticks.
+pub(super) fn named_tools(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split('`').skip(1).step_by(2);
+    words.filter(|word| word.starts_with("flock_") || *word == "triage_decision")
+}
+
+fn offered(tools: &[ToolSpec], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
 }
 
 struct Who;
@@ -23,18 +54,32 @@ impl PromptSection for Who {
     }
 
     fn build(&self, context: &PromptContext<'_>) -> Option<String> {
-        let role = match context.agent.role {
-            Role::Worker => include_str!("text/worker.md"),
-            Role::Orchestrator => include_str!("text/orchestrator.md"),
-            Role::Sysadmin => include_str!("text/sysadmin.md"),
-        };
-        let archetype =
-            context.agent.archetype.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let archetype = context
+            .agent
+            .archetype
+            .as_deref()
+            .map(|name| format!(" ({})", super::quote::label(name)))
+            .unwrap_or_default();
         Some(format!(
-            "You are {}, the {}{archetype} in a team of AI agents on one person's machine, run by flock.\n\n{role}",
+            "You are {}, the {}{archetype} in a team of AI agents on one person's machine, run by flock.\n\n{}",
             context.agent.id,
             context.agent.role.as_str(),
+            for_tools(role(context.agent.role), context.tools),
         ))
+    }
+}
+
+/// Only for agents that can speak in channels.
+struct Team;
+
+impl PromptSection for Team {
+    fn name(&self) -> &'static str {
+        "team"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Option<String> {
+        offered(context.tools, "flock_channel_post")
+            .then(|| for_tools(include_str!("text/team.md"), context.tools))
     }
 }
 
@@ -93,7 +138,7 @@ impl PromptSection for Workspace {
         };
         Some(format!(
             "## Workspace\n\n{place} Nothing crosses from one session to another but files: keep what you \
-             will need again in MEMORY.md."
+             will need again in MEMORY.md, by subject, and longer notes in memory/."
         ))
     }
 }
@@ -106,12 +151,77 @@ impl PromptSection for Identity {
     }
 
     fn build(&self, context: &PromptContext<'_>) -> Option<String> {
-        if context.files.is_empty() {
+        let files = &context.knowledge.files;
+        let texts: Vec<String> = files.iter().map(|file| quoted(file.name, &file.text)).collect();
+        (!files.is_empty()).then(|| format!("## Your files\n\n{}", texts.join("\n\n")))
+    }
+}
+
+struct Memory;
+
+impl PromptSection for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Option<String> {
+        let memory = &context.knowledge.memory;
+        (!memory.is_empty()).then(|| {
+            format!(
+                "## Memory\n\nYour notes in memory/, the newest first. Read what matters for the work at hand.\n\n{}",
+                memory.text()
+            )
+        })
+    }
+}
+
+/// What the team has written down, for agents that can read it.
+struct Shared;
+
+impl PromptSection for Shared {
+    fn name(&self) -> &'static str {
+        "shared knowledge"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Option<String> {
+        let vaults = &context.knowledge.vaults;
+        if vaults.is_empty() || !offered(context.tools, "flock_workspace_read") {
             return None;
         }
-        let file = |file: &super::IdentityFile| format!("### {}\n\n{}", file.name, file.text);
-        let files: Vec<String> = context.files.iter().map(file).collect();
-        Some(format!("## Your files\n\n{}", files.join("\n\n")))
+        let mut parts = vec![for_tools(include_str!("text/shared.md"), context.tools)];
+        for vault in vaults {
+            let mut part = format!("### {}", vault.name);
+            if let Some((file, text)) = &vault.index {
+                part = format!("{part}\n\n{}", quoted(file, text));
+            }
+            let files = if vault.files.is_empty() { "(empty)".to_owned() } else { vault.files.text() };
+            parts.push(format!("{part}\n\n{files}"));
+        }
+        if context.knowledge.more_vaults {
+            parts.push("There are more vaults than these.".to_owned());
+        }
+        Some(parts.join("\n\n"))
+    }
+}
+
+struct Skills;
+
+impl PromptSection for Skills {
+    fn name(&self) -> &'static str {
+        "skills"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Option<String> {
+        let skills = &context.knowledge.skills;
+        if skills.is_empty() || !offered(context.tools, "flock_read_skill") {
+            return None;
+        }
+        let names: Vec<&str> = skills.iter().map(crate::id::FolderName::as_str).collect();
+        Some(format!(
+            "## Skills\n\nHow these are done here is written down; read it with `flock_read_skill` before you do \
+             one: {}.",
+            names.join(", ")
+        ))
     }
 }
 

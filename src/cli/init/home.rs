@@ -66,13 +66,13 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     }
     config::complete(home, |document| fill(document, home, wanted))?;
     for agent in config::read(home)?.agents {
-        identity::write(
-            &agent.identity,
-            &agent.workspace,
-            &agent.id,
-            agent.role,
-            agent.archetype.as_deref(),
-        )?;
+        let who = identity::Who {
+            id: &agent.id,
+            role: agent.role,
+            archetype: agent.archetype.as_deref(),
+            archetypes: &home.archetypes(),
+        };
+        identity::write(&agent.identity, &agent.workspace, &who)?;
     }
     // Last: a home with a number is a home that was made to its end.
     version::stamp(home)?;

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flock::agent::{Limits, TurnRequest, identity};
+use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::provider::{BoxFuture, Role};
 use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
+use flock::swarm::tools::vault;
 use flock::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
 use flock::tool::{FindAgent, catalog};
 use serde_json::json;
@@ -194,21 +196,34 @@ impl Sandbox for Nothing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hello_to_a_default_worker_costs_at_most_8_kb() {
+async fn hello_to_a_default_worker_costs_at_most_16_kb() {
     for api in ["openai-completions", "anthropic-messages"] {
         let agents: FindAgent = Arc::new(|_| None);
         let parts = catalog::Parts { sandbox: Arc::new(Nothing), sessions: Arc::new(Nothing), agents };
-        let registry = catalog::build(&parts);
+        let mut registry = catalog::build(&parts);
+        let dir = tempfile::tempdir().unwrap();
+        for tool in vault::all(&Home::new(dir.path().to_owned(), None)) {
+            registry.add(tool);
+        }
+        let tools = registry.iter().count();
         let rig = Rig::with(Set { api, registry, ..Set::default() });
         let workspace = rig.home().workspace(&"coder".parse().unwrap());
         let coder = "coder".parse().unwrap();
         let folder = rig.home().identity(&coder);
-        identity::write(&folder, &workspace, &coder, flock::config::Role::Worker, None).unwrap();
+        let who = identity::Who {
+            id: &coder,
+            role: flock::config::Role::Worker,
+            archetype: Some("production-first-developer"),
+            archetypes: &rig.home().archetypes(),
+        };
+        identity::write(&folder, &workspace, &who).unwrap();
+        std::fs::create_dir_all(rig.home().vaults().join("shared")).unwrap();
         rig.say("hello").await.unwrap();
         let body = rig.server.requests().pop().unwrap().body;
-        assert_eq!(body["tools"].as_array().unwrap().len(), 12, "{body}");
-        assert!(body.to_string().contains("AGENTS.md"));
-        let size = body.to_string().len();
-        assert!(size <= 8 * 1024, "{api}: {size} bytes: {body:#}");
+        assert_eq!(body["tools"].as_array().unwrap().len(), tools, "{body}");
+        assert!(body.to_string().contains("AGENTS.md") && body.to_string().contains("Shared knowledge"));
+        let (size, schemas) = (body.to_string().len(), body["tools"].to_string().len());
+        assert!(schemas <= 10 * 1024, "{api}: {schemas} bytes of tools");
+        assert!(size <= 16 * 1024, "{api}: {size} bytes: {body:#}");
     }
 }

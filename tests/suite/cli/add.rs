@@ -2,6 +2,7 @@
 
 use super::session::{session, snapshot};
 use crate::support::home::TempHome;
+use flock::agent::prompt::archetype;
 
 #[test]
 fn add_says_what_it_did() {
@@ -109,9 +110,28 @@ fn an_agents_own_archetype_and_its_files_are_taken() {
     home.flock(["add", "vera", "--archetype", "painter", "--no-container"]).ok();
     let identity = std::fs::read_to_string(home.file("agents/vera/identity/IDENTITY.md")).unwrap();
     assert!(identity.contains("vera") && identity.contains("painter"), "{identity}");
-    for file in ["AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"] {
+    let soul = std::fs::read_to_string(home.file("agents/vera/identity/SOUL.md")).unwrap();
+    assert_eq!(soul, "You paint.");
+    for file in ["AGENTS.md", "USER.md", "TOOLS.md"] {
         assert!(home.file(format!("agents/vera/identity/{file}")).metadata().unwrap().len() > 0, "{file}");
     }
+}
+
+#[test]
+fn each_archetype_that_comes_with_flock_is_named_and_can_be_taken() {
+    let home = TempHome::new().init();
+    let help = home.flock(["add", "--help"]).ok().stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (name, text) in archetype::BUILT_IN {
+        assert!(help.contains(name), "{name}: {help}");
+        home.flock(["add", name, "--archetype", name, "--no-container"]).ok();
+        let soul = std::fs::read_to_string(home.file(format!("agents/{name}/identity/SOUL.md"))).unwrap();
+        assert_eq!(soul, text);
+    }
+    let before = home.config_text();
+    let run = home.flock(["add", "x", "--archetype", "boss"]).fails(2);
+    assert!(run.stderr.contains("ideation, product-developer") && run.stderr.contains("hint: "), "{run:?}");
+    assert_eq!(home.config_text(), before);
 }
 
 #[test]

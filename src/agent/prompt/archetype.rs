@@ -1,0 +1,172 @@
+//! Archetypes: what an agent is good at and how it goes about its work. Nine come with flock, a person's own are in
+//! the home's `archetypes/<name>.md`. One becomes the agent's `SOUL.md` when the agent is added; from then on that
+//! file is the owner's to change.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Explain, Kind as ErrorKind};
+use crate::home::beneath::{BeneathError, Kind, Root};
+
+/// Those that come with flock.
+pub const BUILT_IN: [(&str, &str); 9] = [
+    ("code-first-developer", include_str!("archetypes/code-first-developer.md")),
+    ("code-reviewer", include_str!("archetypes/code-reviewer.md")),
+    ("deep-researcher", include_str!("archetypes/deep-researcher.md")),
+    ("ideation", include_str!("archetypes/ideation.md")),
+    ("product-developer", include_str!("archetypes/product-developer.md")),
+    ("production-first-developer", include_str!("archetypes/production-first-developer.md")),
+    ("project-manager", include_str!("archetypes/project-manager.md")),
+    ("qa", include_str!("archetypes/qa.md")),
+    ("security-adviser", include_str!("archetypes/security-adviser.md")),
+];
+
+/// Why there is no such archetype.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchetypeError {
+    /// Not a name one can have.
+    #[error("{0:?} is not the name of an archetype: use 1 to 63 of a-z, 0-9, '-' and '_'")]
+    Name(String),
+    /// None with this name.
+    #[error("there is no archetype {name}; there are {}", .known.join(", "))]
+    Unknown {
+        /// As it was given.
+        name: String,
+        /// Those that are there.
+        known: Vec<String>,
+        /// Where a person's own are.
+        folder: PathBuf,
+    },
+    /// A person's own that can't be read.
+    #[error("failed to read the archetype {}", file.display())]
+    File {
+        /// Its file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: BeneathError,
+    },
+}
+
+impl Explain for ArchetypeError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Name(_) | Self::Unknown { .. } => ErrorKind::Usage,
+            Self::File { .. } => ErrorKind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Name(_) => "flock add --help".to_owned(),
+            Self::Unknown { name, folder, .. } => {
+                format!(
+                    "take one of these, or write your own into {}",
+                    folder.join(format!("{name}.md")).display()
+                )
+            }
+            Self::File { file, .. } => format!("ls -l {}", file.display()),
+        })
+    }
+}
+
+/// The names of all, a person's own in `folder` among them, in order.
+#[must_use]
+pub fn names(folder: &Path) -> Vec<String> {
+    let listed = Root::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
+    let (entries, _) = listed.unwrap_or_default();
+    let own = entries.iter().filter(|entry| entry.kind == Kind::File).filter_map(|entry| {
+        let name = entry.path.to_str()?.strip_suffix(".md")?;
+        is_name(name).then(|| name.to_owned())
+    });
+    let mut names: Vec<String> = BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).chain(own).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The text of one: a person's own in `folder`, else flock's.
+///
+/// # Errors
+///
+/// As [`ArchetypeError`] says.
+pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
+    if !is_name(name) {
+        return Err(ArchetypeError::Name(crate::tool::bounded::start(name, 80).to_owned()));
+    }
+    let file = format!("{name}.md");
+    match Root::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
+        Ok(text) if !text.trim_ascii().is_empty() => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Ok(_) | Err(BeneathError::NotFound { .. }) => {
+            BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned()).ok_or_else(
+                || ArchetypeError::Unknown {
+                    name: name.to_owned(),
+                    known: names(folder),
+                    folder: folder.to_owned(),
+                },
+            )
+        }
+        Err(source) => Err(ArchetypeError::File { file: folder.join(file), source }),
+    }
+}
+
+/// What an archetype says it is good at: the points of its `## Focus`, at most five, one line each.
+#[must_use]
+pub fn focus(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim).skip_while(|line| !line.eq_ignore_ascii_case("## focus")).skip(1);
+    let points = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("- "));
+    let point = |text: &str| -> String {
+        let seen = text.trim().chars().filter(|c| !crate::tool::bounded::is_unseen(*c));
+        seen.take(MAX_POINT).collect()
+    };
+    points.map(point).filter(|point| !point.is_empty()).take(MAX_POINTS).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    !name.is_empty() && name.len() <= 63 && name.chars().all(allowed)
+}
+
+const MAX_READ: u64 = 64 * 1024;
+const MAX_LISTED: usize = 1000;
+const MAX_POINTS: usize = 5;
+const MAX_POINT: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_short_and_says_what_it_is_good_at() {
+        for (name, text) in BUILT_IN {
+            assert!(is_name(name) && text.len() <= 1200, "{name}: {} bytes", text.len());
+            let points = focus(text);
+            assert!((3..=5).contains(&points.len()), "{name}: {points:?}");
+            assert!(points.iter().all(|point| point.len() < MAX_POINT), "{name}: {points:?}");
+            for part in ["# ", "## Dispositions", "## Working with others"] {
+                assert!(text.contains(part), "{name}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_persons_own_wins_and_an_unknown_one_is_answered_with_those_that_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        assert!(find(dir.path(), "qa").unwrap().contains("# QA"));
+        put("qa.md", "mine");
+        put("painter.md", "# Painter\n\n## Focus\n- colour\n-\n- line\n\n## Other\n- no\n");
+        put("Bad Name.md", "x");
+        put("empty.md", " \n");
+        assert_eq!(find(dir.path(), "qa").unwrap(), "mine");
+        assert_eq!(focus(&find(dir.path(), "painter").unwrap()), ["colour", "line"]);
+        let error = find(dir.path(), "empty").unwrap_err();
+        assert!(error.to_string().contains("ideation, painter, product-developer"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert_eq!(names(dir.path()).iter().filter(|name| *name == "qa").count(), 1);
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("linked.md")).unwrap();
+        assert!(matches!(find(dir.path(), "linked"), Err(ArchetypeError::File { .. })));
+        for name in ["", "../x", "A", "a.b", "/etc/passwd", &"a".repeat(64)] {
+            assert!(matches!(find(dir.path(), name), Err(ArchetypeError::Name(_))), "{name:?}");
+        }
+    }
+}
