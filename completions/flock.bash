@@ -295,7 +295,7 @@ _flock() {
                     return 0
                     ;;
                 --network)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none proxy" -- "${cur}"))
                     return 0
                     ;;
                 --egress)

@@ -164,8 +164,9 @@ complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How hard 
 medium\t''
 high\t''"
 complete -c flock -n "__fish_flock_using_subcommand add" -l packages -d 'Packages for its profile, by their names in nixpkgs' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l network -d 'The network of its container; this flock has "none"' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l egress -d 'A host it may reach through the proxy; not in this flock yet' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l network -d 'What its container reaches: nothing, or through the gateway what it is allowed' -r -f -a "none\t'Nothing'
+proxy\t'Through the gateway, the hosts that it is allowed'"
+complete -c flock -n "__fish_flock_using_subcommand add" -l egress -d 'A host it may reach, or "*.HOST" for all below it; ports 80 and 443 unless one is named' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l memory -d 'The most memory of its container, as in 2g' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l cpus -d 'The most cores of its container, as in 1.5' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F

@@ -66,6 +66,8 @@ impl Home {
                     autonomy: None,
                     memory: None,
                     cpus: None,
+                    network: None,
+                    egress: Vec::new(),
                 };
                 flock::config::agents::add(document, &home, &agent)?;
                 std::fs::create_dir_all(home.workspace(&agent.id)).unwrap();

@@ -12,11 +12,12 @@ use super::{Context, Exit, Failure, images, list, models, team};
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::config::agents::{self, NewAgent};
-use crate::config::{self, Config, ConfigError, Role, parse};
+use crate::config::{self, Config, ConfigError, Network, Role, parse};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 use crate::nix::Attribute;
+use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::supervise::loopback::Client;
 use crate::ui::{Line, Tone};
@@ -49,12 +50,12 @@ pub struct Args {
     /// Packages for its profile, by their names in nixpkgs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub packages: Vec<Attribute>,
-    /// The network of its container; this flock has "none"
-    #[arg(long, value_name = "none|proxy", default_value = "none")]
-    pub network: String,
-    /// A host it may reach through the proxy; not in this flock yet
-    #[arg(long, value_name = "HOST[:PORT]", hide = true)]
-    pub egress: Vec<String>,
+    /// What its container reaches: nothing, or through the gateway what it is allowed
+    #[arg(long, value_enum)]
+    pub network: Option<Network>,
+    /// A host it may reach, or "*.HOST" for all below it; ports 80 and 443 unless one is named
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub egress: Vec<EgressRule>,
     /// The most memory of its container, as in 2g
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -183,15 +184,11 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         }
         other => return usage(format!("{other:?} is not a runtime; this flock has native")),
     }
-    match args.network.as_str() {
-        "none" => {}
-        "proxy" => {
-            return usage("this flock has no egress proxy yet; sandboxes have the network none".into());
-        }
-        other => return usage(format!("{other:?} is not a network; this flock has none")),
+    if args.network == Some(Network::None) && !args.egress.is_empty() {
+        return usage("--egress needs --network proxy".into());
     }
-    if !args.egress.is_empty() {
-        return usage("this flock has no egress proxy yet, so --egress would have no effect".into());
+    if args.role == Role::Sysadmin && (args.network.is_some() || !args.egress.is_empty()) {
+        return usage("a sysadmin has no sandbox that --network or --egress could be for".into());
     }
     if args.on_host {
         return usage("--on-host is for CLI runtimes, which this flock does not have yet".into());
@@ -216,6 +213,8 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         autonomy: None,
         memory: args.memory.clone(),
         cpus: args.cpus,
+        network: args.network.or((!args.egress.is_empty()).then_some(Network::Proxy)),
+        egress: args.egress.iter().map(ToString::to_string).collect(),
     })
 }
 

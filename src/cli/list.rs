@@ -52,6 +52,8 @@ pub fn describe(agent: &Agent) -> Value {
         "scripted": agent.model.as_ref().is_some_and(crate::id::ModelRef::is_script),
         "autonomy": agent.autonomy.as_str(),
         "sandbox": agent.sandbox,
+        "network": agent.network,
+        "egress": agent.egress,
         "workspace": agent.workspace,
     })
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::parse::PLUGIN;
 use super::starter::SANDBOX_TOOLS;
-use super::{Autonomy, ConfigError, Role};
+use super::{Autonomy, ConfigError, Network, Role};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 
@@ -32,6 +32,10 @@ pub struct NewAgent {
     pub memory: Option<String>,
     /// Cores.
     pub cpus: Option<f64>,
+    /// What its sandbox reaches; nothing where absent.
+    pub network: Option<Network>,
+    /// The hosts it may reach, `HOST[:PORT]`.
+    pub egress: Vec<String>,
 }
 
 /// Adds the agent to `gatewayAgents` and `agents.list`.
@@ -58,6 +62,12 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
     }
     if let Some(autonomy) = agent.autonomy {
         entry.insert("autonomy".into(), autonomy.as_str().into());
+    }
+    if let Some(network) = agent.network {
+        entry.insert("network".into(), network.as_str().into());
+    }
+    if !agent.egress.is_empty() {
+        entry.insert("egress".into(), json!(agent.egress));
     }
     gateway_agents.push(Value::Object(entry));
 

@@ -23,7 +23,7 @@ use crate::id::{AgentId, IdError};
 pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
-pub use model::{Agent, Api, Autonomy, Config, DockerSettings, Role, SandboxMode};
+pub use model::{Agent, Api, Autonomy, Config, DockerSettings, Network, Role, SandboxMode};
 
 /// Why the configuration can't be read or changed.
 #[derive(Debug, thiserror::Error)]

@@ -59,6 +59,28 @@ impl Autonomy {
     }
 }
 
+/// What an agent's sandbox reaches. Its container has no network either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Nothing.
+    #[default]
+    None,
+    /// Through the gateway, the hosts that it is allowed.
+    Proxy,
+}
+
+impl Network {
+    /// The word in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
 /// Whether an agent's tools run in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -122,6 +144,10 @@ pub struct Agent {
     pub profile: Option<Vec<String>>,
     /// Patterns it may not call, own and global together.
     pub deny: Vec<String>,
+    /// What its sandbox reaches.
+    pub network: Network,
+    /// The hosts it may reach by configuration, `HOST[:PORT]` as written; the sandbox decides what that means.
+    pub egress: Vec<String>,
     /// The sandbox's limits and additions.
     pub docker: DockerSettings,
 }
@@ -192,6 +218,8 @@ pub struct Config {
     pub sandbox_image: Option<String>,
     /// The most agents there may be by an agent's own making.
     pub max_agents: usize,
+    /// Folders of the host below which a mount may be approved; none by default.
+    pub mount_roots: Vec<PathBuf>,
 }
 
 impl Config {

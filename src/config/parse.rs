@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::model::{
-    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelSettings, ProviderSettings, Role, SandboxMode,
+    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelSettings, Network, ProviderSettings, Role,
+    SandboxMode,
 };
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
@@ -90,7 +91,21 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         nix_image: nix.get("image")?.text()?,
         sandbox_image: own.get("sandbox")?.get("image")?.text()?,
         max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
+        mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
     })
+}
+
+fn mount_roots(view: &View<'_>, home: &Home) -> Result<Vec<PathBuf>, Problem> {
+    let roots: Vec<PathBuf> = view.texts()?.into_iter().map(PathBuf::from).collect();
+    for root in &roots {
+        if !root.is_absolute() || root.components().any(|part| part.as_os_str() == "..") {
+            return Err(view.problem("must hold absolute paths"));
+        }
+        if root.starts_with(home.root()) {
+            return Err(view.problem("can't hold a folder of flock's own home"));
+        }
+    }
+    Ok(roots)
 }
 
 struct GlobalTools {
@@ -177,6 +192,8 @@ fn agent(
             path
         }
     };
+    let network = entry.get("network")?.word::<Network>("none or proxy")?;
+    let egress = entry.get("egress")?.texts()?;
     Ok(Agent {
         role,
         archetype: entry.get("archetype")?.text()?,
@@ -192,6 +209,9 @@ fn agent(
         allow: allow_list(&own_tools)?.unwrap_or_else(|| global.allow.clone()),
         profile: tool_profile(tool_scope(&tools)?, &global.scope),
         deny: [global.deny.clone(), own_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
+        // A list of hosts without a word about the network means that they are to be reached.
+        network: network.unwrap_or(if egress.is_empty() { Network::None } else { Network::Proxy }),
+        egress,
         docker: docker(&sandbox.get("docker")?, default_docker)?,
         id,
     })

@@ -20,6 +20,8 @@ fn new_agent(id: &str, role: Role) -> NewAgent {
         autonomy: None,
         memory: Some("512m".into()),
         cpus: Some(1.5),
+        network: None,
+        egress: Vec::new(),
     }
 }
 
@@ -188,4 +190,41 @@ fn allow_and_profile_narrow_all_tools() {
         assert_eq!(profile(global.clone(), own.clone()).unwrap(), want, "{global} {own}");
     }
     assert_eq!(profile(json!({"profile": "everything"}), json!({})).unwrap_err().at, "tools.profile");
+}
+
+#[test]
+fn a_list_of_hosts_means_that_they_are_to_be_reached() {
+    let read = |settings: Value| {
+        let mut document = document();
+        add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+        let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+        let entry = agents.as_array_mut().unwrap().iter_mut().find(|entry| entry["id"] == "coder").unwrap();
+        for (name, value) in settings.as_object().unwrap() {
+            entry[name] = value.clone();
+        }
+        let read = config(&document, &home()).map_err(|problem| problem.message)?;
+        let coder = read.agents.into_iter().find(|agent| agent.id.as_str() == "coder").unwrap();
+        Ok::<_, String>((coder.network, coder.egress))
+    };
+    let hosts = || vec!["example.org:8080".to_owned()];
+    assert_eq!(read(json!({})), Ok((Network::None, Vec::new())));
+    assert_eq!(read(json!({"egress": hosts()})), Ok((Network::Proxy, hosts())));
+    assert_eq!(read(json!({"network": "none", "egress": hosts()})), Ok((Network::None, hosts())));
+    assert_eq!(read(json!({"network": "proxy"})), Ok((Network::Proxy, Vec::new())));
+    assert!(read(json!({"network": "host"})).is_err());
+    assert!(read(json!({"egress": "example.org"})).is_err());
+}
+
+#[test]
+fn folders_for_mounts_are_absolute_and_outside_of_the_home() {
+    let read = |roots: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["mountRoots"] = roots;
+        config(&document, &home()).map(|config| config.mount_roots)
+    };
+    assert_eq!(read(Value::Null).unwrap(), Vec::<PathBuf>::new());
+    assert_eq!(read(json!(["/srv/data"])).unwrap(), [PathBuf::from("/srv/data")]);
+    for wrong in [json!(["data"]), json!(["/srv/../etc"]), json!(["/nowhere/flock/secrets"]), json!("/srv")] {
+        assert!(read(wrong.clone()).is_err(), "{wrong}");
+    }
 }

@@ -3,6 +3,7 @@
 
 pub mod binds;
 pub mod docker;
+pub mod egress;
 pub mod engine;
 pub mod exec;
 mod explain;

@@ -19,6 +19,8 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         allow: Vec::new(),
         profile: None,
         deny: Vec::new(),
+        network: crate::config::Network::None,
+        egress: Vec::new(),
         docker: DockerSettings::default(),
     }
 }

@@ -50,6 +50,8 @@ impl Bench {
             allow: vec![],
             profile: None,
             deny: vec![],
+            network: flock::config::Network::None,
+            egress: vec![],
             docker: DockerSettings::default(),
         };
         let agents: FindAgent = Arc::new(move |_| Some(agent.clone()));

@@ -20,6 +20,8 @@ fn agent(role: Role) -> Agent {
         allow: vec!["*".to_owned()],
         profile: None,
         deny: Vec::new(),
+        network: crate::config::Network::None,
+        egress: Vec::new(),
         docker: DockerSettings::default(),
     }
 }

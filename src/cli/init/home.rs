@@ -157,6 +157,8 @@ fn first_agents() -> Vec<NewAgent> {
                 autonomy: None,
                 memory: None,
                 cpus: None,
+                network: None,
+                egress: Vec::new(),
             })
         })
         .collect()

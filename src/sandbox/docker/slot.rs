@@ -164,6 +164,8 @@ impl Plan {
             archetype: None,
             allow: Vec::new(),
             deny: Vec::new(),
+            // Asked for each connection.
+            egress: Vec::new(),
             runtime: String::new(),
             ..agent.clone()
         };

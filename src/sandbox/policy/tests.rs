@@ -18,6 +18,8 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         autonomy: Autonomy::Supervised,
         allow: allow.iter().map(ToString::to_string).collect(),
         profile: None,
+        network: crate::config::Network::None,
+        egress: Vec::new(),
         deny: deny.iter().map(ToString::to_string).collect(),
         docker: DockerSettings::default(),
     }

@@ -78,6 +78,8 @@ impl Rig {
                 autonomy: None,
                 memory: None,
                 cpus: None,
+                network: None,
+                egress: Vec::new(),
             };
             agents::add(&mut document, &home, &agent).unwrap();
         }

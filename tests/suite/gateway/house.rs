@@ -161,6 +161,8 @@ fn agent(id: &str) -> agents::NewAgent {
         autonomy: None::<Autonomy>,
         memory: None,
         cpus: None,
+        network: None,
+        egress: Vec::new(),
     }
 }
 

@@ -99,6 +99,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         nix_image: None,
         sandbox_image: None,
         max_agents: 20,
+        mount_roots: Vec::new(),
     }
 }
 

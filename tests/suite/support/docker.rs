@@ -60,6 +60,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         nix_image: None,
         sandbox_image: None,
         max_agents: 20,
+        mount_roots: Vec::new(),
     }
 }
 
@@ -78,6 +79,8 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         allow: Vec::new(),
         profile: None,
         deny: Vec::new(),
+        network: flock::config::Network::None,
+        egress: Vec::new(),
         docker: DockerSettings::default(),
         id,
     }

@@ -1,0 +1,172 @@
+//! Which addresses are the public internet's. Everything else is refused whatever name leads there: a name is
+//! only as good as whoever answers for it, and the host's own network trusts the host.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whether an address is one of the public internet. Forms that carry an IPv4 address in an IPv6 one are
+/// not, public or not: where they lead depends on the network.
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|block| block.holds(u32::from(address))),
+        IpAddr::V6(address) => {
+            let bits = u128::from(address);
+            PUBLIC_V6.holds(bits) && !NOT_PUBLIC_V6.iter().any(|block| block.holds(bits))
+        }
+    }
+}
+
+/// Addresses that begin with the same `length` bits.
+struct Block<T> {
+    first: T,
+    length: u32,
+}
+
+impl Block<u32> {
+    const fn holds(&self, address: u32) -> bool {
+        (address ^ self.first) >> (u32::BITS - self.length) == 0
+    }
+}
+
+impl Block<u128> {
+    const fn holds(&self, address: u128) -> bool {
+        (address ^ self.first) >> (u128::BITS - self.length) == 0
+    }
+}
+
+const fn v4(a: u8, b: u8, c: u8, d: u8, length: u32) -> Block<u32> {
+    Block { first: Ipv4Addr::new(a, b, c, d).to_bits(), length }
+}
+
+const fn v6(first: u16, second: u16, length: u32) -> Block<u128> {
+    Block { first: Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0).to_bits(), length }
+}
+
+const NOT_PUBLIC_V4: [Block<u32>; 16] = [
+    v4(0, 0, 0, 0, 8),
+    v4(10, 0, 0, 0, 8),
+    // Behind a provider's address translation; Alibaba's metadata too.
+    v4(100, 64, 0, 0, 10),
+    v4(127, 0, 0, 0, 8),
+    // Azure's metadata, in a public block.
+    v4(168, 63, 129, 16, 32),
+    // Link-local; metadata of most clouds.
+    v4(169, 254, 0, 0, 16),
+    v4(172, 16, 0, 0, 12),
+    v4(192, 0, 0, 0, 24),
+    v4(192, 0, 2, 0, 24),
+    // The way into 6to4.
+    v4(192, 88, 99, 0, 24),
+    v4(192, 168, 0, 0, 16),
+    v4(198, 18, 0, 0, 15),
+    v4(198, 51, 100, 0, 24),
+    v4(203, 0, 113, 0, 24),
+    // Multicast, and all above it: reserved, broadcast.
+    v4(224, 0, 0, 0, 4),
+    v4(240, 0, 0, 0, 4),
+];
+
+/// What is given out. Loopback, mapped IPv4, NAT64, unique local, link-local and multicast are outside.
+const PUBLIC_V6: Block<u128> = v6(0x2000, 0, 3);
+
+const NOT_PUBLIC_V6: [Block<u128>; 4] = [
+    // Special purposes, Teredo among them.
+    v6(0x2001, 0, 23),
+    v6(0x2001, 0x0db8, 32),
+    // 6to4.
+    v6(0x2002, 0, 16),
+    v6(0x3fff, 0, 20),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_public_internet_is_public() {
+        let public = [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.1",
+            "168.63.129.15",
+            "169.253.255.255",
+            "169.255.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.0.1.0",
+            "192.167.255.255",
+            "192.169.0.0",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "2606:4700:4700::1111",
+            "2001:4860:4860::8888",
+            "2001:200::1",
+            "2a00::1",
+            "3ffe::1",
+        ];
+        let private = [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "10.255.255.255",
+            "100.64.0.1",
+            "100.100.100.200",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.255",
+            "168.63.129.16",
+            "169.254.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.17.0.1",
+            "172.31.255.255",
+            "192.0.0.192",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.0.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::127.0.0.1",
+            "::ffff:127.0.0.1",
+            "::ffff:8.8.8.8",
+            "::ffff:0:8.8.8.8",
+            "64:ff9b::7f00:1",
+            "64:ff9b::808:808",
+            "64:ff9b:1::1",
+            "100::1",
+            "2001::1",
+            "2001:0:7f00:1::",
+            "2001:10::1",
+            "2001:20::1",
+            "2001:db8::1",
+            "2002:7f00:1::1",
+            "2002:808:808::1",
+            "3fff::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+        ];
+        for text in public {
+            assert!(is_public(text.parse().unwrap()), "{text}");
+        }
+        for text in private {
+            assert!(!is_public(text.parse().unwrap()), "{text}");
+        }
+    }
+}

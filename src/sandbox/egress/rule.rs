@@ -1,0 +1,268 @@
+//! What an agent may reach, as a person writes it: `HOST[:PORT]`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use super::address::is_public;
+
+/// The ports of a rule that names none.
+pub const PORTS: [u16; 2] = [80, 443];
+
+/// Where a connection is to go: a name, or an address written out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// A name, in lower case and without a dot at its end.
+    Name(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+/// A host, or all hosts below a name, with one port or the usual two.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EgressRule {
+    host: Pattern,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Pattern {
+    Exactly(Host),
+    /// Names that end in a dot and this.
+    Below(String),
+}
+
+/// Why a text is no host or no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not usable: {why}")]
+pub struct RuleError {
+    text: String,
+    why: &'static str,
+}
+
+impl EgressRule {
+    /// Whether it lets a connection pass.
+    #[must_use]
+    pub fn allows(&self, host: &Host, port: u16) -> bool {
+        let port_fits = match self.port {
+            Some(only) => only == port,
+            None => PORTS.contains(&port),
+        };
+        port_fits
+            && match (&self.host, host) {
+                (Pattern::Exactly(allowed), host) => allowed == host,
+                (Pattern::Below(name), Host::Name(host)) => {
+                    host.strip_suffix(name.as_str()).is_some_and(|front| front.ends_with('.'))
+                }
+                (Pattern::Below(_), Host::Address(_)) => false,
+            }
+    }
+}
+
+impl FromStr for EgressRule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let wrong = |why| RuleError { text: shortened(text), why };
+        let (host, port) = split_port(text).ok_or_else(|| wrong("a port is a number from 1 to 65535"))?;
+        let host = match host.strip_prefix("*.") {
+            None => Pattern::Exactly(host.parse().map_err(|error: RuleError| wrong(error.why))?),
+            Some(below) => match below.parse().map_err(|error: RuleError| wrong(error.why))? {
+                Host::Name(name) if name.contains('.') => Pattern::Below(name),
+                Host::Name(_) => return Err(wrong("\"*.\" needs a name of at least two parts after it")),
+                Host::Address(_) => return Err(wrong("an address has no names below it")),
+            },
+        };
+        match host {
+            Pattern::Exactly(Host::Address(address)) if !is_public(address) => {
+                Err(wrong("it is not an address of the public internet"))
+            }
+            host => Ok(Self { host, port }),
+        }
+    }
+}
+
+impl FromStr for Host {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let wrong = |why| RuleError { text: shortened(text), why };
+        if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            let address: Ipv6Addr =
+                inner.parse().map_err(|_| wrong("in brackets there is an IPv6 address"))?;
+            return Ok(Self::Address(address.into()));
+        }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::Address(address));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if !name.is_ascii() {
+            return Err(wrong("write a name with other letters than a-z as punycode (xn--…)"));
+        }
+        let label_fits = |label: &str| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        };
+        if name.len() > 253 || !name.split('.').all(label_fits) {
+            return Err(wrong("it is not the name of a host"));
+        }
+        // What ends in a number is an address in one of the forms that the system's resolver still reads.
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let hex =
+            last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if hex || last.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong("write an address as four numbers or in brackets"));
+        }
+        Ok(Self::Name(name))
+    }
+}
+
+/// The host and the port, if one is named.
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    // An IPv6 address without brackets has colons and no port.
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return Some((text, None));
+    }
+    match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => {
+            let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+            let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0)?;
+            Some((host, Some(port)))
+        }
+        _ => Some((text, None)),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => out.write_str(name),
+            Self::Address(IpAddr::V4(address)) => write!(out, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(out, "[{address}]"),
+        }
+    }
+}
+
+impl fmt::Display for EgressRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Pattern::Exactly(host) => write!(out, "{host}")?,
+            Pattern::Below(name) => write!(out, "*.{name}")?,
+        }
+        match self.port {
+            Some(port) => write!(out, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn allows(rule: &str, host: &str, port: u16) -> bool {
+        rule.parse::<EgressRule>().unwrap().allows(&host.parse().unwrap(), port)
+    }
+
+    #[test]
+    fn a_rule_lets_its_host_and_ports_pass_and_nothing_else() {
+        for (rule, host, port) in [
+            ("example.org", "example.org", 80),
+            ("example.org", "example.org", 443),
+            ("Example.ORG.", "EXAMPLE.org", 443),
+            ("example.org", "example.org.", 443),
+            ("example.org:8080", "example.org", 8080),
+            ("*.example.org", "a.example.org", 443),
+            ("*.example.org", "a.b.example.org", 443),
+            ("*.example.org:22", "a.example.org", 22),
+            ("1.1.1.1", "1.1.1.1", 443),
+            ("[2606:4700:4700::1111]:853", "[2606:4700:4700::1111]", 853),
+            ("2606:4700:4700::1111", "[2606:4700:4700:0::1111]", 443),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example", 443),
+        ] {
+            assert!(allows(rule, host, port), "{rule} {host}:{port}");
+        }
+        for (rule, host, port) in [
+            ("example.org", "example.org", 8080),
+            ("example.org", "a.example.org", 443),
+            ("example.org", "badexample.org", 443),
+            ("example.org", "example.org.evil.net", 443),
+            ("example.org:8080", "example.org", 443),
+            ("*.example.org", "example.org", 443),
+            ("*.example.org", "badexample.org", 443),
+            ("*.example.org", "example.org.evil.net", 443),
+            ("one.one.one.one", "1.1.1.1", 443),
+            ("1.1.1.1", "one.one.one.one", 443),
+            ("1.1.1.1", "1.1.1.2", 443),
+            ("1.1.1.1", "[::ffff:1.1.1.1]", 443),
+        ] {
+            assert!(!allows(rule, host, port), "{rule} {host}:{port}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused() {
+        for text in [
+            "",
+            ".",
+            "*",
+            "*.",
+            "*.org",
+            "*.*.org",
+            "a.*.org",
+            "*example.org",
+            "example..org",
+            "-a.org",
+            "a-.org",
+            "exa mple.org",
+            "example.org:",
+            "example.org:0",
+            "example.org:+80",
+            "example.org:65536",
+            "example.org:http",
+            "https://example.org",
+            "example.org/x",
+            "user@example.org",
+            "bücher.example",
+            "127.0.0.1",
+            "10.0.0.1",
+            "169.254.169.254",
+            "[::1]",
+            "[::ffff:8.8.8.8]",
+            "fd00:ec2::254",
+            "127.1",
+            "2130706433",
+            "0x7f.1",
+            "0x7f000001",
+            "1.2.3.08",
+            "1.2.3.4.5",
+            "*.1.1.1.1",
+            "[1.1.1.1]",
+            "[example.org]",
+            "a\nb",
+            "a\u{202e}b.org",
+            "a%2eorg",
+        ] {
+            assert!(text.parse::<EgressRule>().is_err(), "{text}");
+        }
+        assert!("a.".repeat(128).parse::<EgressRule>().is_err(), "too long");
+        assert!(format!("{}.org", "a".repeat(64)).parse::<EgressRule>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_rule_is_written_as_it_was_read(text in "(\\*\\.)?[a-z0-9_.:\\[\\]-]{1,24}") {
+            if let Ok(rule) = text.parse::<EgressRule>() {
+                prop_assert_eq!(rule.to_string().parse::<EgressRule>(), Ok(rule));
+            }
+        }
+    }
+}
