@@ -104,7 +104,8 @@ pub enum Ended {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Run a turn of this session with what is undelivered, and say [`Event::Ended`] when it is over.
+    /// Run a turn of this session with what is undelivered, and say [`Event::Ended`] when it is over: at
+    /// once where nothing is undelivered any more.
     Start {
         /// Which.
         session: SessionKey,

@@ -1,0 +1,180 @@
+//! One agent as the scheduler sees it: its pace, what waits for it, and what keeps it from starting.
+
+use std::collections::BTreeSet;
+
+use super::lanes::Wait;
+use super::{Mode, Priority, Settings};
+use crate::id::{AgentId, SessionKey};
+
+/// From so many failed turns in a row on, an agent waits as a whole and runs one turn at a time.
+const FAILING: u32 = 3;
+
+/// What others say about an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Profile {
+    pub(super) mode: Mode,
+    pub(super) asleep: bool,
+    pub(super) frozen: bool,
+    pub(super) provider: Option<String>,
+}
+
+/// An agent's own shares of the jitters, always the same for one id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    tick: i64,
+    slow: i64,
+    /// How far into [`Settings::spread`] its place is.
+    pub(super) offset: i64,
+}
+
+impl Pace {
+    pub(super) fn of(agent: &AgentId, settings: &Settings) -> Self {
+        let hash = hash(agent.as_str());
+        Self {
+            tick: settings.tick.saturating_add(share(hash, settings.tick_jitter)),
+            slow: settings.slow.saturating_add(share(hash.rotate_left(21), settings.slow_jitter)),
+            offset: share(hash.rotate_left(42), settings.spread),
+        }
+    }
+}
+
+/// FNV-1a with a final mix, so that ids that differ in their last character are far apart.
+fn hash(text: &str) -> u64 {
+    let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+/// A part of `whole`, from 0 to `whole`, by the upper half of the hash.
+fn share(hash: u64, whole: i64) -> i64 {
+    let part = i128::from(whole.max(0)) * i128::from(hash >> 32) >> 32;
+    i64::try_from(part).unwrap_or(0)
+}
+
+/// One agent.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    pub(super) profile: Profile,
+    pub(super) pace: Pace,
+    /// Removed, with a turn that still runs.
+    pub(super) is_gone: bool,
+    pub(super) last_tick: Option<i64>,
+    pub(super) asleep_since: Option<i64>,
+    /// No tick before.
+    pub(super) quiet_until: i64,
+    /// Until when; `i64::MAX` is for good.
+    pub(super) paused_until: Option<i64>,
+    /// Failed turns in a row.
+    pub(super) failures: u32,
+    pub(super) retry_at: i64,
+    pub(super) running: usize,
+    /// When it was given a place last, as a number that grows.
+    pub(super) served: u64,
+    /// Sessions whose last turn failed, until they are tried again.
+    pub(super) retrying: BTreeSet<SessionKey>,
+    /// Sessions that wait for the next tick.
+    pub(super) plain: BTreeSet<SessionKey>,
+    /// Sessions that wait for a place, by priority and oldest first.
+    pub(super) queue: [BTreeSet<(u64, SessionKey)>; 3],
+    /// How it stands in the lanes, and in whose.
+    pub(super) place: Option<(Option<String>, Wait)>,
+}
+
+impl Agent {
+    pub(super) fn new(profile: Profile, pace: Pace) -> Self {
+        Self {
+            profile,
+            pace,
+            is_gone: false,
+            last_tick: None,
+            asleep_since: None,
+            quiet_until: i64::MIN,
+            paused_until: None,
+            failures: 0,
+            retry_at: i64::MIN,
+            running: 0,
+            served: 0,
+            retrying: BTreeSet::new(),
+            plain: BTreeSet::new(),
+            queue: Default::default(),
+            place: None,
+        }
+    }
+
+    /// When plain messages may start turns again; `None` where they never do.
+    pub(super) fn tick_at(&self) -> Option<i64> {
+        if self.profile.mode == Mode::Reactive {
+            return None;
+        }
+        let after = |last: Option<i64>, wait: i64| last.map_or(i64::MIN, |at| at.saturating_add(wait));
+        let due = if self.profile.asleep {
+            after(self.last_tick.max(self.asleep_since), self.pace.slow)
+        } else {
+            after(self.last_tick, self.pace.tick)
+        };
+        Some(due.max(self.quiet_until))
+    }
+
+    /// Whether it may start nothing until somebody says otherwise, or a turn of its own ends.
+    fn is_held(&self) -> bool {
+        self.is_gone
+            || self.profile.frozen
+            || self.paused_until == Some(i64::MAX)
+            || (self.failures >= FAILING && self.running > 0)
+    }
+
+    /// The time before which it may start nothing.
+    fn free_at(&self) -> i64 {
+        self.paused_until.unwrap_or(i64::MIN).max(self.retry_at)
+    }
+
+    /// Whether a turn of it may start, as far as it goes by the agent.
+    pub(super) fn is_free(&self, now: i64) -> bool {
+        !self.is_held() && self.free_at() <= now
+    }
+
+    /// The priorities that it waits with; `None` where it does not wait.
+    pub(super) fn wait(&self, now: i64) -> Option<Wait> {
+        let levels = [0, 1, 2].map(|level: usize| !self.queue[level].is_empty());
+        (levels.contains(&true) && self.is_free(now)).then_some(Wait { levels, served: self.served })
+    }
+
+    /// When something about it changes by itself.
+    pub(super) fn next_change(&self, now: i64) -> Option<i64> {
+        if self.is_held() {
+            return None;
+        }
+        let free_at = self.free_at();
+        let has_queued = self.queue.iter().any(|queue| !queue.is_empty());
+        let place = (has_queued && free_at > now).then_some(free_at);
+        let tick = self.tick_at().filter(|_| !self.plain.is_empty()).map(|at| at.max(free_at));
+        place.into_iter().chain(tick).min()
+    }
+
+    /// A turn of it failed by its own fault.
+    pub(super) fn failed(&mut self, now: i64, settings: &Settings) {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= FAILING {
+            self.retry_at = now.saturating_add(settings.retry.after(self.failures));
+        }
+    }
+
+    /// A turn of it went well.
+    pub(super) fn succeeded(&mut self) {
+        self.failures = 0;
+        self.retry_at = i64::MIN;
+    }
+
+    /// The sessions that wait, whatever for.
+    pub(super) fn waiting(&self) -> usize {
+        self.retrying.len() + self.plain.len() + self.queue.iter().map(BTreeSet::len).sum::<usize>()
+    }
+
+    /// The oldest session that waits with a priority.
+    pub(super) fn oldest(&self, priority: Priority) -> Option<&SessionKey> {
+        self.queue[priority as usize].first().map(|(_, session)| session)
+    }
+}

@@ -1,0 +1,89 @@
+//! What turns tell about their providers.
+
+use super::breaker::Breaker;
+use super::{Effect, Ended, Scheduler};
+use crate::id::{AgentId, SessionKey};
+
+impl Scheduler {
+    /// Notes whom an agent asks from now on.
+    pub(super) fn regroup(&mut self, id: &AgentId, provider: Option<&str>) {
+        let before = self.agents.get(id).and_then(|agent| agent.profile.provider.clone());
+        if let Some(before) = before.filter(|before| Some(before.as_str()) != provider)
+            && let Some(agents) = self.providers.get_mut(&before)
+        {
+            agents.remove(id);
+            if agents.is_empty() {
+                self.providers.remove(&before);
+                self.breakers.remove(&before);
+            }
+        }
+        if let Some(provider) = provider {
+            self.providers.entry(provider.to_owned()).or_default().insert(id.clone());
+        }
+    }
+
+    /// Draws from the end of a turn what it says about its provider.
+    pub(super) fn learn(&mut self, provider: &str, key: &SessionKey, how: Ended, now: i64) {
+        let waits = self.settings.probe;
+        match self.breakers.get_mut(provider) {
+            // Turns that began before it opened say nothing new.
+            Some(breaker) if breaker.probe.as_ref() == Some(key) => match how {
+                Ended::Done => self.close(provider, now),
+                how => breaker.probed(how == Ended::Unavailable, now, waits),
+            },
+            None if how == Ended::Unavailable && self.providers.contains_key(provider) => {
+                self.breakers.insert(provider.to_owned(), Breaker::open(now, waits));
+                self.settle_all(provider, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The model answered in a turn.
+    pub(super) fn answered(&mut self, key: &SessionKey, now: i64) {
+        let provider = self.sessions.get(key).and_then(|session| session.provider.clone());
+        if let Some(provider) = provider
+            && self.breakers.get(&provider).is_some_and(|breaker| breaker.probe.as_ref() == Some(key))
+        {
+            self.close(&provider, now);
+        }
+    }
+
+    fn close(&mut self, provider: &str, now: i64) {
+        self.breakers.remove(provider);
+        for id in self.providers.get(provider).cloned().unwrap_or_default() {
+            self.recall(&id);
+            if let Some(agent) = self.agents.get_mut(&id) {
+                agent.quiet_until = now.saturating_add(agent.pace.offset);
+            }
+        }
+        self.settle_all(provider, now);
+    }
+
+    fn settle_all(&mut self, provider: &str, now: i64) {
+        for id in self.providers.get(provider).cloned().unwrap_or_default() {
+            self.settle(&id, now);
+        }
+    }
+
+    /// Starts the probes whose time has come.
+    pub(super) fn probe(&mut self, now: i64, effects: &mut Vec<Effect>) {
+        let ripe: Vec<String> = self
+            .breakers
+            .iter()
+            .filter(|(_, breaker)| breaker.probe.is_none() && breaker.probe_at <= now)
+            .map(|(provider, _)| provider.clone())
+            .collect();
+        for provider in ripe {
+            let held = self.breakers.get(&provider).and_then(|breaker| breaker.held.first());
+            let Some((level, agent)) = held.filter(|(level, _)| self.has_room(*level)) else { continue };
+            let Some(key) = self.agents.get(agent).and_then(|agent| agent.oldest(level)).cloned() else {
+                continue;
+            };
+            if let Some(breaker) = self.breakers.get_mut(&provider) {
+                breaker.probe = Some(key.clone());
+            }
+            self.start(&key, now, effects);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The scheduler itself: what each event changes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::agent::{Agent, Pace, Profile};
+use super::breaker::Breaker;
+use super::clock::Clock;
+use super::lanes::Lanes;
+use super::session::{Session, Work};
+use super::timers::Timers;
+use super::{Effect, Ended, Event, Priority, Settings};
+use crate::id::{AgentId, SessionKey};
+
+/// Decides which session runs next. The same events at the same times give the same effects.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    /// When it was told something for the first time.
+    started_at: Option<i64>,
+    pub(super) agents: HashMap<AgentId, Agent>,
+    /// Only those that run or wait.
+    pub(super) sessions: HashMap<SessionKey, Session>,
+    /// Who asks whom.
+    pub(super) providers: BTreeMap<String, BTreeSet<AgentId>>,
+    /// Of the providers that are down.
+    pub(super) breakers: BTreeMap<String, Breaker>,
+    /// The agents that would run and may.
+    pub(super) lanes: Lanes,
+    pub(super) agent_timers: Timers<AgentId>,
+    pub(super) session_timers: Timers<SessionKey>,
+    pub(super) running: usize,
+    /// The last number that was given to whoever came into a line.
+    pub(super) numbers: u64,
+}
+
+impl Scheduler {
+    /// A scheduler that knows nobody.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            clock: Clock::default(),
+            started_at: None,
+            agents: HashMap::new(),
+            sessions: HashMap::new(),
+            providers: BTreeMap::new(),
+            breakers: BTreeMap::new(),
+            lanes: Lanes::default(),
+            agent_timers: Timers::default(),
+            session_timers: Timers::default(),
+            running: 0,
+            numbers: 0,
+        }
+    }
+
+    /// Takes an event in, and gives what is to be done. `now` is Unix time in milliseconds; a clock that is
+    /// set back does no harm.
+    pub fn on(&mut self, event: Event, now: i64) -> Vec<Effect> {
+        let now = self.advance(now);
+        let mut effects = Vec::new();
+        match event {
+            Event::Agent { agent, mode, asleep, frozen, provider, last_turn_at } => {
+                let profile = Profile { mode, asleep, frozen, provider };
+                self.agent(agent, profile, last_turn_at, now);
+            }
+            Event::Gone(agent) => self.gone(&agent),
+            Event::Unseen { session, priority, urgency } => {
+                self.unseen(session, Work { priority, urgency }, now, &mut effects);
+            }
+            Event::Seen(session) => self.seen(&session, now),
+            Event::Answered(session) => self.answered(&session, now),
+            Event::Ended { session, how } => self.ended(&session, how, now),
+            Event::Paused { agent, until } => {
+                let until = until.map_or(i64::MAX, |until| self.clock.taken(until));
+                self.pause(&agent, Some(until), now);
+            }
+            Event::Resumed(agent) => self.pause(&agent, None, now),
+        }
+        self.fill(now, &mut effects);
+        effects
+    }
+
+    /// What is to be done because its time has come.
+    pub fn due(&mut self, now: i64) -> Vec<Effect> {
+        let now = self.advance(now);
+        let mut effects = Vec::new();
+        self.fill(now, &mut effects);
+        effects
+    }
+
+    /// When [`Scheduler::due`] is to be asked next, by the machine's clock. `None` where nothing waits for a
+    /// time; after each event it may be another.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<i64> {
+        let probe = self.breakers.values().filter_map(|breaker| {
+            let (level, _) = breaker.held.first()?;
+            (breaker.probe.is_none() && self.has_room(level)).then_some(breaker.probe_at)
+        });
+        let timers = [self.agent_timers.first(), self.session_timers.first()];
+        probe.chain(timers.into_iter().flatten()).min().map(|at| self.clock.shown(at))
+    }
+
+    fn advance(&mut self, now: i64) -> i64 {
+        let now = self.clock.read(now);
+        self.started_at.get_or_insert(now);
+        while let Some(agent) = self.agent_timers.pop(now) {
+            self.settle(&agent, now);
+        }
+        while let Some(session) = self.session_timers.pop(now) {
+            self.waited(&session, now);
+        }
+        now
+    }
+
+    fn agent(&mut self, id: AgentId, profile: Profile, last_turn_at: Option<i64>, now: i64) {
+        let known = self.agents.get(&id).filter(|agent| !agent.is_gone);
+        if known.is_some_and(|agent| agent.profile == profile) {
+            return;
+        }
+        self.regroup(&id, profile.provider.as_deref());
+        match self.agents.get_mut(&id) {
+            Some(agent) if !agent.is_gone => {
+                let before = std::mem::replace(&mut agent.profile, profile);
+                let after = &agent.profile;
+                if before.asleep != after.asleep {
+                    agent.asleep_since = after.asleep.then_some(now);
+                }
+                if (before.mode, before.asleep) != (after.mode, after.asleep) {
+                    self.recall(&id);
+                }
+            }
+            before => {
+                let pace = Pace::of(&id, &self.settings);
+                let mut agent = Agent::new(profile, pace);
+                let taken = last_turn_at.map(|at| self.clock.taken(at).min(now));
+                agent.last_tick = taken;
+                agent.quiet_until = self.started_at.unwrap_or(now).saturating_add(pace.offset);
+                if let Some(before) = before {
+                    // Its turns of before still run.
+                    (agent.running, agent.served) = (before.running, before.served);
+                }
+                self.agents.insert(id.clone(), agent);
+            }
+        }
+        self.settle(&id, now);
+    }
+
+    fn gone(&mut self, id: &AgentId) {
+        self.regroup(id, None);
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        agent.is_gone = true;
+        let queued = agent.queue.iter().flatten().map(|(_, session)| session);
+        let waiting: Vec<SessionKey> =
+            agent.retrying.iter().chain(&agent.plain).chain(queued).cloned().collect();
+        let is_running = agent.running > 0;
+        for session in waiting {
+            self.lift(&session);
+            self.sessions.remove(&session);
+        }
+        // Held from now on, so that no time matters.
+        self.settle(id, i64::MIN);
+        if !is_running {
+            self.agents.remove(id);
+        }
+    }
+
+    fn unseen(&mut self, key: SessionKey, work: Work, now: i64, effects: &mut Vec<Effect>) {
+        let id = key.agent().clone();
+        if self.agents.get(&id).is_none_or(|agent| agent.is_gone) {
+            return;
+        }
+        let session = self.sessions.entry(key.clone()).or_default();
+        let is_other = session.add(work);
+        if session.is_running {
+            effects.push(Effect::Steer { session: key });
+        } else if is_other {
+            self.place(&key, now);
+            self.settle(&id, now);
+        }
+    }
+
+    fn seen(&mut self, key: &SessionKey, now: i64) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        (session.unseen, session.taken) = (None, None);
+        if !session.is_running {
+            self.place(key, now);
+            self.settle(key.agent(), now);
+        }
+    }
+
+    fn ended(&mut self, key: &SessionKey, how: Ended, now: i64) {
+        let Some(session) = self.sessions.get_mut(key).filter(|session| session.is_running) else { return };
+        let Some(agent) = self.agents.get_mut(key.agent()) else { return };
+        session.is_running = false;
+        agent.running -= 1;
+        self.running -= 1;
+        let provider = session.provider.take();
+        // Who asks nobody that is known has only itself to blame.
+        let how = if how == Ended::Unavailable && provider.is_none() { Ended::Failed } else { how };
+        match how {
+            Ended::Done => {
+                session.taken = None;
+                (session.failures, session.retry_at) = (0, None);
+                agent.succeeded();
+            }
+            Ended::Cancelled => session.taken = None,
+            Ended::Unavailable => session.give_back(),
+            Ended::Failed | Ended::Refused => {
+                session.give_back();
+                session.failures = session.failures.saturating_add(1);
+                session.retry_at = Some(now.saturating_add(self.settings.retry.after(session.failures)));
+                if how == Ended::Failed {
+                    agent.failed(now, &self.settings);
+                }
+            }
+        }
+        if agent.is_gone {
+            let is_last = agent.running == 0;
+            self.sessions.remove(key);
+            if is_last {
+                self.agents.remove(key.agent());
+            }
+        } else {
+            self.place(key, now);
+            self.settle(key.agent(), now);
+        }
+        if let Some(provider) = provider {
+            self.learn(&provider, key, how, now);
+        }
+    }
+
+    fn pause(&mut self, id: &AgentId, until: Option<i64>, now: i64) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.paused_until = until;
+            self.settle(id, now);
+        }
+    }
+
+    /// Whether there is a place for a turn of this priority.
+    pub(super) fn has_room(&self, level: Priority) -> bool {
+        let all = self.settings.together.max(1);
+        let kept = if level == Priority::Human { 0 } else { self.settings.for_people.min(all - 1) };
+        self.running < all - kept
+    }
+}

@@ -1,0 +1,133 @@
+//! Short words for the tests.
+
+use super::*;
+use crate::id::{AgentId, SessionKey, SessionKind};
+
+pub(super) const SECOND: i64 = 1_000;
+pub(super) const MINUTE: i64 = 60_000;
+pub(super) const HOUR: i64 = 60 * MINUTE;
+pub(super) const DAY: i64 = 24 * HOUR;
+
+/// A time of today, as the machine's clock gives it.
+pub(super) const T: i64 = 1_790_000_000_000;
+
+/// Without jitter and without spread, so that times can be written down.
+pub(super) fn exact() -> Settings {
+    Settings { tick_jitter: 0, slow_jitter: 0, spread: 0, ..Settings::default() }
+}
+
+pub(super) fn id(agent: &str) -> AgentId {
+    agent.parse().unwrap()
+}
+
+/// `coder/main`: the agent's session of that channel.
+pub(super) fn key(text: &str) -> SessionKey {
+    let (agent, channel) = text.split_once('/').unwrap();
+    SessionKey::new(&id(agent), SessionKind::Channel, channel)
+}
+
+pub(super) fn agent(agent: &str) -> Event {
+    Event::Agent {
+        agent: id(agent),
+        mode: Mode::Active,
+        asleep: false,
+        frozen: false,
+        provider: Some("acme".to_owned()),
+        last_turn_at: None,
+    }
+}
+
+pub(super) fn reactive(name: &str) -> Event {
+    with(agent(name), |mode, _, _| *mode = Mode::Reactive)
+}
+
+pub(super) fn asleep(event: Event) -> Event {
+    with(event, |_, asleep, _| *asleep = true)
+}
+
+pub(super) fn frozen(event: Event) -> Event {
+    with(event, |_, _, frozen| *frozen = true)
+}
+
+fn with(mut event: Event, change: impl FnOnce(&mut Mode, &mut bool, &mut bool)) -> Event {
+    if let Event::Agent { mode, asleep, frozen, .. } = &mut event {
+        change(mode, asleep, frozen);
+    }
+    event
+}
+
+pub(super) fn asking(mut event: Event, whom: Option<&str>) -> Event {
+    if let Event::Agent { provider, .. } = &mut event {
+        *provider = whom.map(str::to_owned);
+    }
+    event
+}
+
+pub(super) fn plain(session: &str) -> Event {
+    Event::Unseen { session: key(session), priority: Priority::Message, urgency: Urgency::Tick }
+}
+
+pub(super) fn mention(session: &str) -> Event {
+    Event::Unseen { session: key(session), priority: Priority::Mention, urgency: Urgency::Now }
+}
+
+pub(super) fn human(session: &str) -> Event {
+    Event::Unseen { session: key(session), priority: Priority::Human, urgency: Urgency::Now }
+}
+
+pub(super) fn seen(session: &str) -> Event {
+    Event::Seen(key(session))
+}
+
+pub(super) fn ended(session: &str, how: Ended) -> Event {
+    Event::Ended { session: key(session), how }
+}
+
+/// A scheduler that is asked whenever it wants to be, and what it started.
+pub(super) struct Team {
+    pub(super) scheduler: Scheduler,
+    pub(super) now: i64,
+}
+
+impl Team {
+    pub(super) fn new(settings: Settings, agents: impl IntoIterator<Item = Event>) -> Self {
+        let mut team = Self { scheduler: Scheduler::new(settings), now: T };
+        for agent in agents {
+            assert_eq!(team.on(agent), [""; 0]);
+        }
+        team
+    }
+
+    /// What an event brings about: `coder/main` is started, `+coder/main` gets something into its turn.
+    pub(super) fn on(&mut self, event: Event) -> Vec<String> {
+        words(self.scheduler.on(event, self.now))
+    }
+
+    /// What comes about by itself in so long a time, and when (from now).
+    pub(super) fn pass(&mut self, time: i64) -> Vec<(i64, String)> {
+        let (from, to) = (self.now, self.now + time);
+        let mut all = Vec::new();
+        while let Some(at) = self.scheduler.next_deadline().filter(|at| *at <= to) {
+            assert!(at >= self.now, "a deadline of the past");
+            self.now = at;
+            let done = self.scheduler.due(at);
+            assert!(
+                !done.is_empty() || self.scheduler.next_deadline() != Some(at),
+                "asked again for the same time"
+            );
+            all.extend(words(done).into_iter().map(|word| (at - from, word)));
+        }
+        self.now = to;
+        assert_eq!(words(self.scheduler.due(to)), [""; 0], "nothing is due but at a deadline");
+        all
+    }
+}
+
+fn words(effects: Vec<Effect>) -> Vec<String> {
+    let word = |key: SessionKey| format!("{}/{}", key.agent(), key.peer());
+    let effects = effects.into_iter().map(|effect| match effect {
+        Effect::Start { session, .. } => word(session),
+        Effect::Steer { session } => format!("+{}", word(session)),
+    });
+    effects.collect()
+}

@@ -1,0 +1,176 @@
+//! Where sessions and agents wait, and how they come from there to a place.
+
+use super::session::Spot;
+use super::{Effect, Priority, Scheduler, Urgency};
+use crate::id::{AgentId, SessionKey};
+
+impl Scheduler {
+    /// Puts a session where it waits by what is undelivered for it, or forgets it.
+    pub(super) fn place(&mut self, key: &SessionKey, now: i64) {
+        let was = self.lift(key);
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(agent) = self.agents.get_mut(key.agent()) else { return };
+        let Some(work) = session.unseen else {
+            self.sessions.remove(key);
+            return;
+        };
+        if let Some(retry_at) = session.retry_at.filter(|at| *at > now) {
+            session.spot = Spot::Retry;
+            agent.retrying.insert(key.clone());
+            self.session_timers.set(key, Some(retry_at));
+            return;
+        }
+        // What the tick let go once stays in its line, whatever comes in addition.
+        match (was, work.urgency) {
+            (Spot::Queued { level, order }, _) => self.line_up(key, level.min(work.priority), order, now),
+            (_, Urgency::Now) => {
+                let order = self.number();
+                self.line_up(key, work.priority, order, now);
+            }
+            (_, Urgency::Tick) => {
+                session.spot = Spot::Plain;
+                agent.plain.insert(key.clone());
+            }
+        }
+    }
+
+    /// Takes a session away from where it waits.
+    pub(super) fn lift(&mut self, key: &SessionKey) -> Spot {
+        let Some(session) = self.sessions.get_mut(key) else { return Spot::Nowhere };
+        let spot = std::mem::take(&mut session.spot);
+        if let Some(agent) = self.agents.get_mut(key.agent()) {
+            match spot {
+                Spot::Nowhere => {}
+                Spot::Retry => _ = agent.retrying.remove(key),
+                Spot::Plain => _ = agent.plain.remove(key),
+                Spot::Queued { level, order } => {
+                    agent.queue[level as usize].remove(&(order, key.clone()));
+                }
+            }
+        }
+        self.session_timers.set(key, None);
+        spot
+    }
+
+    fn line_up(&mut self, key: &SessionKey, level: Priority, order: u64, now: i64) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(agent) = self.agents.get_mut(key.agent()) else { return };
+        session.spot = Spot::Queued { level, order };
+        agent.queue[level as usize].insert((order, key.clone()));
+        let rises_at = now.saturating_add(self.settings.patience);
+        self.session_timers.set(key, (level == Priority::Message).then_some(rises_at));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A session's own time has come.
+    pub(super) fn waited(&mut self, key: &SessionKey, now: i64) {
+        match self.sessions.get(key).map(|session| session.spot) {
+            Some(Spot::Queued { level: Priority::Message, order }) => {
+                self.lift(key);
+                self.line_up(key, Priority::Mention, order, now);
+            }
+            _ => self.place(key, now),
+        }
+        self.settle(key.agent(), now);
+    }
+
+    /// Sends the sessions that a tick let go back to wait for another one.
+    pub(super) fn recall(&mut self, id: &AgentId) {
+        let Some(agent) = self.agents.get(id) else { return };
+        let queued: Vec<SessionKey> =
+            agent.queue.iter().flatten().map(|(_, session)| session.clone()).collect();
+        for key in queued {
+            let work = self.sessions.get(&key).and_then(|session| session.unseen);
+            if work.is_some_and(|work| work.urgency == Urgency::Tick) {
+                self.lift(&key);
+                if let (Some(session), Some(agent)) = (self.sessions.get_mut(&key), self.agents.get_mut(id)) {
+                    session.spot = Spot::Plain;
+                    agent.plain.insert(key);
+                }
+            }
+        }
+    }
+
+    /// Brings what follows from an agent's state up to date: its tick, its standing in the lanes, its timer.
+    pub(super) fn settle(&mut self, id: &AgentId, now: i64) {
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        agent.paused_until = agent.paused_until.filter(|until| *until > now);
+        if agent.is_free(now) && agent.tick_at().is_some_and(|at| at <= now) {
+            self.tick(id, now);
+        }
+        self.stand(id, now);
+        let change = self.agents.get(id).and_then(|agent| agent.next_change(now));
+        self.agent_timers.set(id, change);
+    }
+
+    /// Lets all sessions that waited for a tick wait for a place.
+    fn tick(&mut self, id: &AgentId, now: i64) {
+        let plain = self.agents.get_mut(id).map(|agent| std::mem::take(&mut agent.plain));
+        for key in plain.into_iter().flatten() {
+            let work = self.sessions.get(&key).and_then(|session| session.unseen);
+            let order = self.number();
+            self.line_up(&key, work.map_or(Priority::Message, |work| work.priority), order, now);
+        }
+    }
+
+    /// Gives an agent the place in the lanes that it should have.
+    fn stand(&mut self, id: &AgentId, now: i64) {
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        let down = agent.profile.provider.as_ref().filter(|provider| self.breakers.contains_key(*provider));
+        let wait = agent.wait(now);
+        if agent.place.as_ref().map(|(lanes, wait)| (lanes.as_ref(), *wait)) == wait.map(|wait| (down, wait))
+        {
+            return;
+        }
+        let place = wait.map(|wait| (down.cloned(), wait));
+        let before = std::mem::replace(&mut agent.place, place.clone());
+        for (place, is_new) in [(before, false), (place, true)] {
+            let Some((down, wait)) = place else { continue };
+            let lanes = match down {
+                None => Some(&mut self.lanes),
+                Some(provider) => self.breakers.get_mut(&provider).map(|breaker| &mut breaker.held),
+            };
+            match lanes {
+                Some(lanes) if is_new => lanes.enter(id, wait),
+                Some(lanes) => lanes.leave(id, wait),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives the free places away.
+    pub(super) fn fill(&mut self, now: i64, effects: &mut Vec<Effect>) {
+        self.probe(now, effects);
+        while let Some((level, agent)) = self.lanes.first().filter(|(level, _)| self.has_room(*level)) {
+            let Some(key) = self.agents.get(agent).and_then(|agent| agent.oldest(level)).cloned() else {
+                debug_assert!(false, "an agent stands in a lane with nothing to run");
+                break;
+            };
+            self.start(&key, now, effects);
+        }
+    }
+
+    pub(super) fn start(&mut self, key: &SessionKey, now: i64, effects: &mut Vec<Effect>) {
+        self.lift(key);
+        let served = self.number();
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let Some(agent) = self.agents.get_mut(key.agent()) else { return };
+        session.is_running = true;
+        session.taken = session.unseen.take();
+        session.provider.clone_from(&agent.profile.provider);
+        let work = session.taken;
+        agent.running += 1;
+        agent.served = served;
+        if work.is_some_and(|work| work.urgency == Urgency::Tick) {
+            agent.last_tick = Some(now);
+        }
+        self.running += 1;
+        let priority = work.map_or(Priority::Message, |work| work.priority);
+        effects.push(Effect::Start { session: key.clone(), priority });
+        self.settle(key.agent(), now);
+    }
+}
