@@ -41,6 +41,7 @@ mod tests {
     /// and so is its end.
     #[test]
     #[ignore = "run by the other tests in a process of its own"]
+    #[expect(clippy::exit, reason = "the exit code is what is tested, in a process of its own")]
     fn a_program_that_panics() {
         // Whoever runs all ignored tests did not mean this process to end.
         if !std::env::args().any(|argument| argument == "--exact") {

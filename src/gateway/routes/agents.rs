@@ -43,7 +43,9 @@ pub async fn probe(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?;
-    Ok(Json(gateway.records.probe(&agent.id).await?))
+    // In a task, as above: it may make the sandbox first.
+    let probed = tokio::spawn(async move { gateway.records.probe(&agent.id).await }).await;
+    Ok(Json(probed.map_err(ApiError::internal)??))
 }
 
 /// Ends the turns of an agent that the configuration does not hold any more, and removes its sandbox.
