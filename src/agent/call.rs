@@ -5,8 +5,10 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::config::Agent;
+use crate::id::hex;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, StopReason};
 use crate::sandbox::policy::{self, Decision};
@@ -28,38 +30,60 @@ const PREVIEW: usize = 160;
 /// What the model is answered, and whether it is an error.
 pub(super) type Answer = (Vec<Block>, bool);
 
-/// Why a call can't even be tried, as the model reads it; else the tool.
+/// What is to be done with a call.
+pub(super) enum Checked<'r> {
+    /// Run it.
+    Run(&'r dyn Tool),
+    /// Ask a person about this tool, for this reason.
+    Ask(&'r str, String),
+    /// Nothing, for this reason, which the model reads.
+    Refuse(String),
+}
+
+/// Whether a call can be tried.
 pub(super) fn check<'r>(
     agent: &Agent,
     registry: &'r Registry,
     call: &ToolCall<'_>,
     place: usize,
     stop: StopReason,
-) -> Result<&'r dyn Tool, String> {
+) -> Checked<'r> {
     if place >= MAX_CALLS {
-        return Err(format!("not run: at most {MAX_CALLS} calls of one answer are run"));
+        return Checked::Refuse(format!("not run: at most {MAX_CALLS} calls of one answer are run"));
     }
     let Some(tool) = registry.get(call.name) else {
         let specs = registry.iter().map(|tool| tool.spec());
         let names: Vec<String> = policy::offered(agent, specs).into_iter().map(|spec| spec.name).collect();
         let name = bounded::start(call.name, MAX_NAME);
-        return Err(format!("there is no tool {name:?}; your tools are: {}", names.join(", ")));
+        return Checked::Refuse(format!("there is no tool {name:?}; your tools are: {}", names.join(", ")));
     };
-    match policy::decide(agent, &tool.spec().name, call.arguments) {
-        Decision::Allow => {}
-        Decision::Ask(reason) => return Err(format!("not run, a person has to approve it first: {reason}")),
-        Decision::Deny(reason) => return Err(format!("not run: {reason}")),
+    let name = &tool.spec().name;
+    let decision = policy::decide(agent, name, call.arguments);
+    if let Decision::Deny(reason) = decision {
+        return Checked::Refuse(format!("not run: {reason}"));
     }
-    match call.arguments {
-        Value::Object(_) => Ok(&**tool),
-        Value::String(_) if stop == StopReason::Length => Err(
+    // A person is not asked about what could not be run anyway.
+    if let Some(reason) = unusable(call.arguments, stop) {
+        return Checked::Refuse(reason);
+    }
+    match decision {
+        Decision::Ask(reason) => Checked::Ask(name, reason),
+        _ => Checked::Run(&**tool),
+    }
+}
+
+/// What is wrong with arguments that are no object.
+fn unusable(arguments: &Value, stop: StopReason) -> Option<String> {
+    match arguments {
+        Value::Object(_) => None,
+        Value::String(_) if stop == StopReason::Length => Some(
             "not run: your answer reached its limit before this call was complete; do it in smaller parts"
                 .to_owned(),
         ),
         Value::String(text) => {
-            Err(format!("not run: the arguments are not valid JSON ({})", json_error(text)))
+            Some(format!("not run: the arguments are not valid JSON ({})", json_error(text)))
         }
-        _ => Err("not run: the arguments must be a JSON object".to_owned()),
+        _ => Some("not run: the arguments must be a JSON object".to_owned()),
     }
 }
 
@@ -79,18 +103,18 @@ pub(super) async fn run(
     // A defect in one tool must not end the turn without a result, or the gateway's task with it.
     match AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await {
         Ok(Ok(output)) => Ok((bound(output), false)),
-        Ok(Err(ToolError::ForModel(reason))) => Ok((error(&reason), true)),
+        Ok(Err(ToolError::ForModel(reason))) => Ok((text(&reason), true)),
         Ok(Err(ToolError::Fatal(source))) => Err(source),
         Err(_) => {
             tracing::error!(tool = tool.spec().name, "a tool panicked");
-            Ok((error("the tool broke off because of a defect; what it did is not known"), true))
+            Ok((text("the tool broke off because of a defect; what it did is not known"), true))
         }
     }
 }
 
-/// An error as a result.
-pub(super) fn error(reason: &str) -> Vec<Block> {
-    vec![Block::Text { text: bounded::middle_cut(reason, MAX_TEXT) }]
+/// A text as a result.
+pub(super) fn text(text: &str) -> Vec<Block> {
+    vec![Block::Text { text: bounded::middle_cut(text, MAX_TEXT) }]
 }
 
 fn bound(output: ToolOutput) -> Vec<Block> {
@@ -147,6 +171,11 @@ pub(super) fn preview(arguments: &Value) -> String {
     let text = arguments.to_string();
     let start = bounded::start(&text, PREVIEW);
     if start.len() < text.len() { format!("{start}…") } else { text }
+}
+
+/// SHA-256 of the arguments as JSON without spaces, in hex.
+pub(super) fn digest(arguments: &Value) -> String {
+    hex(&Sha256::digest(arguments.to_string()))
 }
 
 #[cfg(test)]

@@ -1,31 +1,55 @@
 //! What ends a turn from outside: its caller, or the clock.
 
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::oversight::Oversight;
 use super::turn::TurnError;
+use crate::id::AgentId;
 
 /// What ends a turn from outside.
 pub(super) struct Halt {
     pub(super) cancel: CancellationToken,
-    deadline: Instant,
+    /// Later where the turn had to wait for what is not its own doing.
+    deadline: Mutex<Instant>,
     wall: Duration,
+    brake: Arc<dyn Oversight>,
+    agent: AgentId,
 }
 
 impl Halt {
-    /// The turn may take `wall` from now on.
-    pub(super) fn new(cancel: CancellationToken, wall: Duration) -> Self {
-        Self { cancel, deadline: Instant::now() + wall, wall }
+    /// The turn of this agent may take `wall` from now on, the time in which it is frozen not counted.
+    pub(super) fn new(
+        cancel: CancellationToken,
+        wall: Duration,
+        brake: Arc<dyn Oversight>,
+        agent: AgentId,
+    ) -> Self {
+        Self { cancel, deadline: Mutex::new(Instant::now() + wall), wall, brake, agent }
     }
 
     /// Waits for the end and says which it was.
     pub(super) async fn wait(&self) -> TurnError {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => TurnError::Cancelled,
-            () = sleep_until(self.deadline) => TurnError::TimedOut(self.wall),
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return TurnError::Cancelled,
+                () = sleep_until(self.deadline()) => {}
+            }
+            let mut thawed = self.brake.thawed(&self.agent);
+            if thawed.as_mut().now_or_never().is_some() {
+                return TurnError::TimedOut(self.wall);
+            }
+            // It was frozen while a tool ran, and nobody knows for how much of its time.
+            if self.uncounted(thawed).await.is_err() {
+                return TurnError::Cancelled;
+            }
+            self.extend(self.wall);
         }
     }
 
@@ -33,10 +57,123 @@ impl Halt {
     pub(super) fn now(&self) -> Result<(), TurnError> {
         if self.cancel.is_cancelled() {
             Err(TurnError::Cancelled)
-        } else if Instant::now() >= self.deadline {
+        } else if Instant::now() >= self.deadline() {
             Err(TurnError::TimedOut(self.wall))
         } else {
             Ok(())
         }
+    }
+
+    /// Waits as long as the agent is frozen.
+    ///
+    /// # Errors
+    ///
+    /// Where the turn is cancelled meanwhile.
+    pub(super) async fn thawed(&self) -> Result<(), TurnError> {
+        self.uncounted(self.brake.thawed(&self.agent)).await
+    }
+
+    /// Waits for what is not the turn's own doing, so that its time does not count.
+    ///
+    /// # Errors
+    ///
+    /// Where the turn is cancelled meanwhile.
+    pub(super) async fn uncounted<T>(&self, work: impl Future<Output = T>) -> Result<T, TurnError> {
+        let from = Instant::now();
+        let done = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(TurnError::Cancelled),
+            done = work => Ok(done),
+        };
+        self.extend(from.elapsed());
+        done
+    }
+
+    fn deadline(&self) -> Instant {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extend(&self, by: Duration) {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) += by;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::agent::{CalledTool, ModelCall, Paused, Reservation, Unwatched};
+    use crate::provider::{BoxFuture, Usage};
+    use crate::tool::CallContext;
+
+    /// Frozen for ever.
+    #[derive(Default)]
+    struct Ice {
+        felt: AtomicBool,
+    }
+
+    impl Oversight for Ice {
+        fn thawed<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, ()> {
+            self.felt.store(true, Ordering::SeqCst);
+            Box::pin(std::future::pending())
+        }
+
+        fn reserve<'a>(&'a self, _: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn settle(&self, _: Reservation, _: Option<Usage>) {}
+
+        fn ask<'a>(
+            &'a self,
+            _: &'a CallContext,
+            _: &'a str,
+            _: &'a Value,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<String, String>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn called<'a>(&'a self, _: &'a CallContext, _: &'a CalledTool) -> BoxFuture<'a, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn halt(wall: Duration, brake: Arc<dyn Oversight>) -> Halt {
+        Halt::new(CancellationToken::new(), wall, brake, "coder".parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_turns_doing_does_not_count() {
+        let halt = halt(Duration::from_secs(60), Arc::new(Unwatched));
+        let before = halt.deadline();
+        let from = Instant::now();
+        halt.uncounted(async {
+            while from.elapsed() < Duration::from_millis(5) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
+        assert!(halt.deadline() >= before + Duration::from_millis(5));
+        assert!(halt.now().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_frozen_agent_runs_out_of_no_time_and_can_be_cancelled() {
+        let ice = Arc::new(Ice::default());
+        let halt = halt(Duration::ZERO, ice.clone());
+        let (end, ()) = tokio::join!(halt.wait(), async {
+            while !ice.felt.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+            halt.cancel.cancel();
+        });
+        assert!(matches!(end, TurnError::Cancelled), "{end}");
+        let thawed = self::halt(Duration::ZERO, Arc::new(Unwatched));
+        assert!(matches!(thawed.wait().await, TurnError::TimedOut(_)));
     }
 }

@@ -3,7 +3,9 @@
 //! [`Engine`] is the one door: the gateway gives it a [`TurnRequest`] and gets events and a
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
+mod ask;
 mod call;
+mod calls;
 pub mod engine;
 mod halt;
 mod history;
@@ -13,6 +15,7 @@ mod oversight;
 pub mod prompt;
 mod provenance;
 mod recover;
+mod repetition;
 mod run;
 mod running;
 mod steps;

@@ -12,7 +12,7 @@ use crate::tool::CallContext;
 
 /// Watches the turns of one engine.
 pub trait Oversight: Send + Sync {
-    /// Resolves when the agent may go on: at once, unless it is frozen. Awaited before each model call and
+    /// Resolves when the agent may go on: when first polled, unless it is frozen. Awaited before each model call and
     /// each tool call. The time it takes does not count against the turn. Dropping it must have no effect.
     fn thawed<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, ()>;
 

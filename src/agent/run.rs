@@ -42,7 +42,12 @@ pub(super) async fn run(
     cancel: CancellationToken,
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
-    let halt = Halt::new(cancel, engine.parts.limits.wall);
+    let halt = Halt::new(
+        cancel,
+        engine.parts.limits.wall,
+        Arc::clone(&engine.parts.oversight),
+        request.agent.clone(),
+    );
     let config = engine.parts.config.current();
     let agent = check(&config, &request)?;
     let _claim = engine.claim(&request.session)?;
@@ -166,12 +171,7 @@ fn answer_limit(resolved: &Resolved) -> u32 {
 
 /// What is left of the model's context. Estimates of tokens are rough, so a twentieth stays free.
 fn room(resolved: &Resolved, request: &Request) -> u64 {
-    let tools = request.tools.iter().map(|tool| {
-        window::text_cost(&tool.name)
-            + window::text_cost(&tool.description)
-            + window::text_cost(&tool.parameters.to_string())
-    });
-    let taken = window::text_cost(&request.system) + tools.sum::<u64>() + u64::from(request.max_tokens);
+    let taken = window::fixed_cost(request) + u64::from(request.max_tokens);
     (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::inbox::Delivery;
 use super::provenance::Provenance;
 use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
 use super::turn::TurnError;
@@ -26,6 +27,8 @@ pub(super) struct Running {
     pub(super) usage: Usage,
     /// Calls whose result is not committed yet: id and name.
     open: Vec<(String, String)>,
+    /// Whether the transcript has the turn's beginning; else it says nothing of it.
+    has_begun: bool,
     ended: bool,
 }
 
@@ -40,31 +43,49 @@ impl Running {
             steps: 0,
             usage: Usage::default(),
             open: Vec::new(),
+            has_begun: false,
             ended: false,
         }
     }
 
-    /// Commits that the turn began, and with what. A client's system text goes with the last message.
-    pub(super) fn begin(
-        &mut self,
-        input: &[Message],
+    /// The records of the turn's input. A client's system text goes with the last message.
+    pub(super) fn said(
+        &self,
+        input: Vec<Message>,
         context: Vec<String>,
         provenance: Option<Provenance>,
-    ) -> Result<Vec<MessageRecord>, TurnError> {
+    ) -> Vec<MessageRecord> {
         let now = clock::unix_ms();
         let mut said: Vec<MessageRecord> =
-            input.iter().map(|message| MessageRecord::new(self.turn, now, message.clone())).collect();
+            input.into_iter().map(|message| MessageRecord::new(self.turn, now, message)).collect();
         if let Some(last) = said.last_mut() {
             last.context = Some(context);
             last.provenance = provenance;
         }
+        said
+    }
+
+    /// Commits that the turn began, and with what.
+    pub(super) fn begin(&mut self, said: &[MessageRecord]) -> Result<(), TurnError> {
         let mut records = vec![Record::Turn(TurnRecord {
             model: Some(self.model.to_string()),
             ..self.mark(Phase::Started)
         })];
         records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));
         self.transcript.append(&records)?;
-        Ok(said)
+        self.has_begun = true;
+        Ok(())
+    }
+
+    /// Commits what was said to the model in the middle of the turn.
+    pub(super) fn delivered(&mut self, delivery: Delivery) -> Result<MessageRecord, TurnError> {
+        let message = Message::text(Role::User, delivery.text);
+        let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
+        // With the time beside it, as the input.
+        record.context = Some(Vec::new());
+        record.provenance = Some(delivery.provenance);
+        self.transcript.append(&[Record::Message(Box::new(record.clone()))])?;
+        Ok(record)
     }
 
     /// Commits an answer that wants tools run.
@@ -127,6 +148,9 @@ impl Running {
     /// Gives the open calls a result and commits how the turn ended. Where the disk takes no more, the
     /// next start does it.
     fn close(&mut self, phase: Phase, error: Option<String>) {
+        if !self.has_begun {
+            return;
+        }
         let now = clock::unix_ms();
         let mut records: Vec<Record> = std::mem::take(&mut self.open)
             .iter()

@@ -4,9 +4,6 @@
 //! tool runs, each result before the model is asked again, the final answer before it is reported.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-use tokio::time::{Instant, timeout};
 
 use super::call;
 use super::engine::Engine;
@@ -14,17 +11,17 @@ use super::halt::Halt;
 use super::history::replay;
 use super::inbox::Inbox;
 use super::provenance::Provenance;
+use super::repetition::Repetition;
 use super::running::Running;
 use super::transcript::{MessageRecord, history};
 use super::turn::{Stop, TurnError, TurnEvent};
 use super::window::{self, Images, Window};
-use crate::provider::message::{ToolCall, joined_text};
-use crate::provider::retry::{self, Retrying};
-use crate::provider::{Block, Delta, Message, ProviderError, Request, Resolved, Response, Role, StopReason};
-use crate::tool::{CallContext, Tool};
+use crate::provider::message::joined_text;
+use crate::provider::{Message, Request, Resolved, Response, Role, StopReason};
+use crate::tool::CallContext;
 
-/// How long a tool has to end by itself once the turn was stopped.
-const GRACE: Duration = Duration::from_secs(5);
+/// The most deliveries before one model call: a flood must not hold the turn.
+const MOST_DELIVERIES: usize = 16;
 
 /// Where events go. The stream of an answer and the news that it is asked for again come from two places.
 pub(super) struct Events<'a>(Mutex<&'a mut (dyn FnMut(TurnEvent) + Send)>);
@@ -34,7 +31,7 @@ impl<'a> Events<'a> {
         Self(Mutex::new(on_event))
     }
 
-    fn tell(&self, event: TurnEvent) {
+    pub(super) fn tell(&self, event: TurnEvent) {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))(event);
     }
 }
@@ -76,43 +73,78 @@ impl Course<'_> {
         running: &mut Running,
     ) -> Result<Last, TurnError> {
         let Conversation { input, client, provenance, inbox, resolved, mut asked, room } = conversation;
-        let past = past(running, room)?;
-        let said = running.begin(&input, client, provenance.clone())?;
-        self.events.tell(TurnEvent::Began);
-        if let (Some(inbox), Some(provenance)) = (&inbox, &provenance) {
-            inbox.committed(provenance).await;
-        }
         let shown = |records: Vec<MessageRecord>| -> Vec<Message> {
             records.into_iter().map(|record| replay(record, &self.engine.zone)).collect()
         };
         let images = if resolved.images { Images::Shown } else { Images::Named };
-        let past = past.into_iter().map(|turn| shown(turn.messages)).collect();
-        let mut window = Window::new(room, images, past, shown(said));
+        let past = past(running, room)?.into_iter().map(|turn| shown(turn.messages)).collect();
+        let said = running.said(input, client, provenance);
+        let mut window = Window::new(room, images, past, shown(said.clone()));
+        // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
+        self.may_ask(running).await?;
+        let mut reserved = self.reserve(&asked, &window, running).await?;
+        running.begin(&said)?;
+        self.events.tell(TurnEvent::Began);
+        if let (Some(inbox), Some(provenance)) =
+            (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
+        {
+            inbox.committed(provenance).await;
+        }
+        let mut repetition = Repetition::default();
         let mut asked_again = false;
         loop {
-            if running.steps >= self.engine.parts.limits.steps {
-                return Err(TurnError::Steps(self.engine.parts.limits.steps));
-            }
-            let mut response = self.ask_what_fits(&resolved, &mut asked, &mut window).await?;
+            let mut response = self.ask_what_fits(&resolved, &mut asked, &mut window, reserved).await?;
             running.steps += 1;
             running.usage += response.usage;
             call::tidy(&mut response.content);
             let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
             if message.tool_calls().next().is_some() {
                 running.answered(message.clone(), &response)?;
-                let results = self.call_tools(&message, response.stop, running).await?;
+                let results = self.call_tools(&message, response.stop, running, &mut repetition).await?;
                 window.push(message, results);
-                continue;
-            }
-            let is_empty = joined_text(&message.content).trim().is_empty();
-            if is_empty && !asked_again && response.stop != StopReason::Refusal {
+            } else {
+                let is_empty = joined_text(&message.content).trim().is_empty();
+                if asked_again || !is_empty || response.stop == StopReason::Refusal {
+                    return Ok(Last { stop: self.stop(response.stop, is_empty), message, response });
+                }
                 // Some models now and then end without a word, above all after a tool; asked once more
                 // they speak.
                 asked_again = true;
-                continue;
             }
-            return Ok(Last { stop: self.stop(response.stop, is_empty), message, response });
+            self.may_ask(running).await?;
+            if let Some(inbox) = &inbox {
+                self.deliver(&**inbox, running, &mut window).await?;
+            }
+            reserved = self.reserve(&asked, &window, running).await?;
         }
+    }
+
+    /// Whether the model may be asked once more; waits as long as the agent is frozen.
+    async fn may_ask(&self, running: &Running) -> Result<(), TurnError> {
+        let limit = self.engine.parts.limits.steps;
+        if running.steps >= limit {
+            return Err(TurnError::Steps(limit));
+        }
+        self.halt.thawed().await?;
+        self.halt.now()
+    }
+
+    /// Commits what has come since, and shows it with the next request.
+    async fn deliver(
+        &self,
+        inbox: &dyn Inbox,
+        running: &mut Running,
+        window: &mut Window,
+    ) -> Result<(), TurnError> {
+        for _ in 0..MOST_DELIVERIES {
+            let Some(delivery) = inbox.take(window.free()).await else { break };
+            let record = running.delivered(delivery)?;
+            if let Some(provenance) = &record.provenance {
+                inbox.committed(provenance).await;
+            }
+            window.deliver(replay(record, &self.engine.zone));
+        }
+        Ok(())
     }
 
     fn stop(&self, stop: StopReason, is_empty: bool) -> Stop {
@@ -134,129 +166,6 @@ impl Course<'_> {
             }
         }
     }
-
-    /// Asks, and asks again with less where the provider counts more tokens than were estimated: else a
-    /// session that has once grown too long could never go on.
-    async fn ask_what_fits(
-        &self,
-        resolved: &Resolved,
-        asked: &mut Request,
-        window: &mut Window,
-    ) -> Result<Response, TurnError> {
-        loop {
-            asked.messages = window.take();
-            let answered = self.ask(resolved, asked).await;
-            window.put_back(std::mem::take(&mut asked.messages));
-            match answered {
-                Err(TurnError::Provider(error)) if is_too_long(&error) && window.narrow() => {
-                    let text = "the conversation was too long for the model; its oldest part is left out";
-                    self.events.tell(TurnEvent::Notice(text.to_owned()));
-                }
-                answered => return answered,
-            }
-        }
-    }
-
-    async fn ask(&self, resolved: &Resolved, request: &Request) -> Result<Response, TurnError> {
-        let mut sink = |delta| {
-            self.events.tell(match delta {
-                Delta::Text(text) => TurnEvent::TextDelta(text),
-                Delta::Thinking(text) => TurnEvent::ThinkingDelta(text),
-            });
-        };
-        let mut on_retry = |retrying: Retrying<'_>| {
-            self.events.tell(TurnEvent::Retrying {
-                attempt: retrying.attempt + 1,
-                after: retrying.wait,
-                reason: retrying.reason.to_string(),
-            });
-        };
-        let policy = &self.engine.parts.limits.retry;
-        tokio::select! {
-            biased;
-            error = self.halt.wait() => Err(error),
-            response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry) => Ok(response?),
-        }
-    }
-
-    /// Runs the calls of one answer in their order and commits each result.
-    async fn call_tools(
-        &self,
-        message: &Message,
-        stop: StopReason,
-        running: &mut Running,
-    ) -> Result<Vec<Block>, TurnError> {
-        let mut results = Vec::new();
-        for (place, asked) in message.tool_calls().enumerate() {
-            self.halt.now()?;
-            self.events.tell(TurnEvent::ToolStarted {
-                call_id: asked.id.to_owned(),
-                name: asked.name.to_owned(),
-                arguments_preview: call::preview(asked.arguments),
-            });
-            let started = Instant::now();
-            // The policy is asked with the configuration of this moment: what was taken from an agent in
-            // the middle of a turn is gone.
-            let config = self.engine.parts.config.current();
-            let id = &self.context.agent;
-            let agent = config.agent(id).ok_or_else(|| TurnError::UnknownAgent(id.clone()))?;
-            let ((content, is_error), halted) =
-                match call::check(agent, &self.engine.parts.registry, &asked, place, stop) {
-                    Ok(tool) => self.run_tool(tool, &asked).await?,
-                    Err(reason) => ((call::error(&reason), true), None),
-                };
-            let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
-            let result =
-                Block::ToolResult { call_id: call_id.clone(), name: name.clone(), content, is_error };
-            running.result(result.clone())?;
-            self.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
-            if let Some(error) = halted {
-                return Err(error);
-            }
-            results.push(result);
-        }
-        Ok(results)
-    }
-
-    /// Runs one tool. Where the turn is stopped meanwhile, the tool gets a moment to end, so that what it
-    /// did is known; the answer then comes with the reason of the stop.
-    async fn run_tool(
-        &self,
-        tool: &dyn Tool,
-        asked: &ToolCall<'_>,
-    ) -> Result<(call::Answer, Option<TurnError>), TurnError> {
-        let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
-        let mut work = std::pin::pin!(call::run(tool, &own, asked.arguments));
-        let stopped = tokio::select! {
-            biased;
-            ended = &mut work => {
-                let failed = |source| TurnError::Tool { name: asked.name.to_owned(), source };
-                return ended.map(|answer| (answer, None)).map_err(failed);
-            }
-            error = self.halt.wait() => error,
-        };
-        own.cancel.cancel();
-        match timeout(GRACE, work).await {
-            Ok(Ok(answer)) => Ok((answer, Some(stopped))),
-            Ok(Err(_)) | Err(_) => Err(stopped),
-        }
-    }
-}
-
-/// Whether a provider says that it was sent too much. There is no code for it that all of them use.
-fn is_too_long(error: &ProviderError) -> bool {
-    const SIGNS: [&str; 7] = [
-        "context length",
-        "context_length",
-        "context window",
-        "context size",
-        "prompt is too long",
-        "input is too long",
-        "too many tokens",
-    ];
-    let ProviderError::Rejected { message, .. } = error else { return false };
-    let message = message.to_lowercase();
-    SIGNS.iter().any(|sign| message.contains(sign))
 }
 
 /// The newest turns that can fit. Where the file is damaged, it is mended.

@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::provider::{Block, Message, Role};
+use crate::provider::{Block, Message, Request, Role};
 use crate::tool::bounded;
 
 /// What a picture costs, whatever its size: providers scale them down to about this.
@@ -14,6 +14,9 @@ const IMAGE_TOKENS: u64 = 1_600;
 
 /// What a message costs besides its content.
 const MESSAGE_TOKENS: u64 = 8;
+
+/// What a delivered message costs besides its text: itself and the time beside it.
+const DELIVERY_TOKENS: u64 = 32;
 
 /// What a call is told to have given when nobody knows.
 pub const INTERRUPTED: &str = "interrupted, outcome unknown";
@@ -46,6 +49,15 @@ fn block_cost(block: &Block) -> u64 {
     }
 }
 
+/// Estimates what a request costs besides its messages: the system prompt and the tools.
+#[must_use]
+pub fn fixed_cost(request: &Request) -> u64 {
+    let tools = request.tools.iter().map(|tool| {
+        text_cost(&tool.name) + text_cost(&tool.description) + text_cost(&tool.parameters.to_string())
+    });
+    text_cost(&request.system) + tools.sum::<u64>()
+}
+
 /// Estimates what a text costs.
 #[must_use]
 pub const fn text_cost(text: &str) -> u64 {
@@ -70,6 +82,7 @@ pub struct Window {
     messages: Vec<Message>,
     past: VecDeque<Part>,
     input: Part,
+    /// The steps, and what was delivered between them.
     steps: VecDeque<Part>,
     left_out: bool,
 }
@@ -79,6 +92,8 @@ pub struct Window {
 struct Part {
     messages: usize,
     cost: u64,
+    /// Whether it is a step of the turn, which may be left out, and not something that was said to the model.
+    is_step: bool,
 }
 
 impl Window {
@@ -90,7 +105,7 @@ impl Window {
             images,
             messages: Vec::with_capacity(past.iter().map(Vec::len).sum::<usize>() + input.len() + 8),
             past: VecDeque::with_capacity(past.len()),
-            input: Part { messages: 0, cost: 0 },
+            input: Part { messages: 0, cost: 0, is_step: false },
             steps: VecDeque::new(),
             left_out: false,
         };
@@ -110,8 +125,30 @@ impl Window {
             step.push(Message { role: Role::Tool, content: results });
         }
         let part = self.add(paired(step));
+        self.steps.push_back(Part { is_step: true, ..part });
+        self.shrink();
+    }
+
+    /// Adds what was said to the model between two steps. It stays for the rest of the turn, as the input
+    /// does.
+    pub fn deliver(&mut self, message: Message) {
+        let part = self.add(paired(vec![message]));
         self.steps.push_back(part);
         self.shrink();
+    }
+
+    /// How many tokens of text can be delivered now: half of what is free once past turns are left out, so
+    /// that the turn can go on after it.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        let taken = self.steps.iter().map(|part| part.cost).sum::<u64>() + self.input.cost;
+        (self.room.saturating_sub(taken) / 2).saturating_sub(DELIVERY_TOKENS)
+    }
+
+    /// What the messages cost in all.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.total()
     }
 
     /// Takes half of the room away, because the estimate was wrong; `false` where nothing more can be left
@@ -148,7 +185,8 @@ impl Window {
                 name_images(&mut message.content);
             }
         }
-        let part = Part { messages: messages.len(), cost: messages.iter().map(message_cost).sum() };
+        let cost = messages.iter().map(message_cost).sum();
+        let part = Part { messages: messages.len(), cost, is_step: false };
         self.messages.append(&mut messages);
         part
     }
@@ -164,17 +202,26 @@ impl Window {
             gone += turn.messages;
         }
         self.messages.drain(..gone);
-        while total > self.room && self.steps.len() > 1 {
-            let first = self.first_step();
-            if let Some(step) = self.steps.pop_front() {
-                self.messages.drain(first..first + step.messages);
-                total -= step.cost;
-            }
+        while total > self.room
+            && let Some(step) = self.leave_step_out()
+        {
+            total -= step.cost;
             total += self.say_left_out();
         }
         if total > self.room {
             self.cut_results(total);
         }
+    }
+
+    /// Takes the oldest step out, unless it is the last one.
+    fn leave_step_out(&mut self) -> Option<Part> {
+        let mut steps = self.steps.iter().enumerate().filter(|(_, part)| part.is_step);
+        let (at, _) = steps.next()?;
+        steps.next()?;
+        let first = self.first_message(at);
+        let step = self.steps.remove(at)?;
+        self.messages.drain(first..first + step.messages);
+        Some(step)
     }
 
     /// Says in the question that something is missing, once; gives what that costs.
@@ -193,9 +240,10 @@ impl Window {
     }
 
     fn cut_results(&mut self, total: u64) {
-        let first = self.first_step();
-        let Some(step) = self.steps.back_mut() else { return };
-        let messages = &mut self.messages[first..];
+        let Some(at) = self.steps.iter().rposition(|part| part.is_step) else { return };
+        let first = self.first_message(at);
+        let step = &mut self.steps[at];
+        let messages = &mut self.messages[first..first + step.messages];
         let results = |message: &&mut Message| message.role == Role::Tool;
         for message in messages.iter_mut().filter(results) {
             let room = self.room.saturating_sub(total - message_cost(message));
@@ -217,6 +265,11 @@ impl Window {
     /// Where the first step of this turn is.
     fn first_step(&self) -> usize {
         self.messages.len() - self.steps.iter().map(|step| step.messages).sum::<usize>()
+    }
+
+    /// Where the messages begin of what has this place among the steps.
+    fn first_message(&self, place: usize) -> usize {
+        self.first_step() + self.steps.iter().take(place).map(|part| part.messages).sum::<usize>()
     }
 
     fn total(&self) -> u64 {

@@ -82,6 +82,28 @@ fn old_turns_go_first_and_whole() {
 }
 
 #[test]
+fn what_is_delivered_stays_when_steps_are_left_out() {
+    let mut window = Window::new(120, Images::Shown, Vec::new(), vec![user("the question")]);
+    let free = window.free();
+    window.push(calls(&["1"]), vec![result("1", &"y".repeat(200))]);
+    assert!(window.free() < free, "a step takes room");
+    window.deliver(user("and one thing more"));
+    window.push(calls(&["2"]), vec![result("2", &"z".repeat(200))]);
+    let messages = window.messages();
+    check(messages).unwrap();
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert!(messages[0].joined_text().contains("left out"));
+    assert_eq!(messages[1], user("and one thing more"));
+    window.push(calls(&["3"]), vec![result("3", &"z".repeat(4_000))]);
+    let messages = window.messages();
+    check(messages).unwrap();
+    assert_eq!(messages[1], user("and one thing more"));
+    let Block::ToolResult { content, .. } = &messages[3].content[0] else { panic!() };
+    assert!(cost(content) < 100, "the result is cut, not the message");
+    assert_eq!(window.free(), 0);
+}
+
+#[test]
 fn a_window_can_be_narrowed_as_long_as_there_is_something_to_leave_out() {
     let past = (0..4).map(|n| vec![user(&format!("{n}{}", "x".repeat(400)))]).collect();
     let mut window = Window::new(10_000, Images::Shown, past, vec![user("new")]);
@@ -136,11 +158,12 @@ proptest! {
     #[test]
     fn whatever_was_said_is_shown_well_formed(
         past in proptest::collection::vec(any_turn(), 0..6),
-        steps in proptest::collection::vec((1_usize..4, "[a-z]{0,400}"), 0..6),
+        steps in proptest::collection::vec((1_usize..4, "[a-z]{0,400}", proptest::option::of("came: [a-z]{1,20}")), 0..6),
         room in 60_u64..2_000,
     ) {
+        let mut said = Vec::new();
         let mut window = Window::new(room, Images::Shown, past, vec![user("the new input")]);
-        for (count, text) in steps {
+        for (count, text, delivered) in steps {
             let ids: Vec<String> = (0..count).map(|n| n.to_string()).collect();
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             window.push(calls(&ids), ids.iter().map(|id| result(id, &text)).collect());
@@ -150,6 +173,14 @@ proptest! {
             // The newest step is there, with at least the ends of its results.
             let last: Vec<&str> = messages[messages.len() - 1].content.iter().map(call_id).collect();
             prop_assert_eq!(last, ids);
+            if let Some(text) = delivered {
+                said.push(user(&text));
+                window.deliver(user(&text));
+                prop_assert_eq!(check(window.messages()), Ok(()));
+            }
+            // What was said to the model is never left out, and stays in its order.
+            let shown = window.messages().iter().filter(|message| said.contains(message)).count();
+            prop_assert_eq!(shown, said.len());
         }
         prop_assert_eq!(check(window.messages()), Ok(()));
     }

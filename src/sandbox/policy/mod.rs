@@ -41,6 +41,9 @@ impl Decision {
 pub fn decide(agent: &Agent, tool: &str, _arguments: &Value) -> Decision {
     match refusal(agent, tool) {
         Some(reason) => Decision::Deny(reason),
+        None if agent.sandbox == SandboxMode::Off && tool == "exec" => {
+            Decision::Ask("you have no sandbox, so the command would run on the host itself".to_owned())
+        }
         None => Decision::Allow,
     }
 }
@@ -60,9 +63,6 @@ pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
 
 /// Tools that change the workspace or a vault, or run something.
 const CHANGING: [&str; 6] = ["write", "edit", "apply_patch", "exec", "process", "flock_workspace_write"];
-
-/// Tools that run programs.
-const RUNNING: [&str; 2] = ["exec", "process"];
 
 fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     if let Some(reason) = role::refusal(agent.role, tool) {
@@ -90,11 +90,9 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     if agent.autonomy == Autonomy::Readonly && CHANGING.contains(&tool) {
         return Some(format!("{tool} is not possible: your autonomy is readonly, so you can only read"));
     }
-    if agent.sandbox == SandboxMode::Off && RUNNING.contains(&tool) {
-        return Some(format!(
-            "{tool} would run on the host itself, because you have no sandbox: a person has to approve \
-             each such command, and there is no way yet to ask for it. Say what should be run and why"
-        ));
+    // A command on the host runs once, as it was approved: nobody feeds it or looks at it in between.
+    if agent.sandbox == SandboxMode::Off && tool == "process" {
+        return Some("process is for background commands of a sandbox, and you have none".to_owned());
     }
     None
 }

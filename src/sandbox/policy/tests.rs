@@ -182,11 +182,14 @@ fn autonomy_decides() {
 #[test]
 fn without_a_sandbox_nothing_runs_on_the_host() {
     let agent = Agent { sandbox: SandboxMode::Off, role: Role::Sysadmin, ..agent(&["*"], &[]) };
-    for tool in ["exec", "process"] {
-        let Decision::Deny(reason) = decide(&agent, tool, &json!({"command": "true"})) else {
-            panic!("{tool} ran on the host");
-        };
-        assert!(reason.contains("approve"), "{reason}");
+    let decision = |agent: &Agent, tool| decide(agent, tool, &json!({"command": "true"}));
+    assert!(matches!(decision(&agent, "exec"), Decision::Ask(reason) if reason.contains("host itself")));
+    assert!(matches!(decision(&agent, "process"), Decision::Deny(reason) if reason.contains("sandbox")));
+    // Asking a person comes after all that denies.
+    let readonly = Agent { autonomy: Autonomy::Readonly, ..agent.clone() };
+    let denied = Agent { deny: vec!["exec".to_owned()], ..agent.clone() };
+    for agent in [readonly, denied] {
+        assert!(matches!(decision(&agent, "exec"), Decision::Deny(_)));
     }
     assert!(allowed(&agent, "read"));
     assert!(allowed(&agent, "write"));

@@ -1,6 +1,5 @@
 //! What a model, a provider, a caller or a crash can do to a turn.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use flock::store::TurnState;
 use flock::tool::ToolOutput;
 use serde_json::{Value, json};
 
-use super::rig::{Fake, Rig, Set, home_at, lines, main_key, open, registry, turn};
+use super::rig::{Fake, Rig, Set, copy, home_at, lines, main_key, open, registry, turn};
 use crate::support::model_server::{Chunk, Reply};
 use crate::support::wait_until;
 
@@ -298,20 +297,6 @@ async fn a_tool_that_can_not_go_on_ends_the_turn() {
     let error = rig.say("go").await.unwrap_err();
     assert!(flock::error::chain(&error).contains("on fire"), "{error}");
     assert_eq!(rig.say("again").await.unwrap().text, "ok");
-}
-
-/// Copies a home as a death of the process at this moment would leave it.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap() {
-            kind if kind.is_dir() => copy(&entry.path(), &target),
-            kind if kind.is_file() => drop(std::fs::copy(entry.path(), target).unwrap()),
-            _ => {}
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

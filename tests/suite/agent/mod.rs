@@ -1,7 +1,11 @@
 //! Turns against a model API over real HTTP that refuses what the real ones refuse, with tools of the
 //! tests' own.
 
+mod delivery;
 mod faults;
+mod feed;
+mod oversight;
 mod rig;
 mod sessions;
 mod turns;
+mod watch;

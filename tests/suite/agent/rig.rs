@@ -67,10 +67,10 @@ impl Rig {
             "models": [{"id": "test-model", "contextWindow": set.context_window, "maxTokens": 1000, "input": ["text"]}],
         }}});
         document["tools"] = json!({"deny": ["forbidden"], "sandbox": {"tools": {"allow": ["*"]}}});
-        for id in ["coder", "other"] {
+        for (id, role) in [("coder", Role::Worker), ("other", Role::Worker), ("sysadmin", Role::Sysadmin)] {
             let agent = agents::NewAgent {
                 id: id.parse().unwrap(),
-                role: Role::Worker,
+                role,
                 archetype: None,
                 runtime: "native".into(),
                 model: None,
@@ -194,6 +194,20 @@ pub fn turn(text: &str) -> TurnRequest {
         context: Vec::new(),
         provenance: None,
         inbox: None,
+    }
+}
+
+/// Copies a home as a death of the process at this moment would leave it.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => copy(&entry.path(), &target),
+            kind if kind.is_file() => drop(std::fs::copy(entry.path(), target).unwrap()),
+            _ => {}
+        }
     }
 }
 

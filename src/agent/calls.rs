@@ -1,0 +1,145 @@
+//! The tool calls of one answer: run in their order, each result committed, each call told to who watches.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::call::{self, Answer, Checked};
+use super::oversight::CalledTool;
+use super::repetition::{Repetition, Verdict};
+use super::running::Running;
+use super::steps::Course;
+use super::turn::{TurnError, TurnEvent};
+use crate::provider::message::ToolCall;
+use crate::provider::{Block, Message, StopReason};
+use crate::sandbox::policy::Decision;
+use crate::tool::{CallContext, Tool};
+
+/// How long a tool has to end by itself once the turn was stopped.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a call ended.
+struct Ended {
+    /// What the model is answered; without it the turn ends and the call stays open.
+    answer: Option<Answer>,
+    /// Why the turn ends.
+    halted: Option<TurnError>,
+}
+
+impl From<Answer> for Ended {
+    fn from(answer: Answer) -> Self {
+        Self { answer: Some(answer), halted: None }
+    }
+}
+
+impl Course<'_> {
+    /// Runs the calls of one answer in their order and commits each result.
+    pub(super) async fn call_tools(
+        &self,
+        message: &Message,
+        stop: StopReason,
+        running: &mut Running,
+        repetition: &mut Repetition,
+    ) -> Result<Vec<Block>, TurnError> {
+        let mut results = Vec::new();
+        for (place, asked) in message.tool_calls().enumerate() {
+            self.halt.thawed().await?;
+            self.halt.now()?;
+            let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
+            self.events.tell(TurnEvent::ToolStarted {
+                call_id: call_id.clone(),
+                name: name.clone(),
+                arguments_preview: call::preview(asked.arguments),
+            });
+            let started = Instant::now();
+            let ended = self.call_tool(&asked, place, stop, started).await?;
+            let Some((mut content, is_error)) = ended.answer else {
+                return Err(ended.halted.unwrap_or(TurnError::Cancelled));
+            };
+            let mut halted = ended.halted;
+            match repetition.note(&name, asked.arguments, &content) {
+                Verdict::Fine => {}
+                Verdict::Told(text) => content.push(Block::Text { text }),
+                Verdict::Ended(text, times) => {
+                    content.push(Block::Text { text });
+                    halted.get_or_insert(TurnError::Looping { tool: name.clone(), times });
+                }
+            }
+            let result =
+                Block::ToolResult { call_id: call_id.clone(), name: name.clone(), content, is_error };
+            running.result(result.clone())?;
+            self.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
+            if let Some(error) = halted {
+                return Err(error);
+            }
+            results.push(result);
+        }
+        Ok(results)
+    }
+
+    /// Decides about one call, runs it if it may, and tells who watches how it ended.
+    async fn call_tool(
+        &self,
+        asked: &ToolCall<'_>,
+        place: usize,
+        stop: StopReason,
+        started: Instant,
+    ) -> Result<Ended, TurnError> {
+        // The policy is asked with the configuration of this moment: what was taken from an agent in the
+        // middle of a turn is gone.
+        let config = self.engine.parts.config.current();
+        let id = &self.context.agent;
+        let agent = config.agent(id).ok_or_else(|| TurnError::UnknownAgent(id.clone()))?;
+        let oversight = &*self.engine.parts.oversight;
+        let (decision, ended) = match call::check(agent, &self.engine.parts.registry, asked, place, stop) {
+            Checked::Run(tool) => (Decision::Allow, self.run_tool(tool, asked).await),
+            Checked::Ask(tool, reason) => {
+                let told = oversight.ask(&self.context, tool, asked.arguments, &reason).await;
+                let answer = match told {
+                    Ok(text) => (call::text(&text), false),
+                    Err(reason) => (call::text(&reason), true),
+                };
+                (Decision::Ask(reason), answer.into())
+            }
+            Checked::Refuse(reason) => {
+                let answer = (call::text(&reason), true);
+                (Decision::Deny(reason), answer.into())
+            }
+        };
+        let called = CalledTool {
+            call_id: asked.id.to_owned(),
+            name: asked.name.to_owned(),
+            decision,
+            is_error: ended.answer.as_ref().is_none_or(|(_, is_error)| *is_error),
+            took: started.elapsed(),
+            preview: call::preview(asked.arguments),
+            arguments_sha256: call::digest(asked.arguments),
+        };
+        oversight.called(&self.context, &called).await;
+        Ok(ended)
+    }
+
+    /// Runs one tool. Where the turn is stopped meanwhile, the tool gets a moment to end, so that what it
+    /// did is known; the answer then comes with the reason of the stop.
+    async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> Ended {
+        let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
+        let mut work = std::pin::pin!(call::run(tool, &own, asked.arguments));
+        let stopped = tokio::select! {
+            biased;
+            ended = &mut work => return match ended {
+                Ok(answer) => answer.into(),
+                Err(source) => {
+                    let failed = TurnError::Tool { name: asked.name.to_owned(), source };
+                    Ended { answer: None, halted: Some(failed) }
+                }
+            },
+            error = self.halt.wait() => error,
+        };
+        own.cancel.cancel();
+        let answer = match timeout(GRACE, work).await {
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        Ended { answer, halted: Some(stopped) }
+    }
+}

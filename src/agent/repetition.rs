@@ -1,0 +1,126 @@
+//! A model that does the same thing again and again: the same call with the same result, several times in a
+//! row. Pure.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::provider::Block;
+
+/// From how many times in a row the model is told.
+const TOLD: u32 = 5;
+
+/// At how many times in a row the turn ends.
+const ENDED: u32 = 10;
+
+/// The calls of a turn, as far as they repeat each other.
+#[derive(Default)]
+pub(super) struct Repetition {
+    last: Option<Seen>,
+    times: u32,
+}
+
+#[derive(PartialEq)]
+struct Seen {
+    tool: String,
+    arguments: Value,
+    // Results are long, and pictures longer.
+    result: [u8; 32],
+}
+
+/// What becomes of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Fine,
+    /// The model is told with the result.
+    Told(String),
+    /// The same, and the turn ends: this was so often.
+    Ended(String, u32),
+}
+
+impl Repetition {
+    /// Takes note of a call that has a result.
+    pub(super) fn note(&mut self, tool: &str, arguments: &Value, result: &[Block]) -> Verdict {
+        let bytes = serde_json::to_vec(result).unwrap_or_default();
+        let seen = Seen {
+            tool: tool.to_owned(),
+            arguments: arguments.clone(),
+            result: Sha256::digest(bytes).into(),
+        };
+        if self.last.as_ref() == Some(&seen) {
+            self.times += 1;
+        } else {
+            self.last = Some(seen);
+            self.times = 1;
+        }
+        let said = format!(
+            "[flock: you have made this call {} times in a row and got this result each time",
+            self.times
+        );
+        match self.times {
+            ENDED.. => Verdict::Ended(format!("{said}; the turn was ended for that]"), self.times),
+            TOLD.. => Verdict::Told(format!(
+                "{said}; do something else, or say what keeps you from going on. At {ENDED} times the turn is \
+                 ended]"
+            )),
+            _ => Verdict::Fine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// `.` nothing, `t` told, `E` ended, for each call in turn.
+    fn verdicts(calls: &[(&str, Value, &str)]) -> String {
+        let mut repetition = Repetition::default();
+        let verdict = |(tool, arguments, result): &(&str, Value, &str)| {
+            let result = [Block::Text { text: (*result).to_owned() }];
+            match repetition.note(tool, arguments, &result) {
+                Verdict::Fine => '.',
+                Verdict::Told(text) => {
+                    assert!(text.contains("times in a row"), "{text}");
+                    't'
+                }
+                Verdict::Ended(_, times) => {
+                    assert!(times >= ENDED);
+                    'E'
+                }
+            }
+        };
+        calls.iter().map(verdict).collect()
+    }
+
+    #[test]
+    fn only_the_same_in_a_row_counts() {
+        let same = |n| vec![("exec", json!({"command": "ls", "timeout": 3}), "x"); n];
+        let numbered = |n: i32| ("exec", json!({"command": n}), "x");
+        let with = |other: (&'static str, Value, &'static str)| {
+            let mut calls = same(4);
+            calls.push(other);
+            calls.extend(same(4));
+            calls
+        };
+        for (what, calls, expected) in [
+            ("the same", same(11), "....tttttEE"),
+            ("others each time", (0..12).map(numbered).collect(), "............"),
+            ("another tool between", with(("read", json!({}), "x")), "........."),
+            ("other arguments once", with(("exec", json!({"command": "ls -l"}), "x")), "........."),
+            ("another result once", with(("exec", json!({"command": "ls", "timeout": 3}), "y")), "........."),
+            (
+                "in turn",
+                (0..12).map(|n| if n % 2 == 0 { numbered(0) } else { numbered(1) }).collect(),
+                "............",
+            ),
+            (
+                "the order of keys says nothing",
+                with(("exec", json!({"timeout": 3, "command": "ls"}), "x")),
+                "....ttttt",
+            ),
+        ] {
+            assert_eq!(verdicts(&calls), expected, "{what}");
+        }
+    }
+}
