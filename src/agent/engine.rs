@@ -131,6 +131,18 @@ impl Engine {
         }
     }
 
+    /// The final text of a turn that ended well; `None` where it did not.
+    ///
+    /// # Errors
+    ///
+    /// As [`TurnError`] says.
+    pub fn answer(&self, session: &SessionKey, turn: TurnId) -> Result<Option<String>, TurnError> {
+        match self.parts.store.session(session)? {
+            Some(session) => history::answer(&self.transcript_path(&session), turn),
+            None => Ok(None),
+        }
+    }
+
     /// At most `limit` sessions of one agent or of all, the one used last first.
     ///
     /// # Errors

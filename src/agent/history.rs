@@ -10,7 +10,7 @@ use super::provenance::Provenance;
 use super::transcript::{MessageRecord, history};
 use super::turn::TurnError;
 use crate::id::TurnId;
-use crate::provider::{Block, Message};
+use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
 use crate::tool::sessions::HistoryEntry;
 
@@ -53,6 +53,20 @@ pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, T
     };
     let records = history::of_turn(&file, turn).map_err(fail)?;
     Ok(records.into_iter().filter_map(|record| record.provenance).collect())
+}
+
+/// The final text of a turn: its last answer, if that calls no tool.
+pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnError> {
+    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fail(error)),
+    };
+    let records = history::of_turn(&file, turn).map_err(fail)?;
+    let last = records.last().filter(|record| record.message.role == Role::Assistant);
+    let last = last.filter(|record| record.message.tool_calls().next().is_none());
+    Ok(last.map(|record| crate::provider::message::joined_text(&record.message.content)))
 }
 
 fn entry(record: &MessageRecord) -> HistoryEntry {

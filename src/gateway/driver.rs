@@ -97,6 +97,8 @@ pub enum Origin {
     Request,
     /// A message of another session, which does not wait for it.
     Message,
+    /// The team: a channel's messages, a direct message, the outcome of a request.
+    Team,
     /// A task of another turn, which waits for it and keeps its own place meanwhile.
     Task,
 }

@@ -50,6 +50,12 @@ impl Events {
         Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last }
     }
 
+    /// A ring of this process, whose ids no earlier one has used.
+    #[must_use]
+    pub fn of_this_run(capacity: usize) -> Self {
+        Self::new(format!("{:x}", crate::clock::unix_ms()), capacity)
+    }
+
     /// Adds an event. `name` is one word, `data` one JSON object.
     pub fn publish(&self, name: &str, data: &Value) {
         let mut ring = self.ring();

@@ -2,6 +2,7 @@
 //!
 //! A request's way: [`server`] accepts and bounds it, [`front`] checks where it comes from and whose it is,
 //! a file of [`routes`] understands it, [`driver`] runs the turn that it asks for. [`events`] tells watchers.
+//! [`team`] runs the turns that the scheduler decides on.
 
 pub mod auth;
 pub mod bind;
@@ -23,6 +24,7 @@ pub mod sessions;
 pub mod stall;
 pub mod state;
 pub mod stream;
+pub mod team;
 
 pub use limits::Limits;
 pub use state::{Gateway, Parts, Records};

@@ -8,10 +8,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::bind::{BindError, bind};
 use super::driver::{Driver, OnEvent, Runner};
+use super::events::Events;
 use super::front::Front;
 use super::records::HomeRecords;
-use super::sessions::{self, GatewaySessions};
+use super::sessions::GatewaySessions;
 use super::state::{Gateway, Parts};
+use super::team::Team;
 use super::{Limits, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
@@ -23,7 +25,9 @@ use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
-use crate::{swarm, tool};
+use crate::swarm::{self, Bell, Swarm, scheduler};
+use crate::tool;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Why a gateway did not start.
@@ -85,12 +89,12 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let identity = Identity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
     let sandboxes = Arc::new(sandboxes(&home, live.clone()));
-    let (gateway, engine) = assemble(&home, live, sandboxes.clone(), instance)?;
+    let Assembled { gateway, engine, team, rings } = assemble(&home, live, sandboxes.clone(), instance)?;
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
-    tokio::spawn(recover(engine.clone(), gateway.driver.clone()));
+    tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -113,14 +117,28 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// A gateway and what works behind it.
+struct Assembled {
+    gateway: Arc<Gateway>,
+    engine: Arc<Engine>,
+    team: Arc<Team>,
+    rings: mpsc::UnboundedReceiver<scheduler::Event>,
+}
+
 /// Puts a gateway together. Nothing is asked of Docker or of a model here.
 fn assemble(
     home: &Home,
     live: Arc<Live>,
     sandboxes: Arc<DockerSandbox>,
     instance: String,
-) -> Result<(Arc<Gateway>, Arc<Engine>), ServeError> {
+) -> Result<Assembled, ServeError> {
     let store = Arc::new(Store::open(home)?);
+    let limits = Limits::default();
+    let events = Arc::new(Events::of_this_run(limits.events));
+    let (ringer, rings) = mpsc::unbounded_channel();
+    let news = events.clone();
+    let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+    let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
     let sessions = Arc::new(GatewaySessions::default());
     let finder = live.clone();
     let mut registry = tool::catalog::build(&tool::catalog::Parts {
@@ -128,7 +146,8 @@ fn assemble(
         sessions: sessions.clone(),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
     });
-    swarm::tools::vault::all(home).into_iter().for_each(|tool| registry.add(tool));
+    let tools = [swarm::tools::all(&swarm), swarm::tools::vault::all(home)].concat();
+    tools.into_iter().for_each(|tool| registry.add(tool));
     let engine = Arc::new(Engine::new(agent::Parts {
         config: live.clone(),
         store,
@@ -144,12 +163,15 @@ fn assemble(
         runner: engine.clone(),
         sandbox: sandboxes,
         records: Arc::new(records),
-        limits: Limits::default(),
+        swarm: swarm.clone(),
+        events,
+        limits,
         port,
         instance,
     });
-    sessions.connect(engine.clone(), gateway.driver.clone());
-    Ok((gateway, engine))
+    sessions.connect(engine.clone(), gateway.driver.clone(), swarm.clone());
+    let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
+    Ok(Assembled { gateway, engine, team, rings })
 }
 
 /// The agents' containers. The engine is connected to when the first one is needed.
@@ -170,17 +192,23 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
 /// after which the supervisor kills; what is left then, the supervisor stops.
 const SANDBOXES: Duration = Duration::from_secs(4);
 
-async fn recover(engine: Arc<Engine>, driver: Arc<Driver>) {
+/// Marks what an earlier run left half done, lets turns begin, and then does the team's work.
+async fn work(
+    engine: Arc<Engine>,
+    driver: Arc<Driver>,
+    team: Arc<Team>,
+    rings: mpsc::UnboundedReceiver<scheduler::Event>,
+) {
     match engine.recover().await {
-        Ok(turns) if turns.is_empty() => {}
-        Ok(turns) => tracing::warn!(turns = turns.len(), "turns of an earlier run were marked interrupted"),
+        Ok(marked) if marked.is_empty() => {}
+        Ok(marked) => tracing::warn!(turns = marked.len(), "turns of an earlier run were marked interrupted"),
         // Turns of other sessions are no worse for it.
         Err(error) => {
             tracing::error!(error = chain(&error), "failed to mark interrupted turns");
         }
     }
-    sessions::resume(&engine, &driver).await;
     driver.recovered();
+    team.run(rings, scheduler::Settings::default()).await;
 }
 
 /// Shells start programs with room for 1,024 open files, which as many idle connections would use up: then

@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Driver, Failure, Origin, Refused};
-use crate::agent::{Engine, TurnError, TurnRequest};
+use super::driver::{Driver, Origin};
+use crate::agent::{Engine, TurnRequest};
 use crate::clock;
-use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
-use crate::store::Accepted;
+use crate::store::{ItemKind, NewItem};
+use crate::swarm::Swarm;
+use crate::swarm::scheduler::Priority;
 use crate::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
 
 /// How many sessions an agent is shown.
@@ -20,16 +21,16 @@ const LISTED: u32 = 100;
 /// learns of both the engine and the driver with [`Self::connect`].
 #[derive(Default)]
 pub struct GatewaySessions {
-    parts: OnceLock<(Arc<Engine>, Arc<Driver>)>,
+    parts: OnceLock<(Arc<Engine>, Arc<Driver>, Arc<Swarm>)>,
 }
 
 impl GatewaySessions {
-    /// What knows the sessions and what runs their turns. Only the first call counts.
-    pub fn connect(&self, engine: Arc<Engine>, driver: Arc<Driver>) {
-        drop(self.parts.set((engine, driver)));
+    /// What knows the sessions, what runs their turns, and what delivers messages. Only the first call counts.
+    pub fn connect(&self, engine: Arc<Engine>, driver: Arc<Driver>, swarm: Arc<Swarm>) {
+        drop(self.parts.set((engine, driver, swarm)));
     }
 
-    fn parts(&self) -> Result<&(Arc<Engine>, Arc<Driver>), SessionsError> {
+    fn parts(&self) -> Result<&(Arc<Engine>, Arc<Driver>, Arc<Swarm>), SessionsError> {
         self.parts.get().ok_or_else(|| SessionsError::Refused("the gateway is not ready yet".to_owned()))
     }
 }
@@ -47,44 +48,6 @@ fn order(turn: TurnId, session: &SessionKey, text: String, context: Vec<String>)
         context,
         provenance: None,
         inbox: None,
-    }
-}
-
-/// Takes on the turn of a message that is kept, and forgets the message when that has ended.
-fn deliver(engine: &Arc<Engine>, driver: &Arc<Driver>, message: Accepted) -> Result<(), Refused> {
-    let id = message.turn;
-    let order = order(id, &message.session, message.text, vec![message.context]);
-    let mut turn = driver.start(order, Origin::Message, CancellationToken::new(), |_| {})?;
-    let engine = Arc::clone(engine);
-    tokio::spawn(async move {
-        let store = engine.store();
-        let forgotten = match turn.end().await {
-            // A stop: what only waited for its turn waits for the next start.
-            Err(Failure::Turn(TurnError::Cancelled) | Failure::Lost) => store.forget_begun_message(id).await,
-            _ => store.forget_message(id).await,
-        };
-        if let Err(error) = forgotten {
-            tracing::error!(error = chain(&error), "failed to forget a delivered message");
-        }
-    });
-    Ok(())
-}
-
-/// Takes on what an earlier run had accepted and not ended.
-pub async fn resume(engine: &Arc<Engine>, driver: &Arc<Driver>) {
-    let left = match engine.store().left_messages().await {
-        Ok(left) => left,
-        Err(error) => {
-            tracing::error!(error = chain(&error), "failed to read the kept messages");
-            return;
-        }
-    };
-    for message in left {
-        let session = message.session.clone();
-        if let Err(refused) = deliver(engine, driver, message) {
-            // It is still kept; the next start tries again.
-            tracing::warn!(%session, %refused, "a kept message was not taken on");
-        }
     }
 }
 
@@ -118,7 +81,7 @@ impl Sessions for GatewaySessions {
         message: String,
     ) -> BoxFuture<'a, Result<(), SessionsError>> {
         Box::pin(async move {
-            let (engine, driver) = self.parts()?;
+            let (engine, driver, swarm) = self.parts()?;
             if driver.origin(from) == Some(Origin::Message) {
                 return Err(SessionsError::Refused(
                     "this turn was itself started by another session's message: answer with text instead"
@@ -128,20 +91,17 @@ impl Sessions for GatewaySessions {
             if engine.session(to).map_err(failed)?.is_none() {
                 return Err(SessionsError::NotFound(to.clone()));
             }
-            let accepted = Accepted {
-                turn: TurnId::new(),
+            let item = NewItem {
                 session: to.clone(),
+                kind: ItemKind::Session,
+                sender: from.to_string(),
                 text: message,
-                context: format!("The message comes from your own session {from}."),
-                at: clock::unix_ms(),
+                task: None,
+                now: clock::unix_ms(),
             };
-            // Kept before it is taken on: what the sender is told to be accepted survives a crash.
-            let turn = accepted.turn;
-            engine.store().keep_message(accepted.clone()).await.map_err(failed)?;
-            if let Err(refused) = deliver(engine, driver, accepted) {
-                engine.store().forget_message(turn).await.map_err(failed)?;
-                return Err(SessionsError::Refused(refused.to_string()));
-            }
+            // What the sender is told to be accepted survives a crash.
+            engine.store().add_item(item).await.map_err(failed)?;
+            swarm.bell().ring(to.clone(), Priority::Mention);
             Ok(())
         })
     }
@@ -154,7 +114,7 @@ impl Sessions for GatewaySessions {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, SessionsError>> {
         Box::pin(async move {
-            let (_, driver) = self.parts()?;
+            let (_, driver, _) = self.parts()?;
             let context = vec![format!("The task comes from your own session {parent}.")];
             let order = order(TurnId::new(), &child, task, context);
             let mut turn = driver

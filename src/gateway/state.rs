@@ -15,6 +15,7 @@ use crate::config::{Agent, Config, Live};
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
+use crate::swarm::Swarm;
 
 /// What a gateway is made of.
 pub struct Parts {
@@ -26,6 +27,10 @@ pub struct Parts {
     pub sandbox: Arc<dyn Sandbox>,
     /// What is known of sessions, containers and stores.
     pub records: Arc<dyn Records>,
+    /// The team.
+    pub swarm: Arc<Swarm>,
+    /// What happens, for who watches.
+    pub events: Arc<Events>,
     /// All limits.
     pub limits: Limits,
     /// The port it listens on.
@@ -56,6 +61,8 @@ pub struct Gateway {
     pub sandbox: Arc<dyn Sandbox>,
     /// What others keep.
     pub records: Arc<dyn Records>,
+    /// The team.
+    pub swarm: Arc<Swarm>,
     /// All limits.
     pub limits: Limits,
     /// The port it listens on.
@@ -75,12 +82,13 @@ impl Gateway {
     #[must_use]
     pub fn new(parts: Parts) -> Arc<Self> {
         let started_ms = crate::clock::unix_ms();
-        let events = Arc::new(Events::new(format!("{started_ms:x}"), parts.limits.events));
+        let events = parts.events;
         Arc::new(Self {
             driver: Arc::new(Driver::new(parts.runner, events.clone(), &parts.limits)),
             events,
             sandbox: parts.sandbox,
             records: parts.records,
+            swarm: parts.swarm,
             limits: parts.limits,
             port: parts.port,
             instance: parts.instance,

@@ -261,7 +261,8 @@ impl Store {
             let new = NewItem {
                 session: session.clone(),
                 kind: ItemKind::Resume,
-                sender: "system".to_owned(),
+                // Whose news it is.
+                sender: turn.to_string(),
                 text: reason.clone(),
                 task,
                 now,

@@ -4,12 +4,12 @@
 //! A change is committed when its future resolves: it survives `kill -9`. That it reaches the disk is
 //! [`sync`]'s work, a few milliseconds later.
 
+mod archive;
 mod audit;
 mod channel;
 mod delivery;
 mod error;
 mod inbox;
-mod message;
 mod post;
 mod schema;
 mod session;
@@ -26,12 +26,12 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::home::Home;
 
+pub use archive::ArchiveStep;
 pub use audit::{AuditEntry, Level};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
 pub use delivery::{Batch, BatchLimits, InFlight, Unseen};
 pub use error::StoreError;
 pub use inbox::{Item, ItemKind, NewItem};
-pub use message::Accepted;
 pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
 pub use state::AgentState;

@@ -1,6 +1,6 @@
 //! How each agent stands in the team's loop: asleep, frozen, when it last had a turn.
 
-use rusqlite::Row;
+use rusqlite::{OptionalExtension as _, Row};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
@@ -49,6 +49,20 @@ impl Store {
                 .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state ORDER BY agent"))?
                 .query_map((), state)?
                 .collect()
+        })
+    }
+
+    /// How one agent stands; `None` where nothing is known of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn agent_state(&self, agent: &AgentId) -> Result<Option<AgentState>, StoreError> {
+        self.read("read an agent's state", |connection| {
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state WHERE agent = ?1"))?
+                .query_row([agent.as_str()], state)
+                .optional()
         })
     }
 

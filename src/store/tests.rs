@@ -171,33 +171,3 @@ async fn a_change_that_panics_takes_nothing_else_down() {
     store.begin_turn(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
     assert_eq!(store.running_turns().unwrap().len(), 1);
 }
-
-#[tokio::test]
-async fn a_message_is_kept_until_its_turn_has_ended_and_tried_twice_at_most() {
-    let (_folder, home) = home();
-    let store = Store::open(&home).unwrap();
-    let key = key("bob", SessionKind::Dm);
-    let message = Accepted {
-        turn: TurnId::new(),
-        session: key.clone(),
-        text: "ping".to_owned(),
-        context: "from main".to_owned(),
-        at: 5,
-    };
-    store.keep_message(message.clone()).await.unwrap();
-    // A process that stopped while it waited: the same turn again.
-    store.forget_begun_message(message.turn).await.unwrap();
-    assert_eq!(store.left_messages().await.unwrap().first(), Some(&message));
-    // A process that died in the middle of the turn: one more, under a new id.
-    store.begin_turn(Begin { turn: message.turn, ..begin(&key, 6) }).await.unwrap();
-    let left = store.left_messages().await.unwrap();
-    assert_eq!((left.len(), left[0].text.as_str()), (1, "ping"));
-    assert_ne!(left[0].turn, message.turn);
-    // And that one died, too.
-    store.begin_turn(Begin { turn: left[0].turn, ..begin(&key, 7) }).await.unwrap();
-    assert!(store.left_messages().await.unwrap().is_empty());
-
-    store.keep_message(message.clone()).await.unwrap();
-    store.forget_begun_message(message.turn).await.unwrap();
-    assert!(store.left_messages().await.unwrap().is_empty(), "its turn has begun");
-}

@@ -1,7 +1,7 @@
 //! Turns: that one began, how it ended and what it cost.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Row, Transaction};
+use rusqlite::{OptionalExtension as _, Row, Transaction};
 
 use super::session::{self, NewSession, Session, SessionState, StoredPrompt};
 use super::{Store, StoreError};
@@ -184,6 +184,20 @@ impl Store {
                 .prepare_cached(&format!("SELECT {COLUMNS} FROM turn WHERE state = 'running' ORDER BY id"))?
                 .query_map((), turn)?
                 .collect()
+        })
+    }
+
+    /// One turn; `None` where it never began.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn turn(&self, id: TurnId) -> Result<Option<Turn>, StoreError> {
+        self.read("read a turn", |connection| {
+            connection
+                .prepare_cached(&format!("SELECT {COLUMNS} FROM turn WHERE id = ?1"))?
+                .query_row([id.to_string()], turn)
+                .optional()
         })
     }
 

@@ -1,18 +1,26 @@
 //! The team: channels and their members, who is due when, and what is told to whom.
 
+pub mod archive;
 mod bell;
 mod by;
+pub mod channel;
 mod error;
+pub mod mention;
+pub mod notice;
 pub mod scheduler;
 pub mod skill;
+pub mod standing;
+mod task_end;
 pub mod tools;
 pub mod vault;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use bell::{Bell, News};
 pub use by::By;
 pub use error::SwarmError;
+pub use task_end::TaskEnd;
 
 use crate::config::{Config, Live};
 use crate::id::AgentId;
@@ -34,6 +42,8 @@ pub struct Swarm {
     live: Arc<Live>,
     store: Arc<Store>,
     bell: Bell,
+    /// Who sleeps, so that a post does not have to ask the database whom it wakes.
+    asleep: Mutex<HashSet<AgentId>>,
 }
 
 impl Swarm {
@@ -41,7 +51,7 @@ impl Swarm {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { live, store, bell } = parts;
-        Self { live, store, bell }
+        Self { live, store, bell, asleep: Mutex::default() }
     }
 
     /// The database.
@@ -72,5 +82,9 @@ impl Swarm {
             Some(_) => Ok(()),
             None => Err(SwarmError::NoAgent(agent.clone())),
         }
+    }
+
+    fn asleep(&self) -> MutexGuard<'_, HashSet<AgentId>> {
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -132,6 +132,19 @@ impl Argument for u64 {
     }
 }
 
+impl Argument for Vec<String> {
+    const WHAT: &'static str = "a list of strings";
+
+    fn take(value: &Value) -> Option<Self> {
+        match value {
+            Value::Array(list) => list.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
+            // One is often written without the list around it.
+            Value::String(one) => Some(vec![one.clone()]),
+            _ => None,
+        }
+    }
+}
+
 impl Argument for BTreeMap<String, String> {
     const WHAT: &'static str = "an object of strings";
 

@@ -1,3 +1,17 @@
 //! The `flock_*` tools. Who calls is known from the [`crate::tool::CallContext`] alone, never from a parameter.
 
+mod channel;
+mod standing;
+mod team_tool;
 pub mod vault;
+
+use std::sync::Arc;
+
+use super::Swarm;
+use crate::tool::Tool;
+
+/// All tools of a team, in the order they are offered. Which agent has which is the policy's decision.
+#[must_use]
+pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+    [channel::all(swarm), standing::all(swarm)].concat()
+}

@@ -9,13 +9,16 @@ use flock::agent::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use flock::config::{self, Autonomy, Live, Role, agents, starter};
 use flock::gateway::driver::{OnEvent, Runner};
 use flock::gateway::error::ApiError;
+use flock::gateway::events::Events;
 use flock::gateway::front::Front;
 use flock::gateway::{Gateway, Limits, Parts, Records, server};
 use flock::home::{Home, atomic};
 use flock::id::AgentId;
 use flock::provider::{BoxFuture, ProviderError, Usage};
 use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
+use flock::store::Store;
 use flock::supervise::loopback::{Answer, Call, Client};
+use flock::swarm::{self, Bell, Swarm};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +36,8 @@ pub struct House {
     pub sandbox: Arc<Ledger>,
     pub port: u16,
     server: tokio::task::JoinHandle<()>,
+    /// Nobody runs the team's turns here.
+    _rings: tokio::sync::mpsc::UnboundedReceiver<swarm::scheduler::Event>,
     _dir: tempfile::TempDir,
 }
 
@@ -54,8 +59,17 @@ impl House {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let runner = Arc::new(Player::default());
         let sandbox = Arc::new(Ledger::default());
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let events = Arc::new(Events::of_this_run(limits.events));
+        let (ringer, rings) = tokio::sync::mpsc::unbounded_channel();
+        let news = events.clone();
+        let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let store = Arc::new(Store::open(&home).unwrap());
+        let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store, bell }));
         let gateway = Gateway::new(Parts {
-            live: Arc::new(Live::open(home.clone()).unwrap()),
+            live,
+            swarm,
+            events,
             runner: runner.clone(),
             sandbox: sandbox.clone(),
             records: Arc::new(NoRecords),
@@ -66,7 +80,7 @@ impl House {
         gateway.driver.recovered();
         let front = Arc::new(Front::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
-        Self { home, gateway, runner, sandbox, port, server, _dir: dir }
+        Self { home, gateway, runner, sandbox, port, server, _rings: rings, _dir: dir }
     }
 
     /// A client with the owner's token.

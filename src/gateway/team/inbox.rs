@@ -1,0 +1,122 @@
+//! What comes into a channel while a turn of it runs: taken in between two steps, as whole messages, and
+//! delivered when it is in the transcript.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::compose;
+use crate::agent::{Delivery, Inbox, Provenance};
+use crate::error::chain;
+use crate::id::{AgentId, ChannelId, TurnId};
+use crate::provider::BoxFuture;
+use crate::store::{Batch, BatchLimits, Store};
+
+/// The most messages of one delivery.
+pub const MESSAGES: u32 = 50;
+/// The most bytes of their texts; a longer one is named by its number.
+pub const BYTES: usize = 32 << 10;
+
+/// The channel's end of one turn.
+pub struct ChannelInbox {
+    store: Arc<Store>,
+    agent: AgentId,
+    channel: ChannelId,
+    turn: TurnId,
+    may_have_more: AtomicBool,
+    delivered: AtomicU64,
+    wants_answer: AtomicBool,
+}
+
+impl ChannelInbox {
+    /// Of a turn that was given nothing yet.
+    pub fn new(store: Arc<Store>, agent: AgentId, channel: ChannelId, turn: TurnId) -> Self {
+        Self {
+            store,
+            agent,
+            channel,
+            turn,
+            may_have_more: AtomicBool::new(false),
+            delivered: AtomicU64::new(0),
+            wants_answer: AtomicBool::new(false),
+        }
+    }
+
+    /// Something came: it is worth a look before the next step.
+    pub fn look(&self) {
+        self.may_have_more.store(true, Ordering::Release);
+    }
+
+    /// Up to where the transcript holds the channel, if the turn was given anything of it.
+    pub fn delivered(&self) -> Option<u64> {
+        Some(self.delivered.load(Ordering::Acquire)).filter(|seq| *seq > 0)
+    }
+
+    /// Whether a person, or somebody who mentioned this agent, is waiting for what it says.
+    pub fn wants_answer(&self) -> bool {
+        self.wants_answer.load(Ordering::Acquire)
+    }
+
+    /// Somebody is.
+    pub fn expect_answer(&self) {
+        self.wants_answer.store(true, Ordering::Release);
+    }
+
+    /// What is new now.
+    pub async fn batch(&self, bytes: usize) -> Result<Option<Batch>, crate::store::StoreError> {
+        let limits = BatchLimits { messages: MESSAGES, bytes: bytes.min(BYTES) };
+        let batch =
+            self.store.take_batch(self.agent.clone(), self.channel.clone(), self.turn, limits).await?;
+        if let Some(batch) = &batch
+            && batch.messages.iter().any(|post| post.author.is_human() || post.mentions.has(&self.agent))
+        {
+            self.expect_answer();
+        }
+        Ok(batch)
+    }
+}
+
+/// Where a batch comes from.
+pub fn provenance(batch: &Batch) -> Provenance {
+    let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
+    let from = batch.messages.first().map_or(batch.up_to, |post| post.seq);
+    Provenance::Channel { channel: batch.channel.id.clone(), from: number(from), to: number(batch.up_to) }
+}
+
+impl Inbox for ChannelInbox {
+    fn take(&self, room: u64) -> BoxFuture<'_, Option<Delivery>> {
+        Box::pin(async move {
+            if !self.may_have_more.swap(false, Ordering::AcqRel) {
+                return None;
+            }
+            // A token is at least two bytes of what people write, and the frame takes some.
+            let bytes = usize::try_from(room).unwrap_or(usize::MAX);
+            if bytes < 512 {
+                return None;
+            }
+            match self.batch(bytes).await {
+                Ok(Some(batch)) => {
+                    self.look();
+                    Some(Delivery { text: compose::batch(&batch, bytes), provenance: provenance(&batch) })
+                }
+                Ok(None) => None,
+                Err(error) => {
+                    tracing::error!(error = chain(&error), "failed to take new messages into a turn");
+                    None
+                }
+            }
+        })
+    }
+
+    fn committed<'a>(&'a self, provenance: &'a Provenance) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Provenance::Channel { to, .. } = provenance else { return };
+            let to = to.unsigned_abs();
+            self.delivered.fetch_max(to, Ordering::AcqRel);
+            let noted = self.store.delivered(self.agent.clone(), self.channel.clone(), self.turn, to).await;
+            if let Err(error) = noted {
+                // The transcript has it, and the next start takes it from there.
+                tracing::error!(error = chain(&error), "failed to note a delivery");
+            }
+        })
+    }
+}

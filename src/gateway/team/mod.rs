@@ -1,0 +1,214 @@
+//! The team at work: takes what the scheduler decides, runs the turns, and hands their outcomes back to the
+//! swarm. One task owns the scheduler; each turn is a task of its own.
+
+mod compose;
+mod inbox;
+mod outcome;
+mod recover;
+mod turn;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::inbox::ChannelInbox;
+use super::driver::Driver;
+use crate::agent::Engine;
+use crate::clock::unix_ms;
+use crate::config::Config;
+use crate::error::chain;
+use crate::id::SessionKey;
+use crate::store::Wake;
+use crate::swarm::Swarm;
+use crate::swarm::channel;
+use crate::swarm::scheduler::{Effect, Event, Priority, Scheduler, Settings, Urgency};
+
+/// The team of a running gateway.
+pub struct Team {
+    swarm: Arc<Swarm>,
+    engine: Arc<Engine>,
+    driver: Arc<Driver>,
+    /// What a channel's turn takes in while it runs.
+    inboxes: Mutex<HashMap<SessionKey, Arc<ChannelInbox>>>,
+    /// Stopping: what runs is left as it is, and taken up by the next start.
+    stop: CancellationToken,
+}
+
+/// How often the configuration is looked at, besides whenever a request does.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl Team {
+    /// A team of these parts. Nothing runs yet.
+    #[must_use]
+    pub fn new(
+        swarm: Arc<Swarm>,
+        engine: Arc<Engine>,
+        driver: Arc<Driver>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self { swarm, engine, driver, inboxes: Mutex::default(), stop })
+    }
+
+    /// Takes up what an earlier run left, then works until the gateway stops.
+    pub async fn run(self: Arc<Self>, mut events: mpsc::UnboundedReceiver<Event>, settings: Settings) {
+        let mut scheduler = Scheduler::new(settings);
+        let mut known = None;
+        let mut effects = self.meet(&mut scheduler, &mut known);
+        if let Err(error) = recover::recover(&self).await {
+            tracing::error!(error = chain(&error), "failed to take up what an earlier run left");
+        }
+        effects.extend(self.look_for_work(&mut scheduler));
+        let mut archive_at = self.end_archives().await;
+        loop {
+            self.carry_out(effects);
+            let now = unix_ms();
+            let next = [scheduler.next_deadline(), archive_at].into_iter().flatten().min();
+            let wait =
+                next.map_or(LOOK, |at| LOOK.min(Duration::from_millis(u64::try_from(at - now).unwrap_or(0))));
+            let first = tokio::select! {
+                () = self.stop.cancelled() => return,
+                event = events.recv() => event,
+                () = tokio::time::sleep(wait) => None,
+            };
+            effects = self.meet(&mut scheduler, &mut known);
+            let now = unix_ms();
+            let mut next = first;
+            while let Some(event) = next {
+                effects.extend(scheduler.on(event, now));
+                next = events.try_recv().ok();
+            }
+            effects.extend(scheduler.due(now));
+            // An archive that began or was called off since has changed when the next one is due.
+            if archive_at.is_none_or(|at| now >= at) {
+                archive_at = self.end_archives().await;
+            }
+        }
+    }
+
+    /// Tells the scheduler of agents that came, changed or went since the last look.
+    fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<Arc<Config>>) -> Vec<Effect> {
+        let config = self.swarm.config();
+        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
+            return Vec::new();
+        }
+        let now = unix_ms();
+        let mut effects = Vec::new();
+        let gone =
+            known.iter().flat_map(|known| &known.agents).filter(|agent| config.agent(&agent.id).is_none());
+        for agent in gone {
+            effects.extend(scheduler.on(Event::Gone(agent.id.clone()), now));
+        }
+        match self.swarm.agent_events() {
+            Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
+            Err(error) => tracing::error!(error = chain(&error), "failed to read the agents' states"),
+        }
+        *known = Some(config);
+        effects
+    }
+
+    /// Tells the scheduler of all that waits. Asked once; from then on the swarm tells.
+    fn look_for_work(&self, scheduler: &mut Scheduler) -> Vec<Effect> {
+        let now = unix_ms();
+        let mut effects = Vec::new();
+        match self.swarm.store().all_unseen() {
+            Ok(unseen) => {
+                for unseen in unseen {
+                    let event = unseen_event(&unseen);
+                    effects.extend(scheduler.on(event, now));
+                }
+            }
+            Err(error) => tracing::error!(error = chain(&error), "failed to look for new messages"),
+        }
+        match self.swarm.store().sessions_with_items() {
+            Ok(sessions) => {
+                for session in sessions {
+                    let event = Event::Unseen { session, priority: Priority::Mention, urgency: Urgency::Now };
+                    effects.extend(scheduler.on(event, now));
+                }
+            }
+            Err(error) => tracing::error!(error = chain(&error), "failed to look for what waits"),
+        }
+        effects
+    }
+
+    fn carry_out(self: &Arc<Self>, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Start { session, priority } => {
+                    if priority == Priority::Message {
+                        self.swarm.store().note_turn(session.agent().clone(), unix_ms());
+                    }
+                    let team = Arc::clone(self);
+                    tokio::spawn(async move { team.work(session).await });
+                }
+                Effect::Steer { session } => {
+                    let inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(inbox) = inboxes.get(&session) {
+                        inbox.look();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn end_archives(&self) -> Option<i64> {
+        match self.swarm.end_due_archives(unix_ms()).await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::error!(error = chain(&error), "failed to end archives that are due");
+                None
+            }
+        }
+    }
+
+    /// What is still undelivered for a session, as the scheduler is told.
+    fn left(&self, session: &SessionKey) -> Event {
+        let store = self.swarm.store();
+        let found = (|| {
+            if store.has_items(session)? {
+                return Ok(Some(Event::Unseen {
+                    session: session.clone(),
+                    priority: Priority::Mention,
+                    urgency: Urgency::Now,
+                }));
+            }
+            let Some(channel) = channel_of(session) else { return Ok(None) };
+            let unseen = store.unseen(session.agent(), &channel)?;
+            Ok::<_, crate::store::StoreError>(unseen.as_ref().map(unseen_event))
+        })();
+        match found {
+            Ok(event) => event.unwrap_or_else(|| Event::Seen(session.clone())),
+            Err(error) => {
+                tracing::error!(error = chain(&error), %session, "failed to look for new messages");
+                // Looked for again with the turn that follows.
+                Event::Unseen {
+                    session: session.clone(),
+                    priority: Priority::Message,
+                    urgency: Urgency::Tick,
+                }
+            }
+        }
+    }
+}
+
+fn unseen_event(unseen: &crate::store::Unseen) -> Event {
+    let priority = match (unseen.human, unseen.mention || unseen.wake == Wake::AtOnce) {
+        (true, _) => Priority::Human,
+        (false, true) => Priority::Mention,
+        (false, false) => Priority::Message,
+    };
+    let is_urgent = unseen.mention || unseen.wake == Wake::AtOnce;
+    Event::Unseen {
+        session: channel::session(&unseen.agent, &unseen.channel),
+        priority,
+        urgency: if is_urgent { Urgency::Now } else { Urgency::Tick },
+    }
+}
+
+/// The channel that a session belongs to.
+fn channel_of(session: &SessionKey) -> Option<crate::id::ChannelId> {
+    (session.kind() == crate::id::SessionKind::Channel).then(|| session.peer().parse().ok()).flatten()
+}

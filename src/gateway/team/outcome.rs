@@ -1,0 +1,191 @@
+//! What follows from the end of a team's turn: where its final text goes, what counts as delivered, what is
+//! tried again.
+
+use super::turn::Work;
+use super::{Team, channel_of};
+use crate::agent::TurnError;
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::id::{Party, SessionKey};
+use crate::provider::ProviderError;
+use crate::store::{Page, StoreError};
+use crate::swarm::scheduler::Ended;
+use crate::swarm::{By, TaskEnd};
+
+/// How often a turn that broke off is taken up again.
+pub(super) const RESUMES: u32 = 1;
+
+impl Team {
+    /// The turn ended well.
+    pub(super) async fn done(&self, work: &Work, text: &str) -> Ended {
+        let result = async {
+            self.hand_over(work, text).await?;
+            self.conclude(work, true).await
+        };
+        match result.await {
+            Ok(()) => Ended::Done,
+            Err(error) => {
+                tracing::error!(error = chain(&error), session = %work.session, "failed to hand over an outcome");
+                Ended::Failed
+            }
+        }
+    }
+
+    /// Gives the final text to whoever waits for it. Both ways take it once, however often they are asked.
+    async fn hand_over(&self, work: &Work, text: &str) -> Result<(), StoreError> {
+        if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
+            self.swarm.task_ended(task, work.turn, TaskEnd::Done(text.to_owned())).await?;
+        }
+        let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) else { return Ok(()) };
+        if text.trim().is_empty()
+            || !inbox.wants_answer()
+            || self.swarm.store().has_posted(&channel, work.turn, 0)?
+        {
+            return Ok(());
+        }
+        let by = By {
+            party: Party::Agent(work.session.agent().clone()),
+            session: Some(work.session.clone()),
+            turn: Some(work.turn),
+        };
+        if let Err(error) = self.swarm.post_final(&by, &channel, text.to_owned()).await {
+            // The channel may have been archived meanwhile; the text is in the transcript.
+            tracing::warn!(error = chain(&error), session = %work.session, "a final text was not posted");
+        }
+        Ok(())
+    }
+
+    /// The turn ended with an error.
+    pub(super) async fn failed(&self, work: &Work, error: &TurnError, began: bool) -> Ended {
+        if !began && !matches!(error, TurnError::Cancelled) {
+            // Nothing of it was seen: it waits as it did before.
+            self.give_back(work).await;
+            self.complain(work, error).await;
+            return if is_down(error) { Ended::Unavailable } else { Ended::Failed };
+        }
+        let (how, concluded) = match error {
+            TurnError::Provider(problem) if is_passing(problem) => {
+                (Ended::Unavailable, self.later(work, "the model's provider did not answer", 0).await)
+            }
+            TurnError::Paused(_) => (Ended::Done, self.later(work, "the budget was used up", 0).await),
+            TurnError::Cancelled => (Ended::Cancelled, self.end(work, TaskEnd::Cancelled).await),
+            error => {
+                self.complain(work, error).await;
+                let reason = error.to_string();
+                // What it was given is in its transcript; the same again would fail the same way.
+                (Ended::Done, self.end(work, TaskEnd::Failed(reason)).await)
+            }
+        };
+        if let Err(error) = concluded {
+            tracing::error!(error = chain(&error), session = %work.session, "failed to end a turn's deliveries");
+        }
+        how
+    }
+
+    /// The turn's task broke off without saying anything.
+    pub(super) async fn broke_off(&self, work: &Work, began: bool) -> Ended {
+        if !began {
+            self.give_back(work).await;
+            return Ended::Failed;
+        }
+        let attempts = work.item.as_ref().map_or(0, |item| item.attempts);
+        let ended = if attempts >= RESUMES {
+            self.end(work, TaskEnd::Failed("its turn broke off twice".to_owned())).await
+        } else {
+            self.later(work, "it broke off because of a defect", attempts + 1).await
+        };
+        if let Err(error) = ended {
+            tracing::error!(error = chain(&error), session = %work.session, "failed to end a turn's deliveries");
+        }
+        Ended::Failed
+    }
+
+    /// Its process died in the middle of it: it is taken up once.
+    pub(super) async fn interrupted(&self, work: &Work) -> Result<(), StoreError> {
+        let attempts = work.item.as_ref().map_or(0, |item| item.attempts);
+        self.later(work, "flock was ended in the middle of it", attempts + 1).await
+    }
+
+    /// It had failed, and its process died before that was taken note of.
+    pub(super) async fn conclude_failed(&self, work: &Work) -> Result<(), StoreError> {
+        self.end(work, TaskEnd::Failed("its turn failed".to_owned())).await
+    }
+
+    /// Lets everything that the turn was given wait again.
+    pub(super) async fn give_back(&self, work: &Work) {
+        let store = self.swarm.store();
+        let result = async {
+            store.return_items(work.turn).await?;
+            if let Some(channel) = channel_of(&work.session) {
+                store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Err(error) = result.await {
+            tracing::error!(error = chain(&error), session = %work.session, "failed to give back what a turn took");
+        }
+    }
+
+    /// Takes the turn up later: what it was given is in the transcript, and it is told to go on.
+    async fn later(&self, work: &Work, reason: &str, attempts: u32) -> Result<(), StoreError> {
+        let store = self.swarm.store();
+        let attempts = attempts.max(work.item.as_ref().map_or(0, |item| item.attempts));
+        store.resume_later(work.session.clone(), work.turn, reason.to_owned(), attempts, unix_ms()).await?;
+        self.conclude(work, false).await
+    }
+
+    async fn end(&self, work: &Work, end: TaskEnd) -> Result<(), StoreError> {
+        if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
+            self.swarm.task_ended(task, work.turn, end).await?;
+        }
+        self.conclude(work, true).await
+    }
+
+    /// What is in the transcript is delivered; with `items`, what waited for the session is done.
+    async fn conclude(&self, work: &Work, items: bool) -> Result<(), StoreError> {
+        let store = self.swarm.store();
+        if items {
+            store.end_items(work.turn).await?;
+        }
+        if let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) {
+            let agent = work.session.agent().clone();
+            store.end_delivery(agent, channel, work.turn, inbox.delivered()).await?;
+        }
+        Ok(())
+    }
+
+    /// Says in the channel, where somebody waits for an answer, why there is none.
+    async fn complain(&self, work: &Work, error: &TurnError) {
+        let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) else { return };
+        if !inbox.wants_answer() {
+            return;
+        }
+        let text = format!("{} could not answer: {error}", work.session.agent());
+        let said = self.swarm.complain(&channel, work.session.agent(), text).await;
+        if let Err(error) = said {
+            tracing::warn!(error = chain(&error), %channel, "failed to say that a turn failed");
+        }
+    }
+
+    /// Whether somebody in the channel waits for this agent: a person wrote, or it was mentioned, after it
+    /// last said something.
+    pub(super) fn is_awaited(&self, session: &SessionKey) -> Result<bool, StoreError> {
+        let Some(channel) = channel_of(session) else { return Ok(false) };
+        let agent = session.agent();
+        let recent = self.swarm.store().messages(&channel, Page::Last, 50)?;
+        let since = recent.iter().rev().take_while(|post| post.author.agent() != Some(agent));
+        Ok(since.into_iter().any(|post| post.author.is_human() || post.mentions.has(agent)))
+    }
+}
+
+/// Whether it is the provider's trouble and not the agent's.
+const fn is_down(error: &TurnError) -> bool {
+    matches!(error, TurnError::Provider(problem) if is_passing(problem))
+}
+
+const fn is_passing(problem: &ProviderError) -> bool {
+    matches!(
+        problem,
+        ProviderError::Limited { .. } | ProviderError::Failed { .. } | ProviderError::TimedOut { .. }
+    )
+}

@@ -1,0 +1,73 @@
+//! Taking up what an earlier run left half done. The transcript is the truth of what a turn was given: what
+//! it holds is delivered, what it does not hold is new again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::inbox::ChannelInbox;
+use super::outcome::RESUMES;
+use super::turn::Work;
+use super::{Team, channel_of};
+use crate::agent::{Inbox as _, Provenance, TurnError};
+use crate::id::{SessionKey, TurnId};
+use crate::store::{Item, TurnState};
+use crate::swarm::channel;
+
+/// Ends or takes up again every turn of the team that did not end in order.
+pub(super) async fn recover(team: &Arc<Team>) -> Result<(), TurnError> {
+    let store = team.swarm.store();
+    let mut left: BTreeMap<TurnId, (SessionKey, Option<Item>)> = BTreeMap::new();
+    for delivery in store.deliveries_in_flight()? {
+        left.insert(delivery.turn, (channel::session(&delivery.agent, &delivery.channel), None));
+    }
+    for item in store.items_in_flight()? {
+        if let Some(turn) = item.turn {
+            left.insert(turn, (item.session.clone(), Some(item)));
+        }
+    }
+    for (turn, (session, item)) in left {
+        one(team, turn, session, item).await?;
+    }
+    Ok(())
+}
+
+async fn one(
+    team: &Arc<Team>,
+    turn: TurnId,
+    session: SessionKey,
+    item: Option<Item>,
+) -> Result<(), TurnError> {
+    let store = team.swarm.store();
+    let given = team.engine.deliveries(&session, turn)?;
+    let inbox = channel_of(&session)
+        .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
+    let attempts = item.as_ref().map_or(0, |item| item.attempts);
+    let work = Work { session: session.clone(), turn, item, inbox };
+    if given.is_empty() {
+        team.give_back(&work).await;
+        return Ok(());
+    }
+    if let Some(inbox) = &work.inbox {
+        for provenance in &given {
+            if matches!(provenance, Provenance::Channel { .. }) {
+                inbox.committed(provenance).await;
+            }
+        }
+        if team.is_awaited(&session)? {
+            inbox.expect_answer();
+        }
+    }
+    match (store.turn(turn)?.map(|turn| turn.state), team.engine.answer(&session, turn)?) {
+        (Some(TurnState::Done), Some(text)) => {
+            team.done(&work, &text).await;
+        }
+        (Some(TurnState::Failed), _) => {
+            team.conclude_failed(&work).await?;
+        }
+        _ if attempts >= RESUMES => {
+            team.broke_off(&work, true).await;
+        }
+        _ => team.interrupted(&work).await?,
+    }
+    Ok(())
+}

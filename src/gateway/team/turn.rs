@@ -1,0 +1,162 @@
+//! One turn of the team: what is new is put together, the turn runs, its outcome is handed back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::inbox::{self, ChannelInbox};
+use super::{Team, channel_of, compose};
+use crate::agent::{Inbox, Provenance, TurnEvent, TurnRequest};
+use crate::error::chain;
+use crate::gateway::driver::{Failure, Origin};
+use crate::id::{SessionKey, TurnId};
+use crate::provider::{Message, Role};
+use crate::store::{Item, ItemKind, StoreError};
+use crate::swarm::scheduler::{Ended, Event};
+
+/// A turn that is to be run.
+pub(super) struct Work {
+    pub(super) session: SessionKey,
+    pub(super) turn: TurnId,
+    /// What waited for the session, if anything did.
+    pub(super) item: Option<Item>,
+    /// The channel's end, in a channel.
+    pub(super) inbox: Option<Arc<ChannelInbox>>,
+}
+
+impl Team {
+    /// Runs a turn of this session with what is new for it, and tells the scheduler how it ended.
+    pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
+        let how = match self.prepare(&session).await {
+            Ok(Some((work, order))) => {
+                let how = self.run_one(&work, order).await;
+                if self.stop.is_cancelled() {
+                    return;
+                }
+                how
+            }
+            Ok(None) => Ended::Done,
+            Err(error) => {
+                tracing::error!(error = chain(&error), %session, "failed to prepare a turn");
+                Ended::Failed
+            }
+        };
+        let bell = self.swarm.bell();
+        bell.tell(self.left(&session));
+        bell.tell(Event::Ended { session, how });
+    }
+
+    /// Takes what is new; `None` where nothing is.
+    async fn prepare(&self, session: &SessionKey) -> Result<Option<(Work, TurnRequest)>, StoreError> {
+        let store = self.swarm.store();
+        let turn = TurnId::new();
+        let agent = session.agent().clone();
+        let item = store.take_item(session.clone(), turn).await?;
+        let inbox = channel_of(session)
+            .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
+        let batch = match &inbox {
+            Some(inbox) => inbox.batch(inbox::BYTES).await?,
+            None => None,
+        };
+        if item.is_none() && batch.is_none() {
+            return Ok(None);
+        }
+        if let (Some(inbox), Some(item)) = (&inbox, &item)
+            && item.kind == ItemKind::Resume
+            && self.is_awaited(session)?
+        {
+            inbox.expect_answer();
+        }
+        let mut parts = Vec::new();
+        let mut context = Vec::new();
+        if let Some(item) = &item {
+            let (text, about) = compose::item(item);
+            parts.push(text);
+            context.extend(about);
+        }
+        parts.extend(batch.as_ref().map(|batch| compose::batch(batch, inbox::BYTES)));
+        let provenance = match (&batch, &item) {
+            (Some(batch), _) => Some(inbox::provenance(batch)),
+            (None, Some(item)) => Some(origin_of(item)),
+            (None, None) => None,
+        };
+        let order = TurnRequest {
+            agent,
+            session: session.clone(),
+            turn,
+            input: vec![Message::text(Role::User, parts.join("\n\n"))],
+            context,
+            provenance,
+            inbox: inbox.clone().map(|inbox| inbox as Arc<dyn Inbox>),
+        };
+        Ok(Some((Work { session: session.clone(), turn, item, inbox }, order)))
+    }
+
+    async fn run_one(&self, work: &Work, order: TurnRequest) -> Ended {
+        let began = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::clone(&began);
+        let (bell, session) = (self.swarm.bell().clone(), work.session.clone());
+        let mut has_answered = false;
+        let on_event = move |event: TurnEvent| match event {
+            TurnEvent::Began => has_begun.store(true, Ordering::Release),
+            TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) | TurnEvent::ToolStarted { .. }
+                if !has_answered =>
+            {
+                has_answered = true;
+                bell.tell(Event::Answered(session.clone()));
+            }
+            _ => {}
+        };
+        let origin = match &work.item {
+            Some(item) if item.kind == ItemKind::Session => Origin::Message,
+            _ => Origin::Team,
+        };
+        let mut turn = match self.driver.start(order, origin, CancellationToken::new(), on_event) {
+            Ok(turn) => turn,
+            Err(refused) => {
+                tracing::debug!(session = %work.session, %refused, "a turn was not taken on");
+                self.give_back(work).await;
+                return Ended::Refused;
+            }
+        };
+        if let Some(inbox) = &work.inbox {
+            self.inboxes().insert(work.session.clone(), Arc::clone(inbox));
+            // Something may have come between the batch and this line.
+            inbox.look();
+        }
+        let result = turn.end().await;
+        self.inboxes().remove(&work.session);
+        let began = began.load(Ordering::Acquire);
+        if self.stop.is_cancelled() && !matches!(result, Ok(_)) {
+            // It is left as a crash would leave it: the next start goes on with it.
+            return Ended::Cancelled;
+        }
+        match result {
+            Ok(outcome) => self.done(work, &outcome.text).await,
+            Err(Failure::Turn(error)) => self.failed(work, &error, began).await,
+            Err(Failure::Lost) => self.broke_off(work, began).await,
+        }
+    }
+
+    fn inboxes(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<SessionKey, Arc<ChannelInbox>>> {
+        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn origin_of(item: &Item) -> Provenance {
+    let id = item.id.clone();
+    match item.kind {
+        ItemKind::Dm => Provenance::Dm { peer: item.sender.clone(), item: id },
+        ItemKind::Answer => Provenance::Answer { task: item.task.clone().unwrap_or_default(), item: id },
+        ItemKind::Session => match item.sender.parse() {
+            Ok(session) => Provenance::InterSession { session, item: id },
+            Err(_) => Provenance::Request { item: id },
+        },
+        ItemKind::Resume => match item.sender.parse() {
+            Ok(turn) => Provenance::Resume { turn },
+            Err(_) => Provenance::Request { item: id },
+        },
+        ItemKind::Result | ItemKind::Notice => Provenance::Request { item: id },
+    }
+}

@@ -1,0 +1,104 @@
+//! How each agent stands: its base mode, whether it sleeps, whether it is frozen. Mode and sleep are
+//! separate: waking returns an agent to its mode, whatever that is.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+
+use super::scheduler::{Event, Mode};
+use super::{By, Swarm, SwarmError};
+use crate::clock::unix_ms;
+use crate::config::{Agent, Role};
+use crate::id::AgentId;
+use crate::store::{AgentState, Level, StoreError};
+
+/// What starts an agent's turns: workers look after their channels by themselves, the others are called.
+#[must_use]
+pub const fn mode(role: Role) -> Mode {
+    match role {
+        Role::Worker => Mode::Active,
+        Role::Orchestrator | Role::Sysadmin => Mode::Reactive,
+    }
+}
+
+fn event(agent: &Agent, state: Option<&AgentState>) -> Event {
+    Event::Agent {
+        agent: agent.id.clone(),
+        mode: mode(agent.role),
+        asleep: state.is_some_and(|state| state.asleep_at.is_some()),
+        frozen: state.is_some_and(|state| state.frozen_at.is_some()),
+        provider: agent.model.as_ref().map(|model| model.provider().to_owned()),
+        last_turn_at: state.and_then(|state| state.last_turn_at),
+    }
+}
+
+impl Swarm {
+    /// How all agents stand now, as the scheduler is told.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn agent_events(&self) -> Result<Vec<Event>, StoreError> {
+        let states: HashMap<AgentId, AgentState> =
+            self.store.agent_states()?.into_iter().map(|state| (state.agent.clone(), state)).collect();
+        *self.asleep() = states
+            .values()
+            .filter(|state| state.asleep_at.is_some())
+            .map(|state| state.agent.clone())
+            .collect();
+        Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id))).collect())
+    }
+
+    /// Tells the scheduler how one agent stands, after that changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn tell_standing(&self, agent: &AgentId) -> Result<(), StoreError> {
+        let config = self.config();
+        let Some(found) = config.agent(agent) else { return Ok(()) };
+        let state = self.store.agent_state(agent)?;
+        let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
+        if is_asleep {
+            self.asleep().insert(agent.clone());
+        } else {
+            self.asleep().remove(agent);
+        }
+        self.bell.tell(event(found, state.as_ref()));
+        Ok(())
+    }
+
+    /// Puts an agent to sleep; says whether it was awake.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says.
+    pub async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
+        let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
+        let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
+        let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
+        if changed {
+            self.bell.publish("agent.slept", &json!({"agent": agent}));
+            self.tell_standing(agent)?;
+        }
+        Ok(changed)
+    }
+
+    /// Wakes an agent; says whether it slept.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says.
+    pub async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+        if !self.asleep().contains(agent) {
+            return Ok(false);
+        }
+        let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());
+        let changed = self.store.set_asleep(agent.clone(), None, entry, unix_ms()).await?;
+        if changed {
+            self.bell.publish("agent.woke", &json!({"agent": agent}));
+        }
+        self.tell_standing(agent)?;
+        Ok(changed)
+    }
+}

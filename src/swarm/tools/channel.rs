@@ -1,0 +1,279 @@
+//! The channel tools: post, read, list; make one, assign members, archive.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::team_tool::TeamTool;
+use crate::id::{AgentId, ChannelId, Party};
+use crate::provider::BoxFuture;
+use crate::store::{Channel, ChannelState, Page, Post};
+use crate::swarm::archive::{Archive, Progress};
+use crate::swarm::channel::{Said, Wanted};
+use crate::swarm::{By, Swarm, SwarmError, notice};
+use crate::tool::arguments::Arguments;
+use crate::tool::{CallContext, Tool, ToolError, bounded};
+
+/// Messages that are read where the call says nothing, and at most.
+const DEFAULT_LIMIT: u64 = 20;
+const MAX_LIMIT: u64 = 100;
+/// The most bytes of what one reading shows.
+const MAX_READ: usize = 48 << 10;
+
+type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
+
+/// All of them.
+#[must_use]
+pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let number = json!({"type": "integer"});
+    let flag = json!({"type": "boolean"});
+    vec![
+        TeamTool::new(
+            swarm,
+            "flock_channel_post",
+            "Post to a channel; @id calls a member at once. notify false wakes nobody.",
+            &json!({"channelId": text, "message": text, "notify": flag}),
+            &["channelId", "message"],
+            post,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_channel_read",
+            "Read a channel: the newest messages, those after or before a number, or those with the words of query.",
+            &json!({"channelId": text, "after": number, "before": number, "limit": number, "query": text}),
+            &["channelId"],
+            read,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_channel_list",
+            "List channels.",
+            &json!({"member": text, "archived": flag}),
+            &[],
+            list,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_archive_ready",
+            "Say that you are ready for a channel's archiving.",
+            &json!({"channelId": text}),
+            &["channelId"],
+            ready,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_channel_create",
+            "Make a channel; members are agents' ids or human:name. You are no member unless named.",
+            &json!({"channelId": text, "topic": text, "members": texts, "message": text}),
+            &["channelId", "topic", "members"],
+            create,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_assign_members",
+            "Add members to a channel or remove them.",
+            &json!({"channelId": text, "add": texts, "remove": texts}),
+            &["channelId"],
+            assign,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_channel_archive",
+            "Begin to archive a channel: its agents are asked to get ready. action: begin (default), force, cancel, reopen.",
+            &json!({"channelId": text, "action": text, "force": flag}),
+            &["channelId"],
+            archive,
+        ),
+    ]
+}
+
+fn id(arguments: &Arguments) -> Result<ChannelId, ToolError> {
+    let text: String = arguments.required("channelId")?;
+    let text = text.trim();
+    // Models write the mark along.
+    text.strip_prefix('#').unwrap_or(text).parse().map_err(|error| ToolError::model(format!("{error}")))
+}
+
+fn parties(arguments: &Arguments, name: &str) -> Result<Vec<Party>, ToolError> {
+    let names: Vec<String> = arguments.optional(name)?.unwrap_or_default();
+    let party = |name: &String| {
+        let name = name.trim();
+        name.strip_prefix('@').unwrap_or(name).parse()
+    };
+    names.iter().map(party).collect::<Result<_, _>>().map_err(|error| ToolError::model(format!("{error}")))
+}
+
+fn post<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id = id(&arguments)?;
+        let message: String = arguments.required("message")?;
+        let notify = arguments.optional("notify")?.unwrap_or(true);
+        Ok(match swarm.post(&By::call(context), &id, message, notify).await? {
+            Said::New(seq) => format!("posted to #{id} as seq {seq}"),
+            Said::Before(seq) => {
+                format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
+            }
+        })
+    })
+}
+
+fn read<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id = id(&arguments)?;
+        let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let limit = u32::try_from(limit).unwrap_or(1);
+        if let Some(query) = arguments.optional::<String>("query")? {
+            let channel = swarm.channel(&id)?;
+            let mut found =
+                swarm.store().search_messages(Some(&channel.id), &query, limit).map_err(SwarmError::from)?;
+            found.reverse();
+            return Ok(shown(&channel, &found));
+        }
+        let page = match (arguments.optional("after")?, arguments.optional("before")?) {
+            (Some(_), Some(_)) => return Err(ToolError::model("give `after` or `before`, not both")),
+            (Some(after), None) => Page::After(after),
+            (None, Some(before)) => Page::Before(before),
+            (None, None) => Page::Last,
+        };
+        let (channel, messages) = swarm.read(&id, page, limit)?;
+        Ok(shown(&channel, &messages))
+    })
+}
+
+/// The messages under the channel's head; what does not fit is named, and how to get it.
+fn shown(channel: &Channel, messages: &[Post]) -> String {
+    let mut room = MAX_READ;
+    let mut lines = Vec::new();
+    for post in messages {
+        if post.content.len() > room && !lines.is_empty() {
+            break;
+        }
+        room = room.saturating_sub(post.content.len());
+        lines.push(post);
+    }
+    let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
+    let mut text = format!(
+        "#{} ({}), {} messages; members: {}\nTopic: {}",
+        channel.id,
+        channel.state.as_str(),
+        channel.last_seq,
+        members.join(", "),
+        notice::one_line(&channel.topic),
+    );
+    for post in &lines {
+        let body = if post.content.len() > MAX_READ {
+            bounded::middle_cut(&post.content, MAX_READ)
+        } else {
+            post.content.clone()
+        };
+        text.push('\n');
+        text.push_str(&notice::line(post.seq, &post.author, &body));
+    }
+    if let (Some(last), true) = (lines.last(), lines.len() < messages.len()) {
+        text.push_str(&format!("\nmore follow: read on with after {}", last.seq));
+    }
+    if lines.is_empty() {
+        text.push_str("\nno such messages");
+    }
+    text
+}
+
+fn list<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let member: Option<String> = arguments.optional("member")?;
+        let member = match member {
+            Some(name) => {
+                Some(name.trim().parse::<Party>().map_err(|error| ToolError::model(format!("{error}")))?)
+            }
+            None => None,
+        };
+        let archived: Option<bool> = arguments.optional("archived")?;
+        let found = swarm.store().channels(member.as_ref(), None).map_err(SwarmError::from)?;
+        let is_wanted = |channel: &&Channel| {
+            archived.is_none_or(|archived| archived == (channel.state == ChannelState::Archived))
+        };
+        let lines: Vec<String> = found
+            .iter()
+            .filter(is_wanted)
+            .map(|channel| {
+                format!(
+                    "#{} ({}): {} members, {} messages: {}",
+                    channel.id,
+                    channel.state.as_str(),
+                    channel.members.len(),
+                    channel.last_seq,
+                    notice::one_line(bounded::start(&channel.topic, 80)),
+                )
+            })
+            .collect();
+        Ok(if lines.is_empty() { "no channels".to_owned() } else { lines.join("\n") })
+    })
+}
+
+fn create<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let wanted = Wanted {
+            id: id(&arguments)?,
+            topic: arguments.required("topic")?,
+            members: parties(&arguments, "members")?,
+            message: arguments.optional("message")?,
+        };
+        let channel = swarm.create_channel(&By::call(context), wanted).await?;
+        let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
+        Ok(format!("made #{}; members: {}", channel.id, members.join(", ")))
+    })
+}
+
+fn assign<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id = id(&arguments)?;
+        let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
+        let (joined, left) = swarm.assign_members(&By::call(context), &id, &add, &remove).await?;
+        let names = |parties: &[Party]| match parties {
+            [] => "nobody".to_owned(),
+            some => some.iter().map(Party::to_string).collect::<Vec<_>>().join(", "),
+        };
+        Ok(format!("#{id}: joined: {}; left: {}", names(&joined), names(&left)))
+    })
+}
+
+fn archive<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id = id(&arguments)?;
+        let action: Option<String> = arguments.optional("action")?;
+        let what = match (action.as_deref(), arguments.optional("force")?) {
+            (Some("force"), _) | (None, Some(true)) => Archive::Force,
+            (None | Some("begin"), _) => Archive::Begin,
+            (Some("cancel"), _) => Archive::Cancel,
+            (Some("reopen"), _) => Archive::Reopen,
+            (Some(_), _) => {
+                return Err(ToolError::model("`action` is begin, force, cancel or reopen"));
+            }
+        };
+        Ok(progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
+    })
+}
+
+fn ready<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id = id(&arguments)?;
+        let stand = swarm.archive_ready(&By::call(context), &context.agent, &id).await?;
+        Ok(progress(&id, &stand))
+    })
+}
+
+fn progress(id: &ChannelId, stand: &Progress) -> String {
+    let names = |agents: &[AgentId]| agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ");
+    match stand.state {
+        ChannelState::Active => format!("#{id} is active"),
+        ChannelState::Archived => format!("#{id} is archived"),
+        ChannelState::Archiving => format!(
+            "#{id} is being archived: {} of {} ready, waiting for {}",
+            stand.ready.len(),
+            stand.ready.len() + stand.waiting.len(),
+            names(&stand.waiting)
+        ),
+    }
+}

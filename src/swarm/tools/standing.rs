@@ -1,0 +1,114 @@
+//! Sleeping, looking at the team, and the bridges that are not there yet.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::team_tool::TeamTool;
+use crate::clock::unix_ms;
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::store::ChannelState;
+use crate::swarm::scheduler::Mode;
+use crate::swarm::standing::mode;
+use crate::swarm::{By, Swarm, SwarmError};
+use crate::tool::arguments::Arguments;
+use crate::tool::{CallContext, Tool, ToolError};
+
+type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
+
+/// All of them.
+#[must_use]
+pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
+    let text = json!({"type": "string"});
+    vec![
+        TeamTool::new(
+            swarm,
+            "flock_status",
+            "How the team stands, or one agent.",
+            &json!({"agentId": text}),
+            &[],
+            status,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_sleep",
+            "Sleep until you are called; plain messages wait longer.",
+            &json!({"reason": text}),
+            &[],
+            sleep,
+        ),
+        TeamTool::new(
+            swarm,
+            "flock_bridge",
+            "Bridge a channel to another platform: create, remove, list, pause, resume.",
+            &json!({"action": text, "channelId": text, "platform": text}),
+            &["action"],
+            bridge,
+        ),
+    ]
+}
+
+fn sleep<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let reason: Option<String> = arguments.optional("reason")?;
+        let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+        Ok(if swarm.sleep(&By::call(context), &context.agent, &reason).await? {
+            "you sleep from the end of this turn on; a mention or a direct message wakes you".to_owned()
+        } else {
+            "you sleep already".to_owned()
+        })
+    })
+}
+
+fn status<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let wanted: Option<String> = arguments.optional("agentId")?;
+        let wanted: Option<AgentId> = match wanted {
+            Some(id) => {
+                let id = id.trim().parse().map_err(|error| ToolError::model(format!("{error}")))?;
+                swarm.require_agent(&id)?;
+                Some(id)
+            }
+            None => None,
+        };
+        let config = swarm.config();
+        let now = unix_ms();
+        let mut lines = Vec::new();
+        for agent in config.agents.iter().filter(|agent| wanted.as_ref().is_none_or(|id| *id == agent.id)) {
+            let state = swarm.store().agent_state(&agent.id).map_err(SwarmError::from)?;
+            let minutes = |since: i64| (now - since).max(0) / 60_000;
+            let stands = match &state {
+                Some(state) if state.frozen_at.is_some() => "frozen by a person".to_owned(),
+                Some(state) if state.asleep_at.is_some() => {
+                    format!("asleep for {} min", minutes(state.asleep_at.unwrap_or(now)))
+                }
+                _ => match mode(agent.role) {
+                    Mode::Active => "awake".to_owned(),
+                    Mode::Reactive => "awake when called".to_owned(),
+                },
+            };
+            let archetype = agent.archetype.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
+            lines.push(format!("{} ({}{archetype}): {stands}", agent.id, agent.role.as_str()));
+        }
+        if wanted.is_none() {
+            let channels = swarm.store().channels(None, None).map_err(SwarmError::from)?;
+            let archived = channels.iter().filter(|channel| channel.state == ChannelState::Archived).count();
+            lines.push(format!("{} channels, {archived} of them archived", channels.len()));
+        }
+        Ok(lines.join("\n"))
+    })
+}
+
+fn bridge<'a>(_swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let action: String = arguments.required("action")?;
+        match action.as_str() {
+            "list" => Ok("no bridge is configured".to_owned()),
+            "create" | "remove" | "pause" | "resume" => {
+                Err(ToolError::model("no bridge is configured: this flock knows no other platform yet"))
+            }
+            _ => Err(ToolError::model("`action` is create, remove, list, pause or resume")),
+        }
+    })
+}
