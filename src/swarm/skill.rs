@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Explain;
 use crate::home::Home;
-use crate::home::beneath::{BeneathError, Root};
+use crate::home::beneath::BeneathError;
 use crate::home::shared;
 use crate::id::{FolderName, IdError};
 
@@ -65,7 +65,7 @@ impl Skills {
     pub fn read(&self, name: &FolderName) -> Result<String, SkillError> {
         // Below the folder of all skills: `name` is one component, and no link is followed.
         let path = Path::new(name.as_str()).join("SKILL.md");
-        match Root::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
+        match shared::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(BeneathError::NotFound { .. }) => {
                 Err(SkillError::Unknown { name: name.clone(), known: self.names() })

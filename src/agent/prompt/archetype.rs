@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Explain, Kind as ErrorKind};
-use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::home::beneath::{BeneathError, Kind};
+use crate::home::shared;
 
 /// Those that come with flock.
 pub const BUILT_IN: [(&str, &str); 9] = [
@@ -72,7 +73,7 @@ impl Explain for ArchetypeError {
 /// The names of all, a person's own in `folder` among them, in order.
 #[must_use]
 pub fn names(folder: &Path) -> Vec<String> {
-    let listed = Root::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
+    let listed = shared::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
     let (entries, _) = listed.unwrap_or_default();
     let own = entries.iter().filter(|entry| entry.kind == Kind::File).filter_map(|entry| {
         let name = entry.path.to_str()?.strip_suffix(".md")?;
@@ -94,7 +95,7 @@ pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
         return Err(ArchetypeError::Name(crate::tool::bounded::start(name, 80).to_owned()));
     }
     let file = format!("{name}.md");
-    match Root::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
+    match shared::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
         Ok(text) if !text.trim_ascii().is_empty() => Ok(String::from_utf8_lossy(&text).into_owned()),
         Ok(_) | Err(BeneathError::NotFound { .. }) => {
             BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned()).ok_or_else(

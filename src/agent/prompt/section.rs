@@ -1,9 +1,10 @@
 //! The sections, in their order. Their fixed texts are the `.md` files beside this one.
 
-use super::quote::quoted;
+use super::quote::{By, quoted};
 use super::{PromptContext, PromptSection};
 use crate::config::{Autonomy, Role, SandboxMode};
 use crate::provider::ToolSpec;
+use crate::sandbox::spec::IDENTITY_FILES;
 
 /// All of them.
 pub(super) fn all() -> Vec<Box<dyn PromptSection>> {
@@ -110,7 +111,7 @@ impl PromptSection for Safety {
         let autonomy = match context.agent.autonomy {
             Autonomy::Readonly => "You may look at things and not change them.",
             Autonomy::Supervised => {
-                "Inside your workspace you decide yourself; whatever reaches beyond it, a person decides."
+                "In your workspace and among the team you decide yourself; what reaches further, a person decides."
             }
             Autonomy::Full => "You decide yourself, within what your tools allow.",
         };
@@ -152,7 +153,9 @@ impl PromptSection for Identity {
 
     fn build(&self, context: &PromptContext<'_>) -> Option<String> {
         let files = &context.knowledge.files;
-        let texts: Vec<String> = files.iter().map(|file| quoted(file.name, &file.text)).collect();
+        let by = |name| if IDENTITY_FILES.contains(&name) { By::Owner } else { By::Agents };
+        let texts: Vec<String> =
+            files.iter().map(|file| quoted(file.name, by(file.name), &file.text)).collect();
         (!files.is_empty()).then(|| format!("## Your files\n\n{}", texts.join("\n\n")))
     }
 }
@@ -192,7 +195,7 @@ impl PromptSection for Shared {
         for vault in vaults {
             let mut part = format!("### {}", vault.name);
             if let Some((file, text)) = &vault.index {
-                part = format!("{part}\n\n{}", quoted(file, text));
+                part = format!("{part}\n\n{}", quoted(file, By::Agents, text));
             }
             let files = if vault.files.is_empty() { "(empty)".to_owned() } else { vault.files.text() };
             parts.push(format!("{part}\n\n{files}"));

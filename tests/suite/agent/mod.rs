@@ -5,6 +5,7 @@ mod delivery;
 mod faults;
 mod feed;
 mod oversight;
+mod knowledge;
 mod rig;
 mod sessions;
 mod turns;
