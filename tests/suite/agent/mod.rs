@@ -4,8 +4,8 @@
 mod delivery;
 mod faults;
 mod feed;
-mod oversight;
 mod knowledge;
+mod oversight;
 mod rig;
 mod sessions;
 mod turns;
