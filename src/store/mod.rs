@@ -6,6 +6,7 @@
 
 mod archive;
 mod audit;
+mod card;
 mod channel;
 mod delivery;
 mod error;
@@ -15,6 +16,7 @@ mod schema;
 mod session;
 mod state;
 pub mod sync;
+mod task;
 mod turn;
 mod writer;
 
@@ -28,6 +30,7 @@ use crate::home::Home;
 
 pub use archive::ArchiveStep;
 pub use audit::{AuditEntry, Level};
+pub use card::{CardUpdate, StoredCard};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
 pub use delivery::{Batch, BatchLimits, InFlight, Unseen};
 pub use error::StoreError;
@@ -35,6 +38,7 @@ pub use inbox::{Item, ItemKind, NewItem};
 pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
 pub use state::AgentState;
+pub use task::{NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind, TaskState};
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
 
 use sync::Syncer;

@@ -3,6 +3,7 @@
 pub mod archive;
 mod bell;
 mod by;
+pub mod card;
 pub mod channel;
 mod error;
 pub mod mention;
@@ -10,9 +11,12 @@ pub mod notice;
 pub mod scheduler;
 pub mod skill;
 pub mod standing;
-mod task_end;
+pub mod task;
 pub mod tools;
 pub mod vault;
+
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use bell::{Bell, News};
 pub use by::By;
 pub use error::SwarmError;
-pub use task_end::TaskEnd;
+pub use task::TaskEnd;
 
 use crate::config::{Config, Live};
 use crate::id::AgentId;

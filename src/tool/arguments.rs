@@ -145,6 +145,22 @@ impl Argument for Vec<String> {
     }
 }
 
+impl Argument for Vec<Value> {
+    const WHAT: &'static str = "a list";
+
+    fn take(value: &Value) -> Option<Self> {
+        value.as_array().cloned()
+    }
+}
+
+impl Argument for Map<String, Value> {
+    const WHAT: &'static str = "an object";
+
+    fn take(value: &Value) -> Option<Self> {
+        value.as_object().cloned()
+    }
+}
+
 impl Argument for BTreeMap<String, String> {
     const WHAT: &'static str = "an object of strings";
 

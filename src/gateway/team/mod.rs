@@ -60,6 +60,9 @@ impl Team {
         if let Err(error) = recover::recover(&self).await {
             tracing::error!(error = chain(&error), "failed to take up what an earlier run left");
         }
+        if let Err(error) = self.swarm.settle_tasks().await {
+            tracing::error!(error = chain(&error), "failed to end the tasks that an earlier run left");
+        }
         effects.extend(self.look_for_work(&mut scheduler));
         let mut archive_at = self.end_archives().await;
         loop {

@@ -34,7 +34,7 @@ impl Team {
     /// Gives the final text to whoever waits for it. Both ways take it once, however often they are asked.
     async fn hand_over(&self, work: &Work, text: &str) -> Result<(), StoreError> {
         if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
-            self.swarm.task_ended(task, work.turn, TaskEnd::Done(text.to_owned())).await?;
+            self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
         let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) else { return Ok(()) };
         if text.trim().is_empty()
@@ -136,7 +136,7 @@ impl Team {
 
     async fn end(&self, work: &Work, end: TaskEnd) -> Result<(), StoreError> {
         if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
-            self.swarm.task_ended(task, work.turn, end).await?;
+            self.swarm.task_ended(task, &work.session, work.turn, end).await?;
         }
         self.conclude(work, true).await
     }

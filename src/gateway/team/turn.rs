@@ -52,7 +52,16 @@ impl Team {
         let store = self.swarm.store();
         let turn = TurnId::new();
         let agent = session.agent().clone();
-        let item = store.take_item(session.clone(), turn).await?;
+        let item = loop {
+            let Some(item) = store.take_item(session.clone(), turn).await? else { break None };
+            match &item.task {
+                // It was stopped between its being taken and now.
+                Some(task) if !self.swarm.task_began(task, session, turn).await? => {
+                    store.end_items(turn).await?;
+                }
+                _ => break Some(item),
+            }
+        };
         let inbox = channel_of(session)
             .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
         let batch = match &inbox {

@@ -1,7 +1,9 @@
 //! The `flock_*` tools. Who calls is known from the [`crate::tool::CallContext`] alone, never from a parameter.
 
+mod card;
 mod channel;
 mod standing;
+mod task;
 mod team_tool;
 pub mod vault;
 
@@ -13,5 +15,5 @@ use crate::tool::Tool;
 /// All tools of a team, in the order they are offered. Which agent has which is the policy's decision.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    [channel::all(swarm), standing::all(swarm)].concat()
+    [channel::all(swarm), standing::all(swarm), task::all(swarm), card::all(swarm)].concat()
 }

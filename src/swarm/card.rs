@@ -1,0 +1,335 @@
+//! Cards: what each agent is for and what it can do, so that others find whom to ask. An agent's card is made
+//! of its role and its archetype; of what it says of itself, as far as it has said something.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::task::one_line;
+use super::{By, Swarm, SwarmError};
+use crate::agent::prompt::archetype;
+use crate::clock::unix_ms;
+use crate::config::{Agent, Role};
+use crate::id::AgentId;
+use crate::store::{CardUpdate, Level, StoredCard, TaskCounts};
+
+/// The most characters of a card's name, and of a skill's.
+pub const MAX_NAME: usize = 80;
+/// The most characters of a card's description.
+pub const MAX_DESCRIPTION: usize = 1000;
+/// The most characters of a skill's description, and of an example.
+pub const MAX_SKILL_TEXT: usize = 300;
+/// The most characters of a skill's id, and of a tag.
+pub const MAX_WORD: usize = 50;
+/// The most skills of a card.
+pub const MAX_SKILLS: usize = 20;
+/// The most tags of a skill, and the most examples.
+pub const MAX_LIST: usize = 10;
+
+/// Something an agent can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skill {
+    /// Its name for programs, unique on the card.
+    pub id: String,
+    /// Its name for readers.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub description: String,
+    /// Words it is found by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// What one may ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+}
+
+/// An agent's card. Every text on it is one line without unseen characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Card {
+    /// Whose.
+    pub agent: AgentId,
+    /// What it is in the team.
+    pub role: Role,
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What it can do.
+    pub skills: Vec<Skill>,
+    /// When the agent last changed it, in Unix milliseconds.
+    pub updated_at: Option<i64>,
+}
+
+/// What an agent wants its card to say; what is left out stays.
+#[derive(Clone, Debug, Default)]
+pub struct NewCard {
+    /// What it is called.
+    pub name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// All it can do: JSON objects as [`Skill`] has them.
+    pub skills: Option<Vec<Value>>,
+}
+
+/// Which cards.
+#[derive(Clone, Debug, Default)]
+pub struct CardQuery {
+    /// Those that have this text anywhere, upper and lower case being the same.
+    pub text: Option<String>,
+    /// Those of this role.
+    pub role: Option<Role>,
+    /// Those with a skill of this id or tag.
+    pub skill: Option<String>,
+}
+
+/// Whether a card is among those that are looked for.
+#[must_use]
+pub fn matches(card: &Card, query: &CardQuery) -> bool {
+    let has_text = |text: &String| {
+        let text = text.to_lowercase();
+        let has = |field: &str| field.to_lowercase().contains(&text);
+        let in_skill = |skill: &Skill| {
+            has(&skill.id)
+                || has(&skill.name)
+                || has(&skill.description)
+                || skill.tags.iter().any(|tag| has(tag))
+        };
+        has(card.agent.as_str())
+            || has(&card.name)
+            || has(&card.description)
+            || card.skills.iter().any(in_skill)
+    };
+    let has_skill = |word: &String| {
+        card.skills.iter().any(|skill| skill.id == *word || skill.tags.iter().any(|tag| tag == word))
+    };
+    query.text.as_ref().is_none_or(has_text)
+        && query.role.is_none_or(|role| card.role == role)
+        && query.skill.as_ref().is_none_or(has_skill)
+}
+
+/// A card as role and archetype have it. `focus` is what the archetype says the agent is good at.
+#[must_use]
+pub fn made(agent: &Agent, focus: &[String]) -> Card {
+    let (description, skills) = match agent.role {
+        Role::Orchestrator => (
+            "Brings the team together: makes channels, brings in members, adds workers.".to_owned(),
+            vec![
+                skill(
+                    "channels",
+                    "Channels",
+                    "Makes channels, assigns members, archives what is done.",
+                    "team",
+                ),
+                skill("lifecycle", "Agents", "Adds workers and sees to it that others leave.", "team"),
+            ],
+        ),
+        Role::Sysadmin => (
+            "Looks after the machine for the team: judges requests and keeps things running.".to_owned(),
+            vec![
+                skill(
+                    "triage",
+                    "Triage",
+                    "Judges requests for packages, hosts, mounts and commands.",
+                    "system",
+                ),
+                skill("health", "Health", "Finds out why something does not run.", "system"),
+            ],
+        ),
+        Role::Worker => {
+            let kind = agent.archetype.as_deref().unwrap_or("worker");
+            let skills = focus.iter().map(|point| of_focus(point, kind)).collect::<Vec<_>>();
+            (format!("A worker of the team: {}.", one_line(kind, MAX_NAME)), unique(skills))
+        }
+    };
+    Card {
+        agent: agent.id.clone(),
+        role: agent.role,
+        name: agent.id.to_string(),
+        description,
+        skills,
+        updated_at: None,
+    }
+}
+
+fn skill(id: &str, name: &str, description: &str, tag: &str) -> Skill {
+    Skill {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        description: description.to_owned(),
+        tags: vec![tag.to_owned(), id.to_owned()],
+        examples: Vec::new(),
+    }
+}
+
+fn of_focus(point: &str, kind: &str) -> Skill {
+    let text = one_line(point, MAX_SKILL_TEXT);
+    let slug: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    let words: Vec<&str> = slug.split('-').filter(|word| !word.is_empty()).collect();
+    let mut id = words.join("-");
+    id.truncate(MAX_WORD);
+    Skill {
+        id: if id.is_empty() { "focus".to_owned() } else { id.trim_end_matches('-').to_owned() },
+        name: one_line(&text, MAX_NAME),
+        description: text,
+        tags: vec![one_line(kind, MAX_WORD)],
+        examples: Vec::new(),
+    }
+}
+
+fn unique(mut skills: Vec<Skill>) -> Vec<Skill> {
+    let mut seen = std::collections::HashSet::new();
+    skills.retain(|skill| seen.insert(skill.id.clone()));
+    skills
+}
+
+/// Skills as an agent wrote them, checked and cleaned.
+///
+/// # Errors
+///
+/// What is wrong with which one, for the agent.
+pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
+    if written.len() > MAX_SKILLS {
+        return Err(format!("a card has at most {MAX_SKILLS} skills"));
+    }
+    let mut skills: Vec<Skill> = Vec::new();
+    for (number, value) in written.iter().enumerate() {
+        let at = |reason: String| format!("skills[{number}]: {reason}");
+        let skill: Skill = Deserialize::deserialize(value)
+            .map_err(|error: serde_json::Error| at(one_line(&error.to_string(), 200)))?;
+        let skill = checked_skill(&skill).map_err(at)?;
+        if skills.iter().any(|other| other.id == skill.id) {
+            return Err(format!("skills[{number}]: there are two with the id {}", skill.id));
+        }
+        skills.push(skill);
+    }
+    Ok(skills)
+}
+
+fn checked_skill(skill: &Skill) -> Result<Skill, String> {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
+    if skill.id.is_empty() || skill.id.len() > MAX_WORD || !skill.id.chars().all(word) {
+        return Err(format!("`id` must be 1 to {MAX_WORD} of a-z, 0-9, '-', '_' and '.'"));
+    }
+    if skill.tags.len() > MAX_LIST || skill.examples.len() > MAX_LIST {
+        return Err(format!("there are at most {MAX_LIST} tags and {MAX_LIST} examples"));
+    }
+    let list = |what: &str, texts: &[String], limit| -> Result<Vec<String>, String> {
+        texts.iter().map(|text| line(what, text, limit)).collect()
+    };
+    Ok(Skill {
+        id: skill.id.clone(),
+        name: line("name", &skill.name, MAX_NAME)?,
+        description: match skill.description.trim() {
+            "" => String::new(),
+            text => line("description", text, MAX_SKILL_TEXT)?,
+        },
+        tags: list("tags", &skill.tags, MAX_WORD)?,
+        examples: list("examples", &skill.examples, MAX_SKILL_TEXT)?,
+    })
+}
+
+/// A text on one line, cleaned; refused where it is too long or nothing is left of it.
+fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
+    if text.chars().count() > limit {
+        return Err(format!("`{what}` has at most {limit} characters"));
+    }
+    let clean = one_line(text, limit);
+    if clean.is_empty() { Err(format!("`{what}` is empty")) } else { Ok(clean) }
+}
+
+impl Swarm {
+    /// The cards of all agents, in the configuration's order.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub fn cards(&self) -> Result<Vec<Card>, SwarmError> {
+        let said: HashMap<AgentId, StoredCard> =
+            self.store().cards()?.into_iter().map(|card| (card.agent.clone(), card)).collect();
+        let config = self.config();
+        Ok(config.agents.iter().map(|agent| self.card_of(agent, said.get(&agent.id))).collect())
+    }
+
+    /// The card of an agent.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says.
+    pub fn card(&self, agent: &AgentId) -> Result<Card, SwarmError> {
+        self.cards()?
+            .into_iter()
+            .find(|card| card.agent == *agent)
+            .ok_or_else(|| SwarmError::NoAgent(agent.clone()))
+    }
+
+    fn card_of(&self, agent: &Agent, said: Option<&StoredCard>) -> Card {
+        let folder = self.live.home().archetypes();
+        let text = agent.archetype.as_deref().and_then(|name| archetype::find(&folder, name).ok());
+        let mut card = made(agent, &text.map(|text| archetype::focus(&text)).unwrap_or_default());
+        if let Some(said) = said {
+            card.updated_at = Some(said.updated_at);
+            if let Some(name) = &said.name {
+                card.name.clone_from(name);
+            }
+            if let Some(description) = &said.description {
+                card.description.clone_from(description);
+            }
+            if let Some(skills) = said.skills.as_deref().and_then(|text| serde_json::from_str(text).ok()) {
+                card.skills = skills;
+            }
+        }
+        card
+    }
+
+    /// Keeps what an agent says of itself: its own card, and no other's.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says.
+    pub async fn update_card(&self, by: &By, new: NewCard) -> Result<Card, SwarmError> {
+        let Some(agent) = by.party.agent() else {
+            return Err(SwarmError::Invalid("only an agent has a card".to_owned()));
+        };
+        if new.name.is_none() && new.description.is_none() && new.skills.is_none() {
+            return Err(SwarmError::Invalid("give at least one of name, description and skills".to_owned()));
+        }
+        let take = |what, text: Option<String>, limit| {
+            text.map(|text| line(what, &text, limit)).transpose().map_err(SwarmError::Invalid)
+        };
+        let skills = new.skills.as_deref().map(checked_skills).transpose().map_err(SwarmError::Invalid)?;
+        let update = CardUpdate {
+            name: take("name", new.name, MAX_NAME)?,
+            description: take("description", new.description, MAX_DESCRIPTION)?,
+            skills: skills.map(|skills| serde_json::json!(skills).to_string()),
+        };
+        let entry = by.entry("card.update", agent.as_str(), Level::Green, String::new());
+        self.store().update_card(agent.clone(), update, entry, unix_ms()).await?;
+        self.bell().publish("card.changed", &serde_json::json!({"agent": agent}));
+        self.card(agent)
+    }
+
+    /// Cards that are looked for, each with what became of the tasks its agent was given.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub fn discover(&self, query: &CardQuery) -> Result<Vec<(Card, TaskCounts)>, SwarmError> {
+        let counts = self.store().task_counts()?;
+        let found = self.cards()?.into_iter().filter(|card| matches(card, query));
+        Ok(found
+            .map(|card| {
+                let count = counts.get(card.agent.as_str()).copied().unwrap_or_default();
+                (card, count)
+            })
+            .collect())
+    }
+}
+
+#[cfg(test)]
+#[path = "card_tests.rs"]
+mod tests;

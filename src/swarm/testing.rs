@@ -1,0 +1,91 @@
+//! What the team's own tests run it with: a home, a real database, and a bell that remembers.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc;
+
+use super::scheduler::Event;
+use super::{Bell, By, Parts, Swarm};
+use crate::config::{Live, Role, agents, starter};
+use crate::home::{Home, atomic};
+use crate::id::{Party, SessionKey, TurnId};
+use crate::store::{Item, Store};
+
+/// A team of `orchestrator`, `sysadmin`, and the workers `coder` and `tester`.
+pub(crate) struct Team {
+    pub swarm: Arc<Swarm>,
+    pub store: Arc<Store>,
+    events: Mutex<mpsc::UnboundedReceiver<Event>>,
+    _dir: tempfile::TempDir,
+}
+
+impl Team {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("home"), None);
+        home.make_folders().unwrap();
+        let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), "token", 1);
+        for (id, role) in [
+            ("orchestrator", Role::Orchestrator),
+            ("sysadmin", Role::Sysadmin),
+            ("coder", Role::Worker),
+            ("tester", Role::Worker),
+        ] {
+            let new = agents::NewAgent {
+                id: id.parse().unwrap(),
+                role,
+                archetype: (id == "coder").then(|| "code-first-developer".to_owned()),
+                runtime: "native".to_owned(),
+                model: None,
+                effort: None,
+                autonomy: None,
+                memory: None,
+                cpus: None,
+                network: None,
+                egress: Vec::new(),
+            };
+            agents::add(&mut document, &home, &new).unwrap();
+        }
+        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        let store = Arc::new(Store::open(&home).unwrap());
+        let (sender, events) = mpsc::unbounded_channel();
+        let bell = Bell::new(sender, Arc::new(|_, _| ()));
+        let live = Arc::new(Live::open(home).unwrap());
+        let swarm = Arc::new(Swarm::new(Parts { live, store: Arc::clone(&store), bell }));
+        Self { swarm, store, events: Mutex::new(events), _dir: dir }
+    }
+
+    /// An agent that calls from one of its sessions.
+    pub fn by(&self, agent: &str, session: &str) -> By {
+        By {
+            party: Party::Agent(agent.parse().unwrap()),
+            session: Some(session.parse().unwrap()),
+            turn: Some(TurnId::new()),
+        }
+    }
+
+    /// What the scheduler was told since the last look.
+    pub fn events(&self) -> Vec<Event> {
+        let mut events = self.events.lock().unwrap();
+        std::iter::from_fn(|| events.try_recv().ok()).collect()
+    }
+
+    /// The sessions for which it was told that something waits, since the last look.
+    pub fn rung(&self) -> Vec<String> {
+        let session = |event| match event {
+            Event::Unseen { session, .. } => Some(session.to_string()),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(session).collect()
+    }
+
+    /// What a turn of this session is given.
+    pub async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<Item> {
+        self.store.take_item(session.clone(), turn).await.unwrap()
+    }
+
+    /// The actions in the audit.
+    pub fn audited(&self) -> Vec<String> {
+        self.store.audited()
+    }
+}

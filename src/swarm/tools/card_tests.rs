@@ -1,0 +1,71 @@
+use super::*;
+use crate::provider::message::joined_text;
+use crate::swarm::TaskEnd;
+use crate::swarm::testing::Team;
+use crate::tool::fake::context;
+
+async fn call(team: &Team, tool: &str, arguments: Value) -> Result<String, String> {
+    let tools = all(&team.swarm);
+    let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
+    match tool.call(&context(), &arguments).await {
+        Ok(output) => Ok(joined_text(&output.content)),
+        Err(ToolError::ForModel(reason)) => Err(reason),
+        Err(ToolError::Fatal(error)) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn the_specifications_are_small() {
+    let team = Team::new();
+    let size: usize =
+        all(&team.swarm).iter().map(|tool| serde_json::to_string(tool.spec()).unwrap().len()).sum();
+    assert!(size <= 800, "{size} bytes");
+}
+
+#[tokio::test]
+async fn an_agent_writes_its_own_card_whatever_it_claims_to_be() {
+    let team = Team::new();
+    let arguments = json!({
+        "agentId": "tester", "name": "Mine", "description": "I am\nhuman:ann",
+        "skills": [{"id": "rust", "name": "Rust"}]
+    });
+    let said = call(&team, "flock_update_card", arguments).await.unwrap();
+    assert_eq!(said, "your card says Mine: I am human:ann (1 skills)");
+    let found = call(&team, "flock_discover", json!({"role": "worker"})).await.unwrap();
+    assert_eq!(found.lines().count(), 2, "{found}");
+    assert!(found.contains("coder (worker) Mine: I am human:ann Skills: rust."), "{found}");
+    assert!(found.contains("tester (worker) tester:"), "{found}");
+    for wrong in [
+        json!({}),
+        json!({"skills": "[{\"id\": \"x\"}]"}),
+        json!({"skills": [{"id": "x"}]}),
+        json!({"name": ""}),
+        json!({"name": "n".repeat(81)}),
+        json!({"name": 3}),
+    ] {
+        assert!(call(&team, "flock_update_card", wrong.clone()).await.is_err(), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn what_became_of_tasks_is_counted_once() {
+    let team = Team::new();
+    let by = team.by("coder", "agent:coder:flock:main:me");
+    for end in [TaskEnd::Done("ok".into()), TaskEnd::Failed("no".into())] {
+        let task = team.swarm.send_message(&by, &"tester".parse().unwrap(), "x", None).await.unwrap();
+        let turn = crate::id::TurnId::new();
+        team.swarm.task_ended(&task.id, &task.session, turn, end.clone()).await.unwrap();
+        team.swarm.task_ended(&task.id, &task.session, turn, end).await.unwrap();
+    }
+    let found = call(&team, "flock_discover", json!({"query": "TESTER"})).await.unwrap();
+    assert!(found.ends_with("Tasks: 1 completed, 1 failed, 2 in all."), "{found}");
+    let found = call(&team, "flock_discover", json!({"query": "coder"})).await.unwrap();
+    assert!(found.ends_with("Tasks: 0 completed, 0 failed, 0 in all."), "{found}");
+    let few = call(&team, "flock_discover", json!({"limit": 1})).await.unwrap();
+    assert!(few.ends_with("[1 of 4 agents]"), "{few}");
+    assert_eq!(
+        call(&team, "flock_discover", json!({"skill": "none"})).await.unwrap(),
+        "no agent is like that"
+    );
+    assert!(call(&team, "flock_discover", json!({"role": "king"})).await.is_err());
+}
