@@ -2,16 +2,19 @@
 //! already is used if it is this home's and made from the same specification, else it is replaced.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 
+use crate::config::Network;
 use crate::home::atomic;
 use crate::id::AgentId;
 use crate::sandbox::docker::attach::{Streams, attach};
 use crate::sandbox::docker::slot::{Line, Live, Plan};
+use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine;
-use crate::sandbox::helper::{self, HelperClient};
+use crate::sandbox::helper::{self, Entrance, HelperClient};
 use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::{self, ContainerSpec, Host};
 use crate::sandbox::{SandboxError, image, inspect, names, owned, workspace};
@@ -192,7 +195,7 @@ impl DockerSandbox {
         let what = format!("look at {}", spec.name);
         let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
         let probed = async {
-            let line = self.line(agent, &id, streams.await).await?;
+            let line = self.line(agent, &id, plan, streams.await).await?;
             let live = Live::new(id.clone(), plan.clone(), line);
             let probed = self.probe_now(agent, &live).await?;
             Ok::<_, SandboxError>((live, probed))
@@ -211,13 +214,16 @@ impl DockerSandbox {
         &self,
         agent: &AgentId,
         id: &str,
+        plan: &Plan,
         streams: Result<Streams, bollard::errors::Error>,
     ) -> Result<Line, SandboxError> {
         let reason = match streams {
-            Ok((reader, writer)) => match HelperClient::attach(reader, writer).await {
-                Ok(client) => return Ok(Line::Helper(client.with_patience(self.slot(agent).patience()))),
-                Err(error) => error.of(agent),
-            },
+            Ok((reader, writer)) => {
+                match HelperClient::attach_with(reader, writer, self.entrance(plan)).await {
+                    Ok(client) => return Ok(Line::Helper(client.with_patience(self.slot(agent).patience()))),
+                    Err(error) => error.of(agent),
+                }
+            }
             Err(error) => self.engine.error("attach", error),
         };
         // Without a living helper there is nothing to fall back on.
@@ -233,6 +239,17 @@ impl DockerSandbox {
             "its sandbox can't be attached; commands go through the engine's exec, which is much slower"
         );
         Ok(Line::Exec)
+    }
+
+    /// What the helper is to listen for.
+    fn entrance(&self, plan: &Plan) -> Option<Entrance> {
+        (plan.agent.network == Network::Proxy).then(|| {
+            egress::entrance(Arc::new(Proxy {
+                agent: plan.agent.id.clone(),
+                policy: Arc::clone(&self.egress),
+                dial: Arc::clone(&self.dial),
+            }))
+        })
     }
 
     /// Ends a container that must not run anything more.

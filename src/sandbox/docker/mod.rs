@@ -21,6 +21,7 @@ use crate::config::{Config, SandboxMode};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
+use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Internet};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::helper::ProbeReport;
@@ -41,13 +42,35 @@ pub struct DockerSandbox {
     engine: Arc<Engine>,
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
     all_frozen: AtomicBool,
+    egress: Arc<dyn EgressPolicy>,
+    dial: Arc<dyn Dial>,
 }
 
 impl DockerSandbox {
     /// Touches nothing yet.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
-        Self { home, config, engine, slots: Mutex::default(), all_frozen: AtomicBool::new(false) }
+        Self {
+            home,
+            egress: Arc::new(ConfiguredEgress::new(Arc::clone(&config))),
+            dial: Arc::new(Internet::default()),
+            config,
+            engine,
+            slots: Mutex::default(),
+            all_frozen: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, with another word on what agents may reach than the configuration alone.
+    #[must_use]
+    pub fn with_egress(self, egress: Arc<dyn EgressPolicy>) -> Self {
+        Self { egress, ..self }
+    }
+
+    /// The same, with another way out than this machine's own network.
+    #[must_use]
+    pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
+        Self { dial, ..self }
     }
 
     /// The engine.

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::config::{Agent, Config};
+use crate::config::{Agent, Config, Network};
 use crate::home::Home;
 use crate::id::AgentId;
+use crate::sandbox::egress;
 use crate::sandbox::helper::{HelperClient, Patience};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::probe::Probed;
@@ -182,7 +183,11 @@ impl Plan {
     /// The configured environment of commands, and over it the command's own.
     pub fn environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
         let configured = self.agent.docker.env.iter().map(|(name, value)| (name.clone(), value.clone()));
-        let mut all: Vec<(String, String)> = configured.collect();
+        let mut all = match self.agent.network {
+            Network::None => Vec::new(),
+            Network::Proxy => egress::environment(),
+        };
+        all.extend(configured);
         all.extend(own);
         all
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Pending};
+use super::connection::{Connection, Entrance, Pending};
 use super::error::HelperError;
 use super::message::{
     Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply,
@@ -66,7 +66,25 @@ impl HelperClient {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let connection = Connection::open(reader, writer).await?;
+        Self::attach_with(reader, writer, None).await
+    }
+
+    /// As [`HelperClient::attach`], and has the helper listen at an entrance, if one is given. Without one it
+    /// listens nowhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`HelperClient::attach`]. A port that is taken is no error: nothing connects then, and it is logged.
+    pub async fn attach_with<R, W>(
+        reader: R,
+        writer: W,
+        entrance: Option<Entrance>,
+    ) -> Result<Self, HelperError>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let connection = Connection::open(reader, writer, entrance).await?;
         Ok(Self { connection, environment: Environment::default(), patience: Patience::plain() })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Decoding is total: bytes that are no message give `None`, and never more memory than their own length.
 
-use super::message::{HowEnded, JobState, Kept, LISTED_COMMAND, MAX_KEEP};
+use super::message::{HowEnded, JobState, Kept, LISTED_COMMAND, MAX_DATA, MAX_KEEP, Step};
 
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
@@ -43,6 +43,23 @@ impl Writer {
         self.u64(job.total);
         self.u64(job.took_us);
         self.bytes(&job.command);
+    }
+
+    pub(super) fn step(&mut self, stream: u32, step: &Step) {
+        self.u32(stream);
+        match step {
+            Step::Open => self.u8(0),
+            Step::Data(data) => {
+                self.u8(1);
+                self.bytes(data);
+            }
+            Step::Credit(more) => {
+                self.u8(2);
+                self.u32(*more);
+            }
+            Step::End => self.u8(3),
+            Step::Reset => self.u8(4),
+        }
     }
 
     pub(super) fn kept(&mut self, kept: &Kept) {
@@ -128,6 +145,19 @@ impl Reader<'_> {
             took_us: self.u64()?,
             command: self.bytes(LISTED_COMMAND)?,
         })
+    }
+
+    pub(super) fn step(&mut self) -> Option<(u32, Step)> {
+        let stream = self.u32()?;
+        let step = match self.u8()? {
+            0 => Step::Open,
+            1 => Step::Data(self.bytes(MAX_DATA)?),
+            2 => Step::Credit(self.u32()?),
+            3 => Step::End,
+            4 => Step::Reset,
+            _ => return None,
+        };
+        Some((stream, step))
     }
 
     pub(super) fn kept(&mut self) -> Option<Kept> {

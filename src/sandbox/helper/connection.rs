@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::error::HelperError;
 use super::frame::{self, Decoder, Nonce};
 use super::message::{Reply, Request, VERSION, WELCOME};
+use super::streams::{Accept, Outgoing, Streams};
 
 /// Requests that may wait for their answers at once: what a helper runs at most, and some questions.
 const MAX_PENDING: usize = 96;
@@ -23,7 +24,7 @@ const GREETING: Duration = Duration::from_secs(10);
 /// An open connection. It ends when this is dropped.
 pub(super) struct Connection {
     shared: Arc<Shared>,
-    outgoing: mpsc::UnboundedSender<Vec<u8>>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
     room: Semaphore,
     last: AtomicU32,
     _end: DropGuard,
@@ -33,6 +34,15 @@ struct Shared {
     nonce: Nonce,
     state: Mutex<State>,
     lost: CancellationToken,
+    streams: Arc<Streams>,
+}
+
+/// The port on a sandbox's loopback that its helper is to listen on, and who takes what connects to it.
+pub struct Entrance {
+    /// The port.
+    pub port: u16,
+    /// Called with each connection, inside a runtime.
+    pub accept: Accept,
 }
 
 #[derive(Default)]
@@ -51,13 +61,21 @@ pub(super) struct Pending<'a> {
 
 impl Connection {
     /// Opens a connection over two streams. Whatever an earlier client left in them is skipped.
-    pub(super) async fn open<R, W>(mut reader: R, mut writer: W) -> Result<Self, HelperError>
+    pub(super) async fn open<R, W>(
+        mut reader: R,
+        mut writer: W,
+        entrance: Option<Entrance>,
+    ) -> Result<Self, HelperError>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let nonce: Nonce = rand::random();
-        let (kind, payload) = Request::Hello { version: VERSION }.encode();
+        let (port, accept) = match entrance {
+            Some(Entrance { port, accept }) => (port, Some(accept)),
+            None => (0, None),
+        };
+        let (kind, payload) = Request::Hello { version: VERSION, port }.encode();
         let hello = encode(kind, &nonce, &payload)?;
         let mut decoder = Decoder::new(WELCOME);
         let greeting = async {
@@ -66,15 +84,23 @@ impl Connection {
         };
         match tokio::time::timeout(GREETING, greeting).await {
             Err(_) => return Err(HelperError::Silent(GREETING)),
-            Ok(version) => match version? {
-                VERSION => {}
-                found => return Err(HelperError::Version(found)),
+            Ok(welcome) => match welcome? {
+                (VERSION, listens) => {
+                    if !listens && accept.is_some() {
+                        tracing::warn!(
+                            port,
+                            "a program in the sandbox has the proxy's port: nothing gets out"
+                        );
+                    }
+                }
+                (found, _) => return Err(HelperError::Version(found)),
             },
         }
 
         let lost = CancellationToken::new();
-        let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost: lost.clone() });
         let (outgoing, queue) = mpsc::unbounded_channel();
+        let streams = Streams::new(nonce, accept, outgoing.clone());
+        let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost: lost.clone(), streams });
         tokio::spawn(write(writer, queue, shared.clone()));
         tokio::spawn(read(reader, decoder, shared.clone()));
         Ok(Self {
@@ -104,7 +130,7 @@ impl Connection {
             }
         }
         let pending = Pending { request, answer, shared: &self.shared, _room: room };
-        if !self.is_alive() || self.outgoing.send(bytes).is_err() {
+        if !self.is_alive() || self.outgoing.send(Outgoing::request(bytes)).is_err() {
             return Err(self.shared.why());
         }
         Ok(pending)
@@ -114,7 +140,7 @@ impl Connection {
     pub(super) fn tell(&self, request: &Request) {
         let (kind, payload) = request.encode();
         if let Ok(bytes) = encode(kind, &self.shared.nonce, &payload) {
-            let _ = self.outgoing.send(bytes);
+            let _ = self.outgoing.send(Outgoing::request(bytes));
         }
     }
 
@@ -159,7 +185,7 @@ impl Shared {
 
     fn deliver(&self, reply: Reply) {
         let request = match &reply {
-            Reply::Welcome { .. } => return,
+            Reply::Welcome { .. } | Reply::Stream { .. } => return,
             Reply::Refused { request, .. }
             | Reply::Started { request, .. }
             | Reply::Ended { request, .. }
@@ -172,20 +198,20 @@ impl Shared {
     }
 }
 
-/// Waits for the answer to the hello and gives the helper's version.
+/// Waits for the answer to the hello and gives the helper's version, and whether it listens.
 async fn greet(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
     nonce: &Nonce,
-) -> Result<u32, HelperError> {
+) -> Result<(u32, bool), HelperError> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
         while let Some(frame) = decoder.next_frame() {
             if frame.nonce != *nonce {
                 continue;
             }
-            if let Some(Reply::Welcome { version }) = Reply::decode(frame.kind, &frame.payload) {
-                return Ok(version);
+            if let Some(Reply::Welcome { version, listens }) = Reply::decode(frame.kind, &frame.payload) {
+                return Ok((version, listens));
             }
         }
         match reader.read(&mut buffer).await {
@@ -203,17 +229,23 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
     let mut buffer = vec![0; 64 * 1024];
     let reason = loop {
         while let Some(frame) = decoder.next_frame() {
-            if frame.nonce == shared.nonce
-                && let Some(reply) = Reply::decode(frame.kind, &frame.payload)
-            {
-                shared.deliver(reply);
+            if frame.nonce != shared.nonce {
+                continue;
+            }
+            match Reply::decode(frame.kind, &frame.payload) {
+                Some(Reply::Stream { stream, step }) => shared.streams.take(stream, step),
+                Some(reply) => shared.deliver(reply),
+                None => {}
             }
         }
         if decoder.broken() > MAX_BROKEN {
             break "its output is damaged".to_owned();
         }
+        if shared.streams.overflows() {
+            break "it speaks and does not listen".to_owned();
+        }
         tokio::select! {
-            () = shared.lost.cancelled() => return,
+            () = shared.lost.cancelled() => return shared.streams.lose(),
             count = reader.read(&mut buffer) => match count {
                 Ok(0) => break "its output ended".to_owned(),
                 Ok(count) => decoder.push(&buffer[..count]),
@@ -222,26 +254,28 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
         }
     };
     shared.lose(reason);
+    shared.streams.lose();
 }
 
 async fn write(
     mut writer: impl AsyncWrite + Unpin,
-    mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut queue: mpsc::UnboundedReceiver<Outgoing>,
     shared: Arc<Shared>,
 ) {
     loop {
-        let bytes = tokio::select! {
+        let next = tokio::select! {
             () = shared.lost.cancelled() => return,
-            bytes = queue.recv() => match bytes {
-                Some(bytes) => bytes,
+            next = queue.recv() => match next {
+                Some(next) => next,
                 None => return,
             },
         };
         // Not to be dropped between two halves of a frame while the connection lives.
         let written = tokio::select! {
             () = shared.lost.cancelled() => return,
-            written = async { writer.write_all(&bytes).await.and(writer.flush().await) } => written,
+            written = async { writer.write_all(&next.bytes).await.and(writer.flush().await) } => written,
         };
+        shared.streams.written(&next);
         if let Err(error) = written {
             return shared.lose(format!("it takes no input: {error}"));
         }

@@ -5,7 +5,7 @@
 use super::codec::{Reader, Writer};
 
 /// Both sides must speak the same one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The most output that is kept of a command: its two halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
 /// The longest command: Linux takes no longer argument.
@@ -23,6 +23,13 @@ pub const MAX_FOREGROUND: usize = 64;
 /// The most that one write to a job's standard input may hold.
 pub const MAX_WRITE: usize = 512 * 1024;
 
+/// Streams that may be open at once.
+pub const MAX_STREAMS: usize = 128;
+/// Bytes of a stream that may be on their way in one direction before the other side has asked for more.
+pub const WINDOW: usize = 64 * 1024;
+/// The most bytes of a stream in one frame.
+pub const MAX_DATA: usize = 16 * 1024;
+
 /// The kind of the frame that opens a connection.
 pub const HELLO: u8 = 1;
 /// The kind of the frame that answers it.
@@ -35,6 +42,8 @@ pub enum Request {
     Hello {
         /// [`VERSION`].
         version: u32,
+        /// The port on the sandbox's loopback whose connections become streams; 0 for none.
+        port: u16,
     },
     /// Start a command.
     Start(Start),
@@ -50,6 +59,28 @@ pub enum Request {
         /// What to do.
         ask: Ask,
     },
+    /// A step of a stream.
+    Stream {
+        /// Which.
+        stream: u32,
+        /// What.
+        step: Step,
+    },
+}
+
+/// A step of a stream, said by either side of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A program has connected. Said by the helper only.
+    Open,
+    /// More bytes, at most [`MAX_DATA`].
+    Data(Vec<u8>),
+    /// So many bytes of [`WINDOW`] are free again.
+    Credit(u32),
+    /// No more bytes come from this side.
+    End,
+    /// It is broken off.
+    Reset,
 }
 
 /// What to start and how.
@@ -95,6 +126,8 @@ pub enum Reply {
     Welcome {
         /// The helper's [`VERSION`].
         version: u32,
+        /// Whether it listens on the port of the hello.
+        listens: bool,
     },
     /// A request was not done.
     Refused {
@@ -129,6 +162,13 @@ pub enum Reply {
         jobs: Vec<JobState>,
         /// Output, where it was asked for.
         output: Kept,
+    },
+    /// A step of a stream.
+    Stream {
+        /// Which.
+        stream: u32,
+        /// What.
+        step: Step,
     },
 }
 
@@ -197,8 +237,9 @@ impl Request {
     pub fn encode(&self) -> (u8, Vec<u8>) {
         let mut out = Writer::default();
         let kind = match self {
-            Self::Hello { version } => {
+            Self::Hello { version, port } => {
                 out.u32(*version);
+                out.u32(u32::from(*port));
                 HELLO
             }
             Self::Start(start) => {
@@ -233,6 +274,10 @@ impl Request {
                 }
                 4
             }
+            Self::Stream { stream, step } => {
+                out.step(*stream, step);
+                5
+            }
         };
         (kind, out.0)
     }
@@ -242,7 +287,7 @@ impl Request {
     pub fn decode(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader(payload);
         let message = match kind {
-            HELLO => Self::Hello { version: input.u32()? },
+            HELLO => Self::Hello { version: input.u32()?, port: u16::try_from(input.u32()?).ok()? },
             2 => Self::Start(Start {
                 request: input.u32()?,
                 background: input.bool()?,
@@ -267,6 +312,10 @@ impl Request {
                 };
                 Self::Jobs { request, ask }
             }
+            5 => {
+                let (stream, step) = input.step()?;
+                Self::Stream { stream, step }
+            }
             _ => return None,
         };
         input.end(message)
@@ -279,8 +328,9 @@ impl Reply {
     pub fn encode(&self) -> (u8, Vec<u8>) {
         let mut out = Writer::default();
         let kind = match self {
-            Self::Welcome { version } => {
+            Self::Welcome { version, listens } => {
                 out.u32(*version);
+                out.u8(u8::from(*listens));
                 WELCOME
             }
             Self::Refused { request, why, text } => {
@@ -312,6 +362,10 @@ impl Reply {
                 out.kept(output);
                 69
             }
+            Self::Stream { stream, step } => {
+                out.step(*stream, step);
+                70
+            }
         };
         (kind, out.0)
     }
@@ -321,7 +375,7 @@ impl Reply {
     pub fn decode(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader(payload);
         let message = match kind {
-            WELCOME => Self::Welcome { version: input.u32()? },
+            WELCOME => Self::Welcome { version: input.u32()?, listens: input.bool()? },
             66 => Self::Refused {
                 request: input.u32()?,
                 why: match input.u8()? {
@@ -342,6 +396,10 @@ impl Reply {
                 jobs: input.list(2 * MAX_BACKGROUND, Reader::job)?,
                 output: input.kept()?,
             },
+            70 => {
+                let (stream, step) = input.step()?;
+                Self::Stream { stream, step }
+            }
             _ => return None,
         };
         input.end(message)

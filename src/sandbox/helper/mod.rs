@@ -13,11 +13,14 @@ pub mod frame;
 pub mod message;
 mod patience;
 pub mod probe_report;
+mod streams;
 
 pub use client::{Environment, HelperClient};
+pub use connection::Entrance;
 pub use error::HelperError;
 pub use patience::Patience;
 pub use probe_report::ProbeReport;
+pub use streams::{Accept, Stream};
 
 /// The program. Empty where flock was built for a system other than Linux.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helper"));

@@ -1,6 +1,7 @@
 //! What needs a real engine.
 
 mod cli;
+mod egress;
 mod faults;
 mod freeze;
 mod helper;

@@ -6,6 +6,7 @@ mod command;
 mod ending;
 mod flood;
 mod protocol;
+mod streams;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -88,9 +89,12 @@ impl Helper {
     async fn attach(&self) -> HelperClient {
         let (reader, writer) = self.streams();
         let client = HelperClient::attach(reader, writer).await.unwrap();
-        let default = Environment::default();
+        client.with_environment(self.environment())
+    }
+
+    fn environment(&self) -> Environment {
         let root = self.folder.path().to_str().unwrap().to_owned();
-        client.with_environment(Environment { root, ..default })
+        Environment { root, ..Environment::default() }
     }
 
     /// The processes that descend from the helper and live.

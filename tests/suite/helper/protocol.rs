@@ -2,20 +2,21 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::sync::Arc;
 
-use flock::sandbox::helper::HelperError;
 use flock::sandbox::helper::frame::{self, Decoder, MAX_PAYLOAD, Nonce};
 use flock::sandbox::helper::message::{
-    Ask, Ended, HowEnded, Kept, Refusal, Reply, Request, Start, VERSION, WELCOME,
+    Ask, Ended, HowEnded, Kept, MAX_DATA, Refusal, Reply, Request, Start, Step, VERSION, WELCOME,
 };
+use flock::sandbox::helper::{Entrance, HelperError};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-const NONCE: Nonce = *b"0123456789abcdef";
+pub const NONCE: Nonce = *b"0123456789abcdef";
 
-fn bytes(nonce: Nonce, request: &Request) -> Vec<u8> {
+pub fn bytes(nonce: Nonce, request: &Request) -> Vec<u8> {
     let (kind, payload) = request.encode();
     let mut out = Vec::new();
     frame::encode(kind, &nonce, &payload, &mut out).unwrap();
@@ -23,7 +24,7 @@ fn bytes(nonce: Nonce, request: &Request) -> Vec<u8> {
 }
 
 fn hello(nonce: Nonce) -> Vec<u8> {
-    bytes(nonce, &Request::Hello { version: VERSION })
+    bytes(nonce, &Request::Hello { version: VERSION, port: 0 })
 }
 
 fn start(request: u32, command: &str) -> Request {
@@ -38,24 +39,24 @@ fn start(request: u32, command: &str) -> Request {
 }
 
 /// A client that sends any bytes and reads replies.
-struct Raw {
+pub struct Raw {
     input: File,
     output: File,
     decoder: Decoder,
 }
 
 impl Raw {
-    fn of(helper: &Helper) -> Self {
+    pub fn of(helper: &Helper) -> Self {
         let input = helper.input.as_ref().unwrap().try_clone().unwrap().into();
         let output = helper.output.try_clone().unwrap().into();
         Self { input, output, decoder: Decoder::new(WELCOME) }
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.input.write_all(bytes).unwrap();
     }
 
-    fn reply(&mut self, nonce: Nonce) -> Reply {
+    pub fn reply(&mut self, nonce: Nonce) -> Reply {
         let mut buffer = [0; 4096];
         loop {
             while let Some(frame) = self.decoder.next_frame() {
@@ -71,10 +72,10 @@ impl Raw {
 
     fn greet(&mut self, nonce: Nonce) {
         self.send(&hello(nonce));
-        while !matches!(self.reply(nonce), Reply::Welcome { version: VERSION }) {}
+        while !matches!(self.reply(nonce), Reply::Welcome { version: VERSION, .. }) {}
     }
 
-    fn runs(&mut self, nonce: Nonce) {
+    pub fn runs(&mut self, nonce: Nonce) {
         self.send(&bytes(nonce, &start(77, "echo fine")));
         loop {
             if let Reply::Ended { request: 77, output, .. } = self.reply(nonce) {
@@ -188,12 +189,28 @@ fn a_new_connection_ends_the_old_ones_commands_and_keeps_its_jobs() {
     raw.runs([9; 16]);
 }
 
+/// Takes streams and sends back what they say.
+pub fn echo() -> Entrance {
+    Entrance {
+        port: 1,
+        accept: Arc::new(|stream| {
+            tokio::spawn(async move {
+                let (mut reader, mut writer) = tokio::io::split(stream);
+                let _ = tokio::io::copy(&mut reader, &mut writer).await;
+                let _ = writer.shutdown().await;
+            });
+        }),
+    }
+}
+
 /// A helper that is not one: reads the hello, and answers with what `answer` makes of its nonce.
-async fn faked(answer: impl FnOnce(Nonce) -> Vec<u8> + Send + 'static) -> Result<HelperClient, HelperError> {
+pub async fn faked(
+    answer: impl FnOnce(Nonce) -> Vec<u8> + Send + 'static,
+) -> Result<HelperClient, HelperError> {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
         let (mut reader, mut writer) = tokio::io::split(theirs);
-        let mut hello = [0; 36];
+        let mut hello = [0; 40];
         reader.read_exact(&mut hello).await.unwrap();
         let nonce: Nonce = hello[12..28].try_into().unwrap();
         let _ = writer.write_all(&answer(nonce)).await;
@@ -201,10 +218,10 @@ async fn faked(answer: impl FnOnce(Nonce) -> Vec<u8> + Send + 'static) -> Result
         let _ = reader.read_to_end(&mut rest).await;
     });
     let (reader, writer) = tokio::io::split(ours);
-    HelperClient::attach(reader, writer).await
+    HelperClient::attach_with(reader, writer, Some(echo())).await
 }
 
-fn replies(nonce: Nonce, replies: &[Reply]) -> Vec<u8> {
+pub fn replies(nonce: Nonce, replies: &[Reply]) -> Vec<u8> {
     let mut out = Vec::new();
     for reply in replies {
         let (kind, payload) = reply.encode();
@@ -216,13 +233,15 @@ fn replies(nonce: Nonce, replies: &[Reply]) -> Vec<u8> {
 #[tokio::test]
 async fn a_client_skips_what_an_earlier_connection_left_and_checks_the_version() {
     let client = faked(|nonce| {
-        let stale = replies([3; 16], &[Reply::Welcome { version: 99 }]);
-        let welcome = replies(nonce, &[Reply::Welcome { version: VERSION }]);
+        let stale = replies([3; 16], &[Reply::Welcome { version: 99, listens: false }]);
+        let welcome = replies(nonce, &[Reply::Welcome { version: VERSION, listens: false }]);
         // An unfinished frame of the old connection just before.
-        [stale.as_slice(), &replies([3; 16], &[Reply::Welcome { version: 1 }])[..34], &welcome].concat()
+        [stale.as_slice(), &replies([3; 16], &[Reply::Welcome { version: 1, listens: true }])[..34], &welcome]
+            .concat()
     });
     assert!(client.await.unwrap().is_alive());
-    let other = faked(|nonce| replies(nonce, &[Reply::Welcome { version: VERSION + 1 }])).await;
+    let other =
+        faked(|nonce| replies(nonce, &[Reply::Welcome { version: VERSION + 1, listens: false }])).await;
     assert!(matches!(other, Err(HelperError::Version(found)) if found == VERSION + 1));
     let (ours, theirs) = tokio::io::duplex(64);
     drop(theirs);
@@ -233,7 +252,7 @@ async fn a_client_skips_what_an_earlier_connection_left_and_checks_the_version()
 #[tokio::test]
 async fn answers_that_nobody_asked_for_or_that_do_not_fit_do_no_harm() {
     let client = faked(|nonce| {
-        let mut out = replies(nonce, &[Reply::Welcome { version: VERSION }]);
+        let mut out = replies(nonce, &[Reply::Welcome { version: VERSION, listens: false }]);
         out.extend([0xF1, 0x0C, b'k', 1, 200, 0, 0, 0]);
         for request in (0..200).filter(|request| *request != 1) {
             out.extend(replies(nonce, &[Reply::Jobs { request, jobs: vec![], output: Default::default() }]));
@@ -255,7 +274,7 @@ async fn answers_that_nobody_asked_for_or_that_do_not_fit_do_no_harm() {
 #[tokio::test]
 async fn a_stream_of_broken_frames_is_given_up() {
     let client = faked(|nonce| {
-        let mut out = replies(nonce, &[Reply::Welcome { version: VERSION }]);
+        let mut out = replies(nonce, &[Reply::Welcome { version: VERSION, listens: false }]);
         let mut broken =
             replies(nonce, &[Reply::Jobs { request: 1, jobs: vec![], output: Default::default() }]);
         broken[28] ^= 1;
@@ -269,11 +288,22 @@ async fn a_stream_of_broken_frames_is_given_up() {
     assert!(!client.is_alive());
 }
 
+/// Any step of a stream.
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Open),
+        proptest::collection::vec(any::<u8>(), 0..MAX_DATA).prop_map(Step::Data),
+        any::<u32>().prop_map(Step::Credit),
+        Just(Step::End),
+        Just(Step::Reset),
+    ]
+}
+
 /// What a container could send: true replies, whole or cut or with a byte changed, and noise.
 fn hostile() -> impl Strategy<Value = Vec<(Reply, u8, prop::sample::Index, u8)>> {
     let request = 0..4_u32;
     let reply = prop_oneof![
-        Just(Reply::Welcome { version: VERSION }),
+        Just(Reply::Welcome { version: VERSION, listens: false }),
         (request.clone(), any::<Vec<u8>>()).prop_map(|(request, text)| Reply::Refused {
             request,
             why: Refusal::NoJob,
@@ -285,6 +315,7 @@ fn hostile() -> impl Strategy<Value = Vec<(Reply, u8, prop::sample::Index, u8)>>
             Reply::Ended { request, ended, output }
         }),
         request.prop_map(|request| Reply::Jobs { request, jobs: Vec::new(), output: Kept::default() }),
+        (0..4_u32, step()).prop_map(|(stream, step)| Reply::Stream { stream, step }),
     ];
     proptest::collection::vec((reply, 0..4_u8, any::<prop::sample::Index>(), any::<u8>()), 0..20)
 }
@@ -296,7 +327,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let client = faked(move |nonce| {
-                let mut out = replies(nonce, &[Reply::Welcome { version: VERSION }]);
+                let mut out = replies(nonce, &[Reply::Welcome { version: VERSION, listens: false }]);
                 for (reply, how, at, byte) in sent {
                     let mut bytes = replies(nonce, &[reply]);
                     let at = at.index(bytes.len());

@@ -13,6 +13,7 @@ mod kept;
 mod message;
 mod probe;
 mod server;
+mod streams;
 mod sweep;
 mod sys;
 

@@ -12,11 +12,14 @@ use crate::job::{Job, Phase};
 use crate::message::{
     Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
 };
+use crate::streams::{self, Streams};
 use crate::sweep::{Living, Sweep, Swept};
 use crate::sys::{self, Child, POLLIN, POLLOUT, PollFd};
 
 /// Answers that wait to be read. Above it, no more requests are taken in.
 const MAX_QUEUED: usize = 4 << 20;
+/// Above it, nothing more is taken from streams: answers to requests must not wait behind much of them.
+const MAX_QUEUED_FOR_STREAMS: usize = 256 << 10;
 /// A background job's end may have so many waiting for it.
 const MAX_WAITERS: usize = 16;
 
@@ -30,6 +33,7 @@ pub struct Server {
     nonce: Option<Nonce>,
     queue: VecDeque<u8>,
     jobs: Vec<Job>,
+    streams: Streams,
     last_id: u32,
     next_mark: u64,
     sweep: Option<Sweep>,
@@ -52,6 +56,7 @@ impl Server {
             nonce: None,
             queue: VecDeque::new(),
             jobs: Vec::new(),
+            streams: Streams::default(),
             last_id: 0,
             // "No limit" is the largest number, and must stay apart from every mark.
             next_mark: sys::mark().min(u64::MAX >> 2),
@@ -85,12 +90,14 @@ impl Server {
             fds.push(entry(job.pipe_fd().unwrap_or(-1), POLLIN));
             fds.push(entry(job.input_fd().unwrap_or(-1), POLLOUT));
         }
+        let streams = fds.len();
+        fds.extend(self.streams.entries(!self.ending && self.queue.len() < MAX_QUEUED_FOR_STREAMS));
         sys::wait_for(&mut fds, self.patience());
 
         if fds[0].revents != 0 {
             self.read_signals();
         }
-        for (job, ready) in self.jobs.iter_mut().zip(fds[3..].chunks_exact(2)) {
+        for (job, ready) in self.jobs.iter_mut().zip(fds[3..streams].chunks_exact(2)) {
             if ready[0].revents != 0 {
                 job.read(&mut self.buffer);
             }
@@ -98,6 +105,9 @@ impl Server {
                 job.feed();
             }
         }
+        let mut tell = Vec::new();
+        self.streams.ready(&fds[streams..], &mut self.buffer, &mut tell);
+        self.tell(tell);
         if fds[1].revents != 0 {
             self.read_requests();
         }
@@ -139,19 +149,24 @@ impl Server {
     /// Frames that are unknown, or of another connection than the last, count for nothing.
     fn take(&mut self, frame: &frame::Frame) {
         match Request::decode(frame.kind, &frame.payload) {
-            Some(Request::Hello { .. }) => self.begin(frame.nonce),
+            Some(Request::Hello { port, .. }) => self.begin(frame.nonce, port),
             Some(request) if self.nonce == Some(frame.nonce) => match request {
                 Request::Hello { .. } => {}
                 Request::Start(start) => self.start(&start),
                 Request::Cancel { request } => self.cancel(request),
                 Request::Jobs { request, ask } => self.ask(request, ask),
+                Request::Stream { stream, step } => {
+                    let mut tell = Vec::new();
+                    self.streams.take(stream, step, &mut tell);
+                    self.tell(tell);
+                }
             },
             _ => {}
         }
     }
 
     /// A new connection: nobody waits for the old one's commands and answers any more.
-    fn begin(&mut self, nonce: Nonce) {
+    fn begin(&mut self, nonce: Nonce, port: u16) {
         self.nonce = Some(nonce);
         self.queue = VecDeque::new();
         for job in &mut self.jobs {
@@ -160,7 +175,8 @@ impl Server {
                 job.kill(HowEnded::Cancelled);
             }
         }
-        self.reply(&Reply::Welcome { version: VERSION });
+        let listens = self.streams.listen(port);
+        self.reply(&Reply::Welcome { version: VERSION, listens });
     }
 
     fn start(&mut self, start: &Start) {
@@ -310,6 +326,12 @@ impl Server {
             forget -= usize::from(goes);
             !goes
         });
+    }
+
+    fn tell(&mut self, tell: Vec<streams::Tell>) {
+        for (stream, step) in tell {
+            self.reply(&Reply::Stream { stream, step });
+        }
     }
 
     fn refuse(&mut self, request: u32, why: Refusal, text: &str) {

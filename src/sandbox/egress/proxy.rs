@@ -1,0 +1,234 @@
+//! The proxy: one connection of a program at a time, each request of it judged by itself.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::{Method, Request, Response, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::address::is_public;
+use super::dial::Dial;
+use super::policy::{Connection, EgressPolicy, Fate};
+use super::request;
+use super::rule::Host;
+use super::traffic::{Counted, Traffic};
+use crate::id::AgentId;
+
+/// The proxy of one agent.
+pub struct Proxy {
+    /// Whose connections come here.
+    pub agent: AgentId,
+    /// What they may reach.
+    pub policy: Arc<dyn EgressPolicy>,
+    /// How they get there.
+    pub dial: Arc<dyn Dial>,
+}
+
+type Answer = Response<BoxBody<Bytes, hyper::Error>>;
+
+impl Proxy {
+    /// Serves one connection of a program to its end. What it says wrong ends it, or is answered; nothing is
+    /// an error of flock's.
+    pub async fn serve<S>(self: Arc<Self>, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let service = hyper::service::service_fn(|request| {
+            let proxy = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+        });
+        let served = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(MAX_HEAD)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades()
+            .await;
+        if let Err(error) = served {
+            tracing::debug!(agent = %self.agent, %error, "a connection of its sandbox broke off");
+        }
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        let (mut parts, body) = request.into_parts();
+        let (host, port) = match request::target(&parts) {
+            Ok(target) => target,
+            Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
+        };
+        let mut visit = Visit::new(Arc::clone(&self), host, port);
+        let stream = match self.dial(&visit.host, port).await {
+            Ok(stream) => Counted::new(stream, Arc::clone(&visit.traffic)),
+            Err(refusal) => {
+                visit.fate = refusal.fate();
+                return refusal.answer(&visit.host, port);
+            }
+        };
+        visit.fate = Fate::Connected;
+        if parts.method == Method::CONNECT {
+            if let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() {
+                tokio::spawn(tunnel(upgrade, stream, visit));
+            }
+            return Response::new(Empty::new().map_err(|never| match never {}).boxed());
+        }
+        if let Err(why) = request::forwarded(&mut parts) {
+            return plain(StatusCode::BAD_REQUEST, &why);
+        }
+        let (host, answer) = (visit.host.clone(), exchange(Request::from_parts(parts, body), stream, visit));
+        match answer.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                plain(StatusCode::BAD_GATEWAY, &format!("{host}:{port} gave no usable answer: {error}"))
+            }
+        }
+    }
+
+    /// A connection to where the policy lets it go, at an address that was judged.
+    async fn dial(&self, host: &Host, port: u16) -> Result<tokio::net::TcpStream, Refusal> {
+        if !self.policy.rules(&self.agent).iter().any(|rule| rule.allows(host, port)) {
+            return Err(Refusal::NotAllowed);
+        }
+        let found = match host {
+            Host::Address(address) => vec![SocketAddr::new(*address, port)],
+            Host::Name(name) => self.dial.resolve(name, port).await.map_err(Refusal::Failed)?,
+        };
+        let mut public =
+            found.into_iter().filter(|address| is_public(address.ip())).take(MAX_TRIES).peekable();
+        if public.peek().is_none() {
+            return Err(Refusal::NotPublic);
+        }
+        let mut last = io::ErrorKind::AddrNotAvailable.into();
+        for address in public {
+            match self.dial.connect(SocketAddr::new(address.ip(), port)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(Refusal::Failed(last))
+    }
+}
+
+/// A request's way out. What became of it is noted when it is dropped.
+struct Visit {
+    proxy: Arc<Proxy>,
+    host: Host,
+    port: u16,
+    fate: Fate,
+    traffic: Arc<Traffic>,
+    began: Instant,
+}
+
+impl Visit {
+    fn new(proxy: Arc<Proxy>, host: Host, port: u16) -> Self {
+        let (fate, traffic, began) = (Fate::Failed, Arc::default(), Instant::now());
+        Self { proxy, host, port, fate, traffic, began }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let (sent, received) = self.traffic.so_far();
+        let (host, port, fate, took) = (self.host.clone(), self.port, self.fate, self.began.elapsed());
+        let connection = Connection { host, port, fate, sent, received, took };
+        self.proxy.policy.note(&self.proxy.agent, &connection);
+    }
+}
+
+/// Why a connection is not made.
+enum Refusal {
+    NotAllowed,
+    NotPublic,
+    Failed(io::Error),
+}
+
+impl Refusal {
+    const fn fate(&self) -> Fate {
+        match self {
+            Self::NotAllowed => Fate::NotAllowed,
+            Self::NotPublic => Fate::NotPublic,
+            Self::Failed(_) => Fate::Failed,
+        }
+    }
+
+    fn answer(&self, host: &Host, port: u16) -> Answer {
+        match self {
+            Self::NotAllowed => plain(
+                StatusCode::FORBIDDEN,
+                &format!("{host}:{port} is not allowed. It can be asked for with flock_sysadmin_request."),
+            ),
+            Self::NotPublic => plain(
+                StatusCode::FORBIDDEN,
+                &format!("{host} is allowed, but leads to no address of the public internet."),
+            ),
+            Self::Failed(error) => {
+                plain(StatusCode::BAD_GATEWAY, &format!("failed to connect to {host}:{port}: {error}"))
+            }
+        }
+    }
+}
+
+/// Passes bytes on both ways until both ends have ended or nothing has passed for long.
+async fn tunnel(upgrade: OnUpgrade, mut outside: Counted, visit: Visit) {
+    let Ok(inside) = upgrade.await else { return };
+    let mut inside = TokioIo::new(inside);
+    let idle = async {
+        let mut before = visit.traffic.so_far();
+        loop {
+            tokio::time::sleep(IDLE).await;
+            let now = visit.traffic.so_far();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    };
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut inside, &mut outside) => {}
+        () = idle => {}
+    }
+}
+
+/// One request and its answer over a connection of their own.
+async fn exchange(
+    request: Request<Incoming>,
+    outside: Counted,
+    visit: Visit,
+) -> Result<Answer, hyper::Error> {
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Incoming>(TokioIo::new(outside)).await?;
+    // It ends with the answer's body, or with whoever was to read it.
+    tokio::spawn(async move {
+        let _ = connection.await;
+        drop(visit);
+    });
+    let (mut parts, body) = sender.send_request(request).await?.into_parts();
+    request::strip(&mut parts.headers);
+    Ok(Response::from_parts(parts, body.boxed()))
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    let body = Full::new(Bytes::from(format!("flock: {text}\n")));
+    let mut answer = Response::new(body.map_err(|never| match never {}).boxed());
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+/// How long the head of a request may take, and how long a program may wait before its next one.
+const HEAD: Duration = Duration::from_secs(60);
+/// Bytes of a request's head.
+const MAX_HEAD: usize = 64 * 1024;
+/// Addresses of one name that are tried.
+const MAX_TRIES: usize = 4;
+/// How long a tunnel may stand without a byte.
+const IDLE: Duration = Duration::from_secs(15 * 60);

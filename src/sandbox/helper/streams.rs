@@ -1,0 +1,285 @@
+//! Streams as flock sees them: each one that the helper opens is read and written like a socket. The helper
+//! is not believed: how many there are and what each may hold is bounded here too.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{self, Nonce};
+use super::message::{MAX_DATA, MAX_STREAMS, Request, Step, WINDOW};
+
+/// Takes the streams that a helper opens.
+pub type Accept = Arc<dyn Fn(Stream) + Send + Sync>;
+
+/// Streams that may be open at once on this side: one that the helper has forgotten may still be busy here.
+const MAX_OPEN: usize = 2 * MAX_STREAMS;
+/// Bytes of streams that may wait to be written. All windows together are half of it: more than this, and the
+/// helper makes flock talk without listening.
+const MAX_BACKLOG: usize = 4 * MAX_STREAMS * WINDOW;
+
+/// What waits to be written to a helper.
+pub(super) struct Outgoing {
+    /// A whole frame.
+    pub(super) bytes: Vec<u8>,
+    of_a_stream: bool,
+}
+
+impl Outgoing {
+    pub(super) const fn request(bytes: Vec<u8>) -> Self {
+        Self { bytes, of_a_stream: false }
+    }
+}
+
+/// All streams of a connection.
+pub(super) struct Streams {
+    nonce: Nonce,
+    accept: Option<Accept>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+    backlog: AtomicUsize,
+    open: Mutex<HashMap<u32, Arc<One>>>,
+}
+
+struct One {
+    id: u32,
+    state: Mutex<State>,
+    gone: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    incoming: VecDeque<u8>,
+    /// Read here, and the helper does not know yet that there is room again.
+    taken: usize,
+    /// Bytes that the helper takes.
+    credit: usize,
+    read_ended: bool,
+    write_ended: bool,
+    reset: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// A connection of a program in a sandbox. Dropped, it is broken off.
+pub struct Stream {
+    one: Arc<One>,
+    streams: Arc<Streams>,
+}
+
+impl Streams {
+    pub(super) fn new(
+        nonce: Nonce,
+        accept: Option<Accept>,
+        outgoing: mpsc::UnboundedSender<Outgoing>,
+    ) -> Arc<Self> {
+        Arc::new(Self { nonce, accept, outgoing, backlog: AtomicUsize::new(0), open: Mutex::default() })
+    }
+
+    /// A step of the helper's. What it says of streams that are none counts for nothing.
+    pub(super) fn take(self: &Arc<Self>, id: u32, step: Step) {
+        if step == Step::Open {
+            return self.open(id);
+        }
+        let Some(one) = self.table().get(&id).cloned() else { return };
+        let mut state = one.state();
+        let kept = match step {
+            Step::Data(data) => {
+                let fits = !state.read_ended && state.incoming.len() + state.taken + data.len() <= WINDOW;
+                if fits {
+                    state.incoming.extend(data);
+                }
+                fits
+            }
+            Step::Credit(more) => {
+                state.credit = state.credit.saturating_add(more as usize).min(WINDOW);
+                true
+            }
+            Step::End => {
+                state.read_ended = true;
+                true
+            }
+            Step::Reset | Step::Open => {
+                state.reset();
+                drop(state);
+                one.gone.cancel();
+                return drop(self.table().remove(&id));
+            }
+        };
+        state.wake();
+        drop(state);
+        if !kept {
+            self.break_off(&one);
+        }
+    }
+
+    fn open(self: &Arc<Self>, id: u32) {
+        let state = State { credit: WINDOW, ..State::default() };
+        let one = Arc::new(One { id, state: Mutex::new(state), gone: CancellationToken::new() });
+        let accept = {
+            let mut open = self.table();
+            let known = open.contains_key(&id);
+            match &self.accept {
+                Some(accept) if open.len() < MAX_OPEN && !known => {
+                    open.insert(id, Arc::clone(&one));
+                    accept
+                }
+                // One that is open already is no new one, and not worth an answer.
+                _ if known => return,
+                _ => {
+                    drop(open);
+                    return self.tell(id, Step::Reset);
+                }
+            }
+        };
+        accept(Stream { one, streams: Arc::clone(self) });
+    }
+
+    /// The connection is gone, and all streams with it.
+    pub(super) fn lose(&self) {
+        for (_, one) in self.table().drain() {
+            one.state().reset();
+            one.gone.cancel();
+        }
+    }
+
+    /// Whether the helper has more to take than it can ever have asked for.
+    pub(super) fn overflows(&self) -> bool {
+        self.backlog.load(Ordering::Relaxed) > MAX_BACKLOG
+    }
+
+    /// This was written.
+    pub(super) fn written(&self, sent: &Outgoing) {
+        if sent.of_a_stream {
+            self.backlog.fetch_sub(sent.bytes.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn break_off(&self, one: &One) {
+        let known = self.table().remove(&one.id).is_some();
+        one.state().reset();
+        one.gone.cancel();
+        if known {
+            self.tell(one.id, Step::Reset);
+        }
+    }
+
+    fn tell(&self, id: u32, step: Step) {
+        let (kind, payload) = Request::Stream { stream: id, step }.encode();
+        let mut bytes = Vec::new();
+        if frame::encode(kind, &self.nonce, &payload, &mut bytes).is_ok() {
+            self.backlog.fetch_add(bytes.len(), Ordering::Relaxed);
+            let _ = self.outgoing.send(Outgoing { bytes, of_a_stream: true });
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<u32, Arc<One>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl One {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn reset(&mut self) {
+        self.reset = true;
+        self.incoming = VecDeque::new();
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+    }
+}
+
+impl Stream {
+    /// Fires when the program, the helper or the connection has broken it off.
+    #[must_use]
+    pub fn gone(&self) -> CancellationToken {
+        self.one.gone.clone()
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = self.one.state();
+        if state.reset {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        if state.incoming.is_empty() {
+            if state.read_ended {
+                return Poll::Ready(Ok(()));
+            }
+            state.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        let (first, _) = state.incoming.as_slices();
+        let count = first.len().min(buffer.remaining());
+        buffer.put_slice(&first[..count]);
+        state.incoming.drain(..count);
+        state.taken += count;
+        if state.taken >= WINDOW / 2 && !state.read_ended {
+            let more = u32::try_from(std::mem::take(&mut state.taken)).unwrap_or(0);
+            drop(state);
+            self.streams.tell(self.one.id, Step::Credit(more));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.one.state();
+        if state.reset || state.write_ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let count = data.len().min(state.credit).min(MAX_DATA);
+        if count == 0 && !data.is_empty() {
+            state.writer = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        state.credit -= count;
+        // Told under the lock: two halves of a stream keep their order.
+        self.streams.tell(self.one.id, Step::Data(data[..count].to_vec()));
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.one.state();
+        if !state.write_ended && !state.reset {
+            state.write_ended = true;
+            self.streams.tell(self.one.id, Step::End);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let state = self.one.state();
+        let over = state.read_ended && state.write_ended && state.incoming.is_empty();
+        drop(state);
+        if over {
+            self.streams.table().remove(&self.one.id);
+        } else {
+            self.streams.break_off(&self.one);
+        }
+    }
+}
