@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::checkpoint::{self, Checkpoint};
 use crate::config::Agent;
 use crate::id::hex;
 use crate::provider::message::ToolCall;
@@ -101,7 +102,9 @@ pub(super) async fn run(
     arguments: &Value,
 ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
     // A defect in one tool must not end the turn without a result, or the gateway's task with it.
-    match AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await {
+    let called = AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await;
+    checkpoint::reach(Checkpoint::Called);
+    match called {
         Ok(Ok(output)) => Ok((bound(output), false)),
         Ok(Err(ToolError::ForModel(reason))) => Ok((text(&reason), true)),
         Ok(Err(ToolError::Fatal(source))) => Err(source),

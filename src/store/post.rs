@@ -237,8 +237,11 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
     Ok(PostOutcome::Posted(Posted { channel, seq: seq.unsigned_abs(), recipients }))
 }
 
+/// How far back a turn that goes on is looked for the words of the one that was interrupted.
+const LOOK_BACK: i64 = 50;
+
 /// The number of the message that says it already. A turn that was interrupted between a post and its
-/// record may do it again, and a model that has run dry repeats itself.
+/// record may do it again when it goes on, and a model that has run dry repeats itself.
 fn repeated(
     transaction: &Transaction<'_>,
     new: &NewPost,
@@ -253,9 +256,11 @@ fn repeated(
     } else if new.author.agent().is_some() {
         transaction
             .prepare_cached(
-                "SELECT seq FROM message WHERE channel = ?1 AND seq = ?2 AND author = ?3 AND content = ?4",
+                "SELECT seq FROM message WHERE channel = ?1 AND seq > ?2 - ?5 AND author = ?3 AND content = ?4
+                 AND (seq = ?2 OR turn IN (SELECT id FROM turn WHERE turn.id = message.turn AND state = 'interrupted'))
+                 ORDER BY seq DESC LIMIT 1",
             )?
-            .query_row((id, last, new.author.to_string(), &new.content), |row| row.get(0))
+            .query_row((id, last, new.author.to_string(), &new.content, LOOK_BACK), |row| row.get(0))
             .optional()?
     } else {
         None

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::scheduler::{Event, Priority, Urgency};
 use super::{By, Swarm, SwarmError, mention};
+use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind};
 use crate::store::{
@@ -133,10 +134,13 @@ impl Swarm {
     }
 
     async fn say(&self, new: NewPost) -> Result<Said, SwarmError> {
+        checkpoint::reach(Checkpoint::Accepted);
         match self.store.post(new.clone()).await? {
             PostOutcome::Posted(posted) => {
+                checkpoint::reach(Checkpoint::Committed);
                 self.wake_by(&new, &posted).await?;
                 self.announce(&new, &posted);
+                checkpoint::reach(Checkpoint::Queued);
                 Ok(Said::New(posted.seq))
             }
             PostOutcome::Repeated(seq) => Ok(Said::Before(seq)),

@@ -10,6 +10,7 @@
 mod agent;
 mod cli;
 mod docker;
+mod faults;
 mod gateway;
 mod helper;
 mod law;

@@ -4,6 +4,7 @@
 use super::turn::Work;
 use super::{Team, channel_of};
 use crate::agent::TurnError;
+use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{Party, SessionKey};
@@ -20,7 +21,10 @@ impl Team {
     pub(super) async fn done(&self, work: &Work, text: &str) -> Ended {
         let result = async {
             self.hand_over(work, text).await?;
-            self.conclude(work, true).await
+            checkpoint::reach(Checkpoint::Replied);
+            self.conclude(work, true).await?;
+            checkpoint::reach(Checkpoint::Concluded);
+            Ok::<_, StoreError>(())
         };
         match result.await {
             Ok(()) => Ended::Done,

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::inbox::{self, ChannelInbox};
 use super::{Team, channel_of, compose};
 use crate::agent::{Inbox, Provenance, TurnEvent, TurnRequest};
+use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
 use crate::gateway::driver::{Failure, Origin};
 use crate::id::{SessionKey, TurnId};
@@ -30,6 +31,7 @@ impl Team {
     pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
         let how = match self.prepare(&session).await {
             Ok(Some((work, order))) => {
+                checkpoint::reach(Checkpoint::Taken);
                 let how = self.run_one(&work, order).await;
                 if self.stop.is_cancelled() {
                     return;
@@ -108,7 +110,10 @@ impl Team {
         let (bell, session) = (self.swarm.bell().clone(), work.session.clone());
         let mut has_answered = false;
         let on_event = move |event: TurnEvent| match event {
-            TurnEvent::Began => has_begun.store(true, Ordering::Release),
+            TurnEvent::Began => {
+                has_begun.store(true, Ordering::Release);
+                checkpoint::reach(Checkpoint::Began);
+            }
             TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) | TurnEvent::ToolStarted { .. }
                 if !has_answered =>
             {
@@ -135,6 +140,7 @@ impl Team {
             inbox.look();
         }
         let result = turn.end().await;
+        checkpoint::reach(Checkpoint::Answered);
         self.inboxes().remove(&work.session);
         let began = began.load(Ordering::Acquire);
         if self.stop.is_cancelled() && !matches!(result, Ok(_)) {

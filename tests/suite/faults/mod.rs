@@ -1,0 +1,182 @@
+//! The process is killed at every named moment of a message's way; the next one loses nothing and shows
+//! nothing twice.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use flock::checkpoint::{self, Checkpoint};
+use flock::home::Home;
+use flock::id::{AgentId, ChannelId, Party};
+use flock::store::{AuditEntry, Level, Mentioned, NewChannel, NewPost, Page, Reader, Store, Wake};
+use serde_json::json;
+
+use crate::support::home::TempHome;
+use crate::support::wait_until;
+
+const LONG: Duration = Duration::from_secs(60);
+const HOME: &str = "FLOCK_TEST_HOME";
+const DIES_AT: &str = "FLOCK_TEST_DIES_AT";
+
+fn dies_at(checkpoint: Checkpoint) {
+    if std::env::var(DIES_AT).is_ok_and(|name| name == checkpoint.as_str()) {
+        // As sudden as `kill -9`, because it is one.
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
+    }
+}
+
+/// Not a test of its own: the gateway that the others start and lose.
+#[test]
+#[ignore = "runs a gateway until it is ended; the other tests start it"]
+fn the_process_that_dies() {
+    let Some(root) = std::env::var_os(HOME) else { return };
+    checkpoint::watch(dies_at);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(flock::gateway::serve::serve(Home::new(root.into(), None))).unwrap();
+}
+
+struct Stage {
+    home: TempHome,
+}
+
+impl Stage {
+    /// Two workers in one channel: `ada` reports there when a person asks, `bob` answers when it is mentioned.
+    fn new() -> Self {
+        let home = TempHome::new().init();
+        let report = json!({"name": "flock_channel_post", "arguments": {"channelId": "work", "message": "the report @bob"}});
+        let ada = json!({"replies": [
+            {"when": "broken off", "steps": [{"calls": [report]}, {"say": "reported"}]},
+            {"when": "human:ann", "steps": [{"calls": [report]}, {"say": "reported"}]},
+            {"steps": [{"say": "nothing to do"}]},
+        ]});
+        let bob = json!({"replies": [
+            {"when": "the report", "steps": [{"say": "bob has read it"}]},
+            {"when": "broken off", "steps": [{"say": "bob has read it"}]},
+            {"steps": [{"say": "nothing to do"}]},
+        ]});
+        std::fs::create_dir_all(home.file("scripts")).unwrap();
+        std::fs::write(home.file("scripts/ada"), ada.to_string()).unwrap();
+        std::fs::write(home.file("scripts/bob"), bob.to_string()).unwrap();
+        for agent in ["ada", "bob"] {
+            home.flock(["add", agent, "--no-container", "--model", &format!("script/{agent}")]).ok();
+        }
+        let stage = Self { home };
+        stage.say_hello();
+        stage
+    }
+
+    fn place(&self) -> Home {
+        Home::new(self.home.path(), None)
+    }
+
+    /// What a person said before the gateway runs.
+    fn say_hello(&self) {
+        let entry = AuditEntry {
+            actor: "human:ann".into(),
+            action: "channel.create",
+            subject: "work".into(),
+            level: Level::Green,
+            detail: String::new(),
+            session: None,
+            turn: None,
+        };
+        let agents: Vec<AgentId> = ["ada", "bob"].iter().map(|id| id.parse().unwrap()).collect();
+        let new = NewChannel {
+            id: channel(),
+            topic: "the work".into(),
+            created_by: Party::human("ann"),
+            members: agents.into_iter().map(Party::Agent).collect(),
+            now: 1,
+        };
+        let first = NewPost {
+            channel: channel(),
+            author: Party::human("ann"),
+            content: "@ada please report".into(),
+            // Only who is mentioned is called at once.
+            wake: Wake::InTime,
+            mentions: Mentioned { agents: vec!["ada".parse().unwrap()], all: false },
+            session: None,
+            turn: None,
+            is_final: false,
+            now: 2,
+        };
+        let store = Store::open(&self.place()).unwrap();
+        crate::support::docker::block_on(store.create_channel(new, Some(first), entry)).unwrap().unwrap();
+    }
+
+    fn gateway(&self, dies_at: &str) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "faults::the_process_that_dies", "--ignored", "--nocapture"])
+            .env(HOME, self.home.path())
+            .env(DIES_AT, dies_at)
+            .env("DOCKER_HOST", format!("unix://{}", self.home.outside().join("none.sock").display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// What was said, by whom.
+    fn said(&self) -> Vec<(String, String)> {
+        let reader = Reader::open(&self.place()).unwrap().unwrap();
+        let messages = reader.messages(&channel(), Page::Last, 100).unwrap();
+        messages.into_iter().map(|post| (post.author.to_string(), post.content)).collect()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let store = Store::open(&self.place()).unwrap();
+        store.deliveries_in_flight().unwrap().is_empty()
+            && store.items_in_flight().unwrap().is_empty()
+            && store.sessions_with_items().unwrap().is_empty()
+            && store.running_turns().unwrap().is_empty()
+    }
+}
+
+fn channel() -> ChannelId {
+    "work".parse().unwrap()
+}
+
+fn end(mut child: Child) {
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap()),
+        nix::sys::signal::Signal::SIGTERM,
+    )
+    .unwrap();
+    child.wait().unwrap();
+}
+
+fn dies_and_comes_back(checkpoint: Checkpoint) {
+    let stage = Stage::new();
+    let mut first = stage.gateway(checkpoint.as_str());
+    let status = wait_until("the gateway to die", LONG, || {
+        first.try_wait().unwrap().ok_or_else(|| format!("at {checkpoint:?}: {:?}", stage.said()))
+    });
+    assert_eq!(status.signal(), Some(9), "{checkpoint:?}");
+
+    let second = stage.gateway("nowhere");
+    wait_until("everybody to have spoken", LONG, || {
+        let said = stage.said();
+        let has = |text: &str| said.iter().any(|(_, content)| content == text);
+        if has("the report @bob") && has("bob has read it") && stage.is_at_rest() {
+            Ok(())
+        } else {
+            Err(format!("{checkpoint:?}: {said:?}"))
+        }
+    });
+    end(second);
+    let mut said = stage.said();
+    said.retain(|(author, _)| author != "system");
+    let expected =
+        [("human:ann", "@ada please report"), ("ada", "the report @bob"), ("bob", "bob has read it")];
+    let expected: Vec<(String, String)> =
+        expected.iter().map(|(author, text)| ((*author).to_owned(), (*text).to_owned())).collect();
+    assert_eq!(said, expected, "{checkpoint:?}");
+}
+
+#[test]
+fn a_kill_at_any_moment_loses_nothing_and_shows_nothing_twice() {
+    for checkpoint in Checkpoint::ALL {
+        dies_and_comes_back(checkpoint);
+    }
+}
