@@ -1,0 +1,668 @@
+//! What agents asked for that is not theirs to do: one row from the question to what came of it. A row moves
+//! only as [`next`] says, each move with its row of the audit in one transaction.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+use sha2::{Digest as _, Sha256};
+
+use super::audit::{self, AuditEntry, Level};
+use super::inbox::{self, NewItem};
+use super::post::{self, NewPost};
+use super::session::parsed;
+use super::{Reader, Store, StoreError};
+use crate::id::{AgentId, ChannelId, SessionKey};
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestState {
+    /// Nobody has to be asked so far.
+    Triage,
+    /// A person decides.
+    Waiting,
+    /// A person agreed, and it has not begun.
+    Approved,
+    /// It has begun.
+    Running,
+    /// It is done.
+    Done,
+    /// It failed, or nobody knows.
+    Failed,
+    /// A person refused.
+    Denied,
+    /// Nobody decided in time, or what was approved did not begin in time.
+    Expired,
+}
+
+impl RequestState {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Triage,
+        Self::Waiting,
+        Self::Approved,
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Denied,
+        Self::Expired,
+    ];
+
+    /// The word in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Triage => "triage",
+            Self::Waiting => "waiting",
+            Self::Approved => "approved",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// Whether something can still become of it.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Triage | Self::Waiting | Self::Approved | Self::Running)
+    }
+}
+
+impl FromSql for RequestState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let text = value.as_str()?;
+        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl ToSql for RequestState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
+    }
+}
+
+/// What may happen to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Its level was raised to the one that a person decides.
+    Hold,
+    /// A person agrees.
+    Approve,
+    /// A person refuses, or takes back what was agreed.
+    Deny,
+    /// Its time is over.
+    Expire,
+    /// It begins.
+    Begin,
+    /// It was answered in words; nothing is done.
+    Answer,
+    /// It is done.
+    Finish,
+    /// It failed.
+    Fail,
+}
+
+impl Step {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Hold,
+        Self::Approve,
+        Self::Deny,
+        Self::Expire,
+        Self::Begin,
+        Self::Answer,
+        Self::Finish,
+        Self::Fail,
+    ];
+}
+
+/// The state after a step; `None` where the step can't be taken. What a person has to decide begins only
+/// from [`RequestState::Approved`], and nothing begins twice.
+#[must_use]
+pub const fn next(state: RequestState, level: Level, step: Step) -> Option<RequestState> {
+    use RequestState::{Approved, Denied, Done, Expired, Failed, Running, Triage, Waiting};
+    match (state, step) {
+        (Triage, Step::Hold) => Some(Waiting),
+        (Triage, Step::Begin) if !matches!(level, Level::Red) => Some(Running),
+        (Triage, Step::Answer) | (Running, Step::Finish) => Some(Done),
+        (Waiting, Step::Approve) => Some(Approved),
+        (Triage | Waiting | Approved, Step::Deny) => Some(Denied),
+        (Triage | Waiting | Approved, Step::Expire) => Some(Expired),
+        (Approved, Step::Begin) => Some(Running),
+        (Running, Step::Fail) => Some(Failed),
+        _ => None,
+    }
+}
+
+/// How long a permission holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// For this one time.
+    Once,
+    /// As long as the agent is there, or until it is revoked.
+    Agent,
+}
+
+impl Scope {
+    /// The word in the database.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// A request that is to be.
+#[derive(Clone, Debug)]
+pub struct NewRequest {
+    /// Its id.
+    pub id: String,
+    /// The kind of what is asked for.
+    pub kind: &'static str,
+    /// Who asks.
+    pub agent: AgentId,
+    /// From which session; what comes of it goes there.
+    pub session: SessionKey,
+    /// The channel of that session, if it is one's.
+    pub channel: Option<ChannelId>,
+    /// What exactly would be done, as canonical JSON.
+    pub body: String,
+    /// Why, in the agent's words.
+    pub reason: String,
+    /// The least level it can have.
+    pub floor: Level,
+    /// Why it has that level.
+    pub why: Vec<String>,
+    /// Where it stands.
+    pub state: RequestState,
+    /// How long a permission holds.
+    pub scope: Scope,
+    /// When it is over by itself, in Unix milliseconds.
+    pub expires_at: i64,
+    /// Now, in Unix milliseconds.
+    pub now: i64,
+}
+
+/// A request as the database knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRow {
+    /// Its id.
+    pub id: String,
+    /// The kind of what is asked for.
+    pub kind: String,
+    /// Who asks.
+    pub agent: AgentId,
+    /// From which session.
+    pub session: SessionKey,
+    /// From which channel.
+    pub channel: Option<ChannelId>,
+    /// What exactly would be done.
+    pub body: String,
+    /// The digest of the body when it was asked for.
+    pub sha256: String,
+    /// Why, in the agent's words.
+    pub reason: String,
+    /// The least level it can have.
+    pub floor: Level,
+    /// The level it has.
+    pub level: Level,
+    /// Why it has that level.
+    pub why: Vec<String>,
+    /// Where it stands.
+    pub state: RequestState,
+    /// How long a permission holds.
+    pub scope: Scope,
+    /// When it was asked for, in Unix milliseconds.
+    pub created_at: i64,
+    /// When it is over by itself.
+    pub expires_at: i64,
+    /// Who decided.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<i64>,
+    /// The digest of what was approved.
+    pub approved: Option<String>,
+    /// When it began.
+    pub used_at: Option<i64>,
+    /// When it ended.
+    pub ended_at: Option<i64>,
+    /// What came of it.
+    pub result: Option<String>,
+    /// When what it granted was taken back.
+    pub revoked_at: Option<i64>,
+}
+
+/// What goes with a change of a request, in the same transaction.
+#[derive(Clone, Debug)]
+pub struct Along {
+    /// The row of the audit.
+    pub entry: AuditEntry,
+    /// What sessions are given.
+    pub items: Vec<NewItem>,
+    /// What a channel is told.
+    pub post: Option<NewPost>,
+}
+
+impl Along {
+    /// The audit alone.
+    #[must_use]
+    pub const fn audit(entry: AuditEntry) -> Self {
+        Self { entry, items: Vec::new(), post: None }
+    }
+
+    fn write(&self, transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+        audit::append(transaction, &self.entry, now)?;
+        for item in &self.items {
+            inbox::add(transaction, item)?;
+        }
+        if let Some(new) = &self.post {
+            // That there is no such channel any more is no reason to fail.
+            post::post(transaction, new)?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It was made; the row as it is now.
+    Done(RequestRow),
+    /// The row is as it was: the change can't be made from where it stands.
+    Not(RequestRow),
+    /// Its time is over; that was written down instead.
+    Expired(RequestRow),
+    /// What is in the row is not what was asked for, or not what was approved.
+    Changed(RequestRow),
+    /// There is no such request.
+    Unknown,
+}
+
+/// The digest of a body, in hex.
+#[must_use]
+pub fn digest(body: &str) -> String {
+    crate::id::hex(&Sha256::digest(body))
+}
+
+const COLUMNS: &str = "id, kind, agent, session, channel, body, sha256, reason, floor, level, why, state, scope, \
+     created_at, expires_at, decided_by, decided_at, approved, used_at, ended_at, result, revoked_at";
+
+fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
+    let why: String = row.get(10)?;
+    let scope: String = row.get(12)?;
+    let channel: Option<String> = row.get(4)?;
+    Ok(RequestRow {
+        id: row.get(0)?,
+        kind: row.get(1)?,
+        agent: parsed(row, 2)?,
+        session: parsed(row, 3)?,
+        channel: channel.map(|id| id.parse()).transpose().map_err(|_| rusqlite::Error::InvalidQuery)?,
+        body: row.get(5)?,
+        sha256: row.get(6)?,
+        reason: row.get(7)?,
+        floor: level(row, 8)?,
+        level: level(row, 9)?,
+        why: serde_json::from_str(&why).map_err(|_| rusqlite::Error::InvalidQuery)?,
+        state: row.get(11)?,
+        scope: if scope == Scope::Agent.as_str() { Scope::Agent } else { Scope::Once },
+        created_at: row.get(13)?,
+        expires_at: row.get(14)?,
+        decided_by: row.get(15)?,
+        decided_at: row.get(16)?,
+        approved: row.get(17)?,
+        used_at: row.get(18)?,
+        ended_at: row.get(19)?,
+        result: row.get(20)?,
+        revoked_at: row.get(21)?,
+    })
+}
+
+fn level(row: &Row<'_>, column: usize) -> rusqlite::Result<Level> {
+    match row.get::<_, String>(column)?.as_str() {
+        "GREEN" => Ok(Level::Green),
+        "YELLOW" => Ok(Level::Yellow),
+        "RED" => Ok(Level::Red),
+        _ => Err(rusqlite::Error::InvalidQuery),
+    }
+}
+
+fn find(connection: &Connection, id: &str) -> rusqlite::Result<Option<RequestRow>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM request WHERE id = ?1"))?
+        .query_row([id], row)
+        .optional()
+}
+
+fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec<RequestRow>> {
+    let condition = if open { "state IN ('triage', 'waiting', 'approved', 'running')" } else { "1" };
+    let mut found: Vec<RequestRow> = connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM request WHERE {condition} ORDER BY created_at DESC, id DESC LIMIT ?1"
+        ))?
+        .query_map([limit], row)?
+        .collect::<rusqlite::Result<_>>()?;
+    found.reverse();
+    Ok(found)
+}
+
+/// Takes a step, if it can be taken from where the row stands; what is over by then expires instead.
+fn take(transaction: &Transaction<'_>, id: &str, step: Step, now: i64) -> rusqlite::Result<Moved> {
+    let Some(found) = find(transaction, id)? else { return Ok(Moved::Unknown) };
+    let Some(state) = next(found.state, found.level, step) else { return Ok(Moved::Not(found)) };
+    let is_over = found.expires_at <= now && matches!(step, Step::Approve | Step::Begin);
+    let state = if is_over { RequestState::Expired } else { state };
+    let ends = !state.is_open();
+    transaction
+        .prepare_cached(
+            "UPDATE request SET state = ?2, ended_at = CASE WHEN ?3 THEN ?4 ELSE ended_at END WHERE id = ?1",
+        )?
+        .execute((id, state, ends, now))?;
+    let Some(found) = find(transaction, id)? else { return Ok(Moved::Unknown) };
+    if !is_over {
+        return Ok(Moved::Done(found));
+    }
+    let entry = AuditEntry {
+        actor: "system".to_owned(),
+        action: "request.expire",
+        subject: id.to_owned(),
+        level: found.level,
+        detail: String::new(),
+        session: None,
+        turn: None,
+    };
+    audit::append(transaction, &entry, now)?;
+    Ok(Moved::Expired(found))
+}
+
+impl Store {
+    /// Keeps a request. `false` where there is one with this id already: take another.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn open_request(&self, new: NewRequest, along: Along) -> Result<bool, StoreError> {
+        self.write("keep a request", move |transaction| {
+            let why = serde_json::to_string(&new.why).unwrap_or_else(|_| "[]".to_owned());
+            let level = new.floor.as_str();
+            let inserted = transaction
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO request (id, kind, agent, session, channel, body, sha256, reason,
+                        floor, level, why, state, scope, created_at, expires_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14)",
+                )?
+                .execute(rusqlite::params![
+                    new.id,
+                    new.kind,
+                    new.agent.as_str(),
+                    new.session.as_str(),
+                    new.channel.as_ref().map(ChannelId::as_str),
+                    new.body,
+                    digest(&new.body),
+                    new.reason,
+                    level,
+                    why,
+                    new.state,
+                    new.scope.as_str(),
+                    new.now,
+                    new.expires_at,
+                ])?;
+            if inserted == 1 {
+                along.write(transaction, new.now)?;
+            }
+            Ok(inserted == 1)
+        })
+        .await
+    }
+
+    /// Takes the step that needs nothing but its name: hold, deny, expire, answer, finish, fail. `result` is
+    /// what came of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn step_request(
+        &self,
+        id: String,
+        step: Step,
+        result: Option<String>,
+        along: Along,
+        now: i64,
+    ) -> Result<Moved, StoreError> {
+        self.write("change a request", move |transaction| {
+            // These two have conditions of their own.
+            if matches!(step, Step::Approve | Step::Begin) {
+                return Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Not));
+            }
+            let moved = take(transaction, &id, step, now)?;
+            let Moved::Done(mut found) = moved else { return Ok(moved) };
+            let decides = step == Step::Deny;
+            let decided_by = decides.then_some(along.entry.actor.as_str());
+            transaction
+                .prepare_cached(
+                    "UPDATE request SET result = coalesce(?2, result), decided_by = coalesce(?3, decided_by),
+                        decided_at = coalesce(?4, decided_at) WHERE id = ?1",
+                )?
+                .execute((&id, &result, decided_by, decides.then_some(now)))?;
+            along.write(transaction, now)?;
+            if let Some(written) = find(transaction, &id)? {
+                found = written;
+            }
+            Ok(Moved::Done(found))
+        })
+        .await
+    }
+
+    /// A person agrees to exactly the body with this digest. It has to begin before `expires_at`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn approve_request(
+        &self,
+        id: String,
+        sha256: String,
+        expires_at: i64,
+        along: Along,
+        now: i64,
+    ) -> Result<Moved, StoreError> {
+        self.write("approve a request", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            if found.sha256 != sha256 || digest(&found.body) != sha256 {
+                return Ok(Moved::Changed(found));
+            }
+            let moved = take(transaction, &id, Step::Approve, now)?;
+            let Moved::Done(mut found) = moved else { return Ok(moved) };
+            transaction
+                .prepare_cached(
+                    "UPDATE request SET decided_by = ?2, decided_at = ?3, approved = ?4, expires_at = ?5
+                     WHERE id = ?1",
+                )?
+                .execute((&id, &along.entry.actor, now, &sha256, expires_at))?;
+            along.write(transaction, now)?;
+            if let Some(written) = find(transaction, &id)? {
+                found = written;
+            }
+            Ok(Moved::Done(found))
+        })
+        .await
+    }
+
+    /// Marks a request as begun, if it may begin: its body is what was asked for and, where a person decides,
+    /// what was approved, it is in time, and it never began before. What is not what it was fails for good.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn begin_request(&self, id: String, entry: AuditEntry, now: i64) -> Result<Moved, StoreError> {
+        self.write("begin a request", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            if next(found.state, found.level, Step::Begin).is_none() || found.used_at.is_some() {
+                return Ok(Moved::Not(found));
+            }
+            let held = found.level == Level::Red || found.state == RequestState::Approved;
+            let actual = digest(&found.body);
+            let intact = actual == found.sha256 && (!held || found.approved.as_ref() == Some(&actual));
+            let moved = take(transaction, &id, Step::Begin, now)?;
+            let Moved::Done(found) = moved else { return Ok(moved) };
+            transaction
+                .prepare_cached("UPDATE request SET used_at = ?2 WHERE id = ?1")?
+                .execute((&id, now))?;
+            if intact {
+                audit::append(transaction, &entry, now)?;
+                return Ok(Moved::Done(RequestRow { used_at: Some(now), ..found }));
+            }
+            take(transaction, &id, Step::Fail, now)?;
+            let result = "not run: it is not what was asked for and approved";
+            transaction
+                .prepare_cached("UPDATE request SET result = ?2 WHERE id = ?1")?
+                .execute((&id, result))?;
+            let entry = AuditEntry { level: Level::Red, detail: result.to_owned(), ..entry };
+            audit::append(transaction, &entry, now)?;
+            Ok(Moved::Changed(find(transaction, &id)?.unwrap_or(found)))
+        })
+        .await
+    }
+
+    /// Raises a request's level, with the reason for it. A level is never lowered, and one that has begun
+    /// is not changed: [`Moved::Not`]. From a level that nobody decides it goes to a person's.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn raise_request(
+        &self,
+        id: String,
+        level: Level,
+        why: String,
+        along: Along,
+        now: i64,
+    ) -> Result<Moved, StoreError> {
+        self.write("raise a request's level", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            let early = matches!(found.state, RequestState::Triage | RequestState::Waiting);
+            if !early || level <= found.level {
+                return Ok(Moved::Not(found));
+            }
+            let mut reasons = found.why.clone();
+            reasons.push(why.clone());
+            let reasons = serde_json::to_string(&reasons).unwrap_or_else(|_| "[]".to_owned());
+            transaction
+                .prepare_cached("UPDATE request SET level = ?2, why = ?3 WHERE id = ?1")?
+                .execute((&id, level.as_str(), reasons))?;
+            if level == Level::Red && found.state == RequestState::Triage {
+                take(transaction, &id, Step::Hold, now)?;
+            }
+            along.write(transaction, now)?;
+            Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+        })
+        .await
+    }
+
+    /// A request.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
+        self.read("read a request", |connection| find(connection, id))
+    }
+
+    /// The newest requests, at most `limit`, the oldest of them first; or only those that are not over.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("list requests", |connection| list(connection, open, limit))
+    }
+
+    /// The bodies of what an agent was granted of this kind and was not taken back.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn grants(&self, agent: &AgentId, kind: &str) -> Result<Vec<String>, StoreError> {
+        self.read("read what was granted", |connection| {
+            let found: Vec<(String, String)> = connection
+                .prepare_cached(
+                    "SELECT body, sha256 FROM request WHERE agent = ?1 AND kind = ?2 AND state = 'done'
+                     AND scope = 'agent' AND revoked_at IS NULL ORDER BY created_at",
+                )?
+                .query_map((agent.as_str(), kind), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(found.into_iter().filter(|(body, sha256)| digest(body) == *sha256).map(|(body, _)| body).collect())
+        })
+    }
+
+    /// Takes back what an agent was granted, or what one request granted; says how many. What of it still
+    /// waits is denied.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn revoke_grants(
+        &self,
+        agent: AgentId,
+        only: Option<String>,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<usize, StoreError> {
+        self.write("take back what was granted", move |transaction| {
+            let revoked = transaction
+                .prepare_cached(
+                    "UPDATE request SET revoked_at = ?3 WHERE agent = ?1 AND (?2 IS NULL OR id = ?2)
+                     AND state = 'done' AND scope = 'agent' AND revoked_at IS NULL",
+                )?
+                .execute((agent.as_str(), &only, now))?;
+            let open: Vec<String> = transaction
+                .prepare_cached(
+                    "SELECT id FROM request WHERE agent = ?1 AND ?2 IS NULL
+                     AND state IN ('triage', 'waiting', 'approved')",
+                )?
+                .query_map((agent.as_str(), &only), |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut denied = 0;
+            for id in open {
+                if let Moved::Done(_) = take(transaction, &id, Step::Deny, now)? {
+                    transaction
+                        .prepare_cached(
+                            "UPDATE request SET decided_by = ?2, decided_at = ?3, result = ?4 WHERE id = ?1",
+                        )?
+                        .execute((&id, &entry.actor, now, "the agent was removed"))?;
+                    denied += 1;
+                }
+            }
+            if revoked + denied > 0 {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(revoked)
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// As [`Store::request`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
+        self.read("read a request", |connection| find(connection, id))
+    }
+
+    /// As [`Store::requests`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("list requests", |connection| list(connection, open, limit))
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;
