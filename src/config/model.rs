@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, ModelRef};
+use crate::id::{AgentId, ModelRef, Party};
 
 /// The gateway's port where nothing else is said.
 pub const DEFAULT_PORT: u16 = 3779;
@@ -220,6 +221,10 @@ pub struct Config {
     pub max_agents: usize,
     /// Folders of the host below which a mount may be approved; none by default.
     pub mount_roots: Vec<PathBuf>,
+    /// Who else than the owner may approve what agents ask for.
+    pub approvers: Vec<Party>,
+    /// How long a request waits for a person, and what was approved for its beginning.
+    pub approval_time: Duration,
 }
 
 impl Config {

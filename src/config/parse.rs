@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::model::{
 };
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
-use crate::id::{AgentId, ModelRef};
+use crate::id::{AgentId, ModelRef, Party};
 
 /// Where flock's own keys are.
 pub const PLUGIN: [&str; 4] = ["plugins", "entries", "flock", "config"];
@@ -92,6 +93,8 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         sandbox_image: own.get("sandbox")?.get("image")?.text()?,
         max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
+        approvers: approvers(&own)?,
+        approval_time: approval_time(&own)?,
     })
 }
 
@@ -106,6 +109,22 @@ fn mount_roots(view: &View<'_>, home: &Home) -> Result<Vec<PathBuf>, Problem> {
         }
     }
     Ok(roots)
+}
+
+fn approvers(own: &View<'_>) -> Result<Vec<Party>, Problem> {
+    let approver = |item: &View<'_>| match item.need_text()?.parse() {
+        Ok(party @ Party::Human(_)) => Ok(party),
+        _ => Err(item.problem("must be a person, as in \"human:ann\"")),
+    };
+    own.get("approvers")?.items()?.iter().map(approver).collect()
+}
+
+fn approval_time(own: &View<'_>) -> Result<Duration, Problem> {
+    let hours = own.get("approvalHours")?;
+    match hours.number()?.unwrap_or(24) {
+        number @ 1..=720 => Ok(Duration::from_secs(number * 3600)),
+        _ => Err(hours.problem("must be a number of hours from 1 to 720")),
+    }
 }
 
 struct GlobalTools {

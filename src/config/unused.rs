@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::parse::PLUGIN;
 
 /// Below flock's own key.
-const OWN: [&str; 5] = ["policy", "budgets", "retention", "approvers", "contextCompressionMaxStagedFiles"];
+const OWN: [&str; 4] = ["policy", "budgets", "retention", "contextCompressionMaxStagedFiles"];
 
 /// In an entry of `gatewayAgents`.
 const OF_AN_AGENT: [&str; 3] = ["identity", "skillsMode", "onHost"];

@@ -54,6 +54,33 @@ impl Store {
         Ok(new)
     }
 
+    /// Installs what a whole reference names, as in `github:owner/repository#name`. Nobody but a person decides
+    /// about such a source; this only runs it.
+    ///
+    /// # Errors
+    ///
+    /// As [`NixError`] says; the profile is then what it was.
+    pub async fn install_reference(
+        &self,
+        agent: &AgentId,
+        reference: &str,
+        cancel: &CancellationToken,
+        watch: Watch<'_>,
+    ) -> Result<(), NixError> {
+        let named = reference.split_once('#').is_some_and(|(source, name)| {
+            source.contains(':') && !source.starts_with(['-', '/', '.']) && name.parse::<Attribute>().is_ok()
+        });
+        let local = reference.starts_with("path:") || reference.starts_with("file:");
+        if !named || local || reference.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(NixError::NotAnAttribute(reference.chars().take(80).collect()));
+        }
+        let profile = profile(agent)?;
+        let _writing = self.writing.lock().await;
+        let container = Box::pin(self.running()).await?;
+        let arguments = ["profile", "install", "--no-write-lock-file", "--profile", &profile, reference];
+        self.nix(&container, &format!("install {reference}"), &arguments, cancel, watch).await
+    }
+
     /// Removes packages from an agent's profile.
     ///
     /// # Errors

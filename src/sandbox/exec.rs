@@ -216,7 +216,7 @@ exit 1
 
 /// The first and the last bytes of an output of any length.
 #[derive(Debug)]
-struct Kept {
+pub struct Kept {
     head: Vec<u8>,
     tail: std::collections::VecDeque<u8>,
     half: usize,
@@ -224,11 +224,14 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(keep: usize) -> Self {
+    /// Keeps at most this many bytes.
+    #[must_use]
+    pub fn new(keep: usize) -> Self {
         Self { head: Vec::new(), tail: std::collections::VecDeque::new(), half: keep / 2, total: 0 }
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    /// More of it came.
+    pub fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
@@ -239,7 +242,9 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    fn output(self) -> Output {
+    /// What is kept.
+    #[must_use]
+    pub fn output(self) -> Output {
         Output { head: self.head, tail: self.tail.into(), total: self.total }
     }
 }

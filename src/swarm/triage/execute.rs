@@ -1,0 +1,142 @@
+//! Carrying out what was granted. Whoever calls this has marked the row as running in the same transaction
+//! that checked it.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::host;
+use super::request::{Asked, Change, Request};
+use crate::agent::identity;
+use crate::config::agents::{self, NewAgent};
+use crate::config::{self, Live, Role};
+use crate::error::chain;
+use crate::id::AgentId;
+use crate::nix;
+use crate::provider::BoxFuture;
+use crate::sandbox::Sandbox;
+
+/// What carries out requests.
+pub trait Hands: Send + Sync + 'static {
+    /// Does it, to its end. Gives what the agent is told, or why it failed.
+    fn carry_out<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Carries out requests on this machine.
+pub struct Machine {
+    /// The configuration, and with it the home.
+    pub live: Arc<Live>,
+    /// Where packages come from.
+    pub packages: Arc<nix::Store>,
+    /// Where agents live.
+    pub sandbox: Arc<dyn Sandbox>,
+}
+
+impl Hands for Machine {
+    fn carry_out<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let agent = &asked.agent;
+            match &asked.request {
+                Request::Package { action, package } => self.package(agent, *action, package).await,
+                // The row itself is the grant: the proxy and the sandbox ask for it.
+                Request::Egress { .. } => Ok("you can reach it through the proxy now".to_owned()),
+                Request::Mount { .. } => {
+                    Ok("it is in your sandbox, read-only, once the sandbox is made anew".to_owned())
+                }
+                Request::Command { command, timeout } => self.command(command, *timeout).await,
+                Request::AgentCreate { id, archetype, model } => {
+                    let new = NewAgent {
+                        id: id.clone(),
+                        role: Role::Worker,
+                        archetype: archetype.as_ref().map(ToString::to_string),
+                        runtime: "native".to_owned(),
+                        model: model.clone(),
+                        effort: None,
+                        autonomy: None,
+                        memory: None,
+                        cpus: None,
+                    };
+                    self.create(new).await
+                }
+                Request::AgentRemove { id } => self.remove(id).await,
+                Request::Other { .. } => Ok("a person agreed; nothing is run for such a request".to_owned()),
+            }
+        })
+    }
+}
+
+impl Machine {
+    async fn package(&self, agent: &AgentId, action: Change, package: &str) -> Result<String, String> {
+        let never = CancellationToken::new();
+        let quiet = |_: &str| {};
+        let failed = |error: nix::NixError| chain(&error);
+        match (action, package.parse::<nix::Attribute>()) {
+            (Change::Install, Ok(attribute)) => {
+                let new = self.packages.install(agent, &[attribute], &never, &quiet).await.map_err(failed)?;
+                Ok(match new.is_empty() {
+                    true => format!("you have {package} already"),
+                    false => format!("{package} is installed and on your PATH"),
+                })
+            }
+            (Change::Install, Err(_)) => {
+                self.packages.install_reference(agent, package, &never, &quiet).await.map_err(failed)?;
+                Ok(format!("{package} is installed and on your PATH"))
+            }
+            (Change::Remove, Ok(attribute)) => {
+                self.packages.uninstall(agent, &[attribute]).await.map_err(failed)?;
+                Ok(format!("{package} is removed"))
+            }
+            (Change::Remove, Err(error)) => Err(chain(&error)),
+        }
+    }
+
+    async fn command(&self, command: &str, timeout: Option<u32>) -> Result<String, String> {
+        let config = self.live.current();
+        let sysadmin = config.agents.iter().find(|agent| agent.role == Role::Sysadmin);
+        let Some(sysadmin) = sysadmin else { return Err("there is no sysadmin any more".to_owned()) };
+        host::run(command, &sysadmin.workspace, timeout).await
+    }
+
+    async fn create(&self, new: NewAgent) -> Result<String, String> {
+        let home = self.live.home().clone();
+        let id = new.id.clone();
+        let most = self.live.current().max_agents;
+        let written = tokio::task::spawn_blocking(move || {
+            let archetype = new.archetype.as_deref();
+            identity::write(&home.identity(&new.id), &home.workspace(&new.id), &new.id, new.role, archetype)
+                .map_err(|error| chain(&error))?;
+            config::edit(&home, |document| {
+                // Two that were decided at once must not be one too many.
+                let agents = config::parse::config(document, &home).map_or(0, |config| config.agents.len());
+                if agents >= most {
+                    return Err(config::ConfigError::Refused {
+                        at: "maxAgents".to_owned(),
+                        message: format!("there are {most} agents already"),
+                    });
+                }
+                agents::add(document, &home, &new)
+            })
+            .map_err(|error| chain(&error))
+        });
+        written.await.map_err(|_| "it broke off".to_owned())??;
+        match self.sandbox.ensure(&id).await {
+            Ok(()) => Ok(format!("{id} is there and ready")),
+            Err(error) => Ok(format!(
+                "{id} is there; its sandbox could not be made yet and is made at its first command: {}",
+                chain(&error)
+            )),
+        }
+    }
+
+    async fn remove(&self, id: &AgentId) -> Result<String, String> {
+        let home = self.live.home().clone();
+        let gone = id.clone();
+        let edited =
+            tokio::task::spawn_blocking(move || config::edit(&home, |document| agents::remove(document, &gone)));
+        edited.await.map_err(|_| "it broke off".to_owned())?.map_err(|error| chain(&error))?;
+        match self.sandbox.remove(id).await {
+            Ok(()) => Ok(format!("{id} is removed; its workspace and transcripts are kept")),
+            Err(error) => Ok(format!("{id} is removed; its container may be left: {}", chain(&error))),
+        }
+    }
+}

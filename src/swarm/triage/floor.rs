@@ -1,0 +1,126 @@
+//! The mechanical floor: the least level a request has, from what it is and how things stand. Pure; nobody's
+//! word counts in it, and no urgency.
+
+use std::net::IpAddr;
+
+use super::request::{Change, Request};
+use crate::config::{Agent, Config, Role};
+use crate::nix::Attribute;
+use crate::store::Level;
+
+/// How things stand for a request.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// Who asks.
+    pub agent: &'a Agent,
+    /// Whether it was granted exactly this before.
+    pub granted: bool,
+    /// Where the path of a mount leads.
+    pub place: Place,
+    /// Whether there is such an archetype, for a new agent that names one.
+    pub archetype: bool,
+}
+
+/// Where a path of the host leads, links followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Below a folder that may be given away.
+    Below,
+    /// Not below one, or it is not there.
+    #[default]
+    Outside,
+    /// Where nothing is ever given away.
+    Never(&'static str),
+}
+
+/// Why a request can't be granted by anybody, for the model.
+#[must_use]
+pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
+    match request {
+        Request::Mount { path, .. } => match context.place {
+            Place::Below => None,
+            Place::Never(why) => Some(format!("{path} is never given to an agent: {why}")),
+            Place::Outside => Some(format!(
+                "{path} is not below a folder that the owner lets agents have (mountRoots), or is not there"
+            )),
+        },
+        Request::Command { .. } if !context.config.agents.iter().any(|agent| agent.role == Role::Sysadmin) => {
+            Some("there is no sysadmin in whose workspace a command could run".to_owned())
+        }
+        Request::AgentCreate { id, archetype, .. } => {
+            if context.config.agent(id).is_some() {
+                return Some(format!("there is an agent {id} already"));
+            }
+            let most = context.config.max_agents;
+            if context.config.agents.len() >= most {
+                return Some(format!("there are {most} agents, the most that agents may make (maxAgents)"));
+            }
+            let missing = archetype.as_ref().filter(|_| !context.archetype);
+            missing.map(|name| format!("there is no archetype {name}"))
+        }
+        Request::AgentRemove { id } if *id == context.agent.id => Some("you can't remove yourself".to_owned()),
+        Request::AgentRemove { id } if context.config.agent(id).is_none() => {
+            Some(format!("there is no agent {id}"))
+        }
+        _ => None,
+    }
+}
+
+/// The least level of a request, and why.
+#[must_use]
+pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static str>) {
+    let mut level = Level::Green;
+    let mut why = Vec::new();
+    let mut at_least = |new: Level, reason| {
+        level = level.max(new);
+        why.push(reason);
+    };
+    match request {
+        Request::Package { action: Change::Remove, .. } => at_least(Level::Green, "only its own packages change"),
+        Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
+            at_least(Level::Green, "a package of the pinned set, for its own profile");
+        }
+        Request::Package { .. } => at_least(Level::Red, "it comes from another place than the pinned set"),
+        Request::Egress { host, port } => {
+            if host.parse::<IpAddr>().is_ok() {
+                at_least(Level::Red, "an address has no name that says whose it is");
+            }
+            if host.starts_with("*.") {
+                at_least(Level::Red, "it is more than one host");
+            }
+            if port.is_some_and(|port| port != 80 && port != 443) {
+                at_least(Level::Red, "it is a port other than 80 and 443");
+            }
+            if context.granted {
+                at_least(Level::Green, "it was granted this before");
+            } else {
+                at_least(Level::Yellow, "data can leave to a host that is new for this agent");
+            }
+        }
+        Request::Mount { .. } if context.place == Place::Below => {
+            if context.granted {
+                at_least(Level::Green, "it was granted this before");
+            } else {
+                at_least(Level::Yellow, "it can read a folder of the host");
+            }
+        }
+        Request::Mount { .. } => at_least(Level::Red, "it is not below a folder that may be given away"),
+        Request::Command { .. } => at_least(Level::Red, "it runs on the host, outside of every sandbox"),
+        Request::AgentCreate { model, .. } => {
+            at_least(Level::Yellow, "a new agent costs money and room");
+            let known = |model| context.config.agents.iter().any(|agent| agent.model.as_ref() == Some(model));
+            if model.as_ref().is_some_and(|model| !known(model)) {
+                at_least(Level::Red, "no agent uses that model so far");
+            }
+        }
+        Request::AgentRemove { .. } => at_least(Level::Red, "an agent's end is not undone"),
+        Request::Other { .. } => at_least(Level::Green, "nothing is run for it"),
+    }
+    (level, why)
+}
+
+#[cfg(test)]
+#[path = "floor_tests.rs"]
+mod tests;

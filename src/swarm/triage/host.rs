@@ -1,0 +1,123 @@
+//! A command on the host itself, after a person approved exactly it.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+
+use crate::env;
+use crate::sandbox::exec::Kept;
+use crate::tool::bounded;
+
+/// How long it may run where nothing else was approved.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// How much of its output is kept, in bytes.
+const KEEP: usize = 30 * 1024;
+/// How long output may still come once the command has ended and all it started was killed.
+const LATE: Duration = Duration::from_secs(2);
+
+/// All that it gets of the environment: no key of a provider, nothing that loads code.
+const PASSED: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+
+/// Runs `sh -c command` in this folder, and kills its process group when it has ended, when its time is over,
+/// or when the future is dropped. Gives its exit code and output as one text.
+///
+/// # Errors
+///
+/// As text, where it did not run, ran out of time or ended with another code than 0.
+pub async fn run(command: &str, folder: &Path, timeout: Option<u32>) -> Result<String, String> {
+    let limit = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .current_dir(folder)
+        .env_clear()
+        .envs(env::inherited().filter(|(name, _)| PASSED.iter().any(|passed| name == passed)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("the command could not be started: {error}"))?;
+    let group = Group(child.id().and_then(|pid| i32::try_from(pid).ok()));
+    let kept = Arc::new(Mutex::new(Kept::new(KEEP)));
+    let readers = [
+        child.stdout.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
+        child.stderr.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
+    ];
+    let ended = tokio::time::timeout(limit, child.wait()).await;
+    // What it left in the background has nobody who approved it.
+    drop(group);
+    let drained = async {
+        for reader in readers.into_iter().flatten() {
+            // A reader that broke has kept what it got.
+            let _ = reader.await;
+        }
+    };
+    let _ = tokio::time::timeout(LATE, drained).await;
+    let output = std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), Kept::new(0)).output();
+    let text = bounded::output(&output, KEEP);
+    match ended {
+        Ok(Ok(status)) if status.success() => Ok(format!("exit code 0\n{text}")),
+        Ok(Ok(status)) => Err(format!("{status}\n{text}")),
+        Ok(Err(error)) => Err(format!("nobody knows how it ended: {error}\n{text}")),
+        Err(_) => Err(format!("killed after {} seconds\n{text}", limit.as_secs())),
+    }
+}
+
+/// A process group, killed when dropped.
+struct Group(Option<i32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may have ended by itself.
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+    }
+}
+
+async fn gather(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<Kept>>) {
+    let mut piece = vec![0; 16 * 1024];
+    while let Ok(length @ 1..) = stream.read(&mut piece).await {
+        kept.lock().unwrap_or_else(PoisonError::into_inner).add(&piece[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_gets_nothing_of_the_environment_but_what_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = run("env | cut -d= -f1 | sort; pwd; exit 0", folder.path(), None).await.unwrap();
+        let shells_own = ["PWD", "OLDPWD", "SHLVL", "_"];
+        for name in said.lines().filter(|line| !line.contains(['/', ' '])) {
+            assert!(PASSED.contains(&name) || shells_own.contains(&name), "{name}");
+        }
+        assert!(said.contains(&*folder.path().canonicalize().unwrap().to_string_lossy()), "{said}");
+    }
+
+    #[tokio::test]
+    async fn what_it_started_is_killed_and_its_output_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "sleep 1000 & echo $!; yes x | head -c 1000000";
+        let said = run(script, folder.path(), None).await.unwrap();
+        assert!(said.len() < KEEP + 200, "{}", said.len());
+        let pid: i32 = said.lines().nth(1).unwrap().parse().unwrap();
+        let gone = || crate::process::ProcessId::of(pid).is_none();
+        while !gone() {
+            tokio::task::yield_now().await;
+        }
+        let late = run("echo begun; sleep 1000", folder.path(), Some(1)).await.unwrap_err();
+        assert!(late.starts_with("killed after 1 seconds\nbegun"), "{late}");
+        let wrong = run("echo no >&2; exit 3", folder.path(), None).await.unwrap_err();
+        assert!(wrong.contains('3') && wrong.contains("no"), "{wrong}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Where a path of the host leads, and whether anything there may ever be given to an agent.
+
+use std::path::{Path, PathBuf};
+
+use super::floor::Place;
+use crate::home::Home;
+use crate::sandbox::binds::{self, Resolved};
+
+/// Looks at the disk: where the path leads with all links followed, and what that place is.
+#[must_use]
+pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, Place) {
+    let Some(resolved) = binds::resolve(Path::new(path)) else { return (path.into(), Place::Outside) };
+    let roots: Vec<PathBuf> =
+        roots.iter().filter_map(|root| binds::resolve(root)).map(|root| root.path).collect();
+    let person = dirs::home_dir().and_then(|folder| binds::resolve(&folder)).map(|folder| folder.path);
+    let place = judge(home, &roots, person.as_deref(), &resolved);
+    (resolved.path, place)
+}
+
+/// Judges a path with all links followed; so are `roots` and the person's own folder.
+fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resolved) -> Place {
+    if let Some(why) = binds::forbidden(home, resolved, None) {
+        return Place::Never(why);
+    }
+    let path = resolved.path.as_path();
+    if person.is_some_and(|person| person.starts_with(path)) {
+        return Place::Never("it is or holds a person's home folder, with their keys");
+    }
+    // Keys, tokens and histories are kept in what begins with a dot.
+    if path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
+        return Place::Never("it is in a hidden folder, where keys are kept");
+    }
+    if path.to_str().is_none_or(|text| text.contains(':')) {
+        return Place::Never("its name can't be that of a mount");
+    }
+    if roots.iter().any(|root| path.starts_with(root)) { Place::Below } else { Place::Outside }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_below_a_root_and_holds_no_secrets_is_given_away() {
+        let home = Home::new("/home/ann/.flock".into(), None);
+        let roots = [PathBuf::from("/srv/shared"), PathBuf::from("/home/ann"), PathBuf::from("/run/data")];
+        let place = |path: &str, is_socket| {
+            judge(&home, &roots, Some(Path::new("/home/ann")), &Resolved { path: path.into(), is_socket })
+        };
+        for path in ["/srv/shared", "/srv/shared/a/b", "/home/ann/papers"] {
+            assert_eq!(place(path, false), Place::Below, "{path}");
+        }
+        for path in ["/srv/other", "/srv/sharedx", "/opt", "/home/ben"] {
+            assert_eq!(place(path, false), Place::Outside, "{path}");
+        }
+        for path in [
+            "/home/ann",
+            "/home",
+            "/",
+            "/home/ann/.ssh",
+            "/home/ann/.flock",
+            "/home/ann/.flock/secrets",
+            "/home/ann/work/.git",
+            "/srv/shared/.env",
+            "/etc",
+            "/run/data",
+            "/proc/1",
+            "/var/lib/docker",
+            "/srv/shared/a:b",
+        ] {
+            assert!(matches!(place(path, false), Place::Never(_)), "{path}: {:?}", place(path, false));
+        }
+        assert!(matches!(place("/srv/shared/s", true), Place::Never(_)));
+    }
+
+    #[test]
+    fn links_are_followed_before_a_path_is_judged() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (shared, other) = (root.join("shared"), root.join("other"));
+        for made in [&shared, &other] {
+            std::fs::create_dir(made).unwrap();
+        }
+        std::os::unix::fs::symlink(&other, shared.join("out")).unwrap();
+        let home = Home::new(root.join("home"), None);
+        let judged = |path: &Path| look(&home, &[shared.clone()], &path.to_string_lossy());
+        if shared.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
+            return;
+        }
+        assert_eq!(judged(&shared).1, Place::Below);
+        assert_eq!(judged(&shared.join("out")), (other, Place::Outside));
+        assert_eq!(judged(&shared.join("missing")).1, Place::Outside);
+    }
+}
