@@ -13,6 +13,7 @@ pub mod skill;
 pub mod standing;
 pub mod task;
 pub mod tools;
+pub mod triage;
 pub mod vault;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use error::SwarmError;
 pub use task::TaskEnd;
 
 use crate::config::{Config, Live};
+use crate::home::Home;
 use crate::id::AgentId;
 use crate::store::Store;
 
@@ -68,6 +70,12 @@ impl Swarm {
     #[must_use]
     pub const fn bell(&self) -> &Bell {
         &self.bell
+    }
+
+    /// The home.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        self.live.home()
     }
 
     /// The configuration as it is now.

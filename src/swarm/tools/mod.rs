@@ -2,7 +2,9 @@
 
 mod card;
 mod channel;
+pub mod lifecycle;
 mod standing;
+pub mod sysadmin;
 mod task;
 mod team_tool;
 pub mod vault;

@@ -55,6 +55,8 @@ impl Hands for Machine {
                         autonomy: None,
                         memory: None,
                         cpus: None,
+                        network: None,
+                        egress: Vec::new(),
                     };
                     self.create(new).await
                 }
@@ -102,8 +104,13 @@ impl Machine {
         let id = new.id.clone();
         let most = self.live.current().max_agents;
         let written = tokio::task::spawn_blocking(move || {
-            let archetype = new.archetype.as_deref();
-            identity::write(&home.identity(&new.id), &home.workspace(&new.id), &new.id, new.role, archetype)
+            let who = identity::Who {
+                id: &new.id,
+                role: new.role,
+                archetype: new.archetype.as_deref(),
+                archetypes: &home.archetypes(),
+            };
+            identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
                 .map_err(|error| chain(&error))?;
             config::edit(&home, |document| {
                 // Two that were decided at once must not be one too many.

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use super::request::{Change, Request};
+use crate::config::model::Network;
 use crate::config::{Agent, Config, Role};
 use crate::nix::Attribute;
 use crate::store::Level;
@@ -46,6 +47,10 @@ pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
                 "{path} is not below a folder that the owner lets agents have (mountRoots), or is not there"
             )),
         },
+        Request::Egress { .. } if context.agent.network == Network::None => Some(
+            "your sandbox has no way out; the owner gives it one with `flock config set` (network: \"proxy\")"
+                .to_owned(),
+        ),
         Request::Command { .. } if !context.config.agents.iter().any(|agent| agent.role == Role::Sysadmin) => {
             Some("there is no sysadmin in whose workspace a command could run".to_owned())
         }

@@ -9,9 +9,11 @@ pub mod host;
 pub mod notice;
 pub mod place;
 pub mod request;
+mod restart;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -26,6 +28,7 @@ pub use floor::{Context, Place};
 pub use request::{Asked, Change, Request};
 
 use super::scheduler::Priority;
+use crate::agent::prompt::archetype;
 use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config, Role};
@@ -54,6 +57,7 @@ pub struct Triage {
     swarm: Arc<Swarm>,
     hands: Arc<dyn Hands>,
     tasks: TaskTracker,
+    restarting: AtomicBool,
 }
 
 /// What the agent that asked is told.
@@ -63,7 +67,7 @@ impl Triage {
     /// A triage for this team, whose requests these hands carry out.
     #[must_use]
     pub fn new(swarm: Arc<Swarm>, hands: Arc<dyn Hands>) -> Arc<Self> {
-        Arc::new(Self { swarm, hands, tasks: TaskTracker::new() })
+        Arc::new(Self { swarm, hands, tasks: TaskTracker::new(), restarting: AtomicBool::new(false) })
     }
 
     /// The team.
@@ -181,10 +185,15 @@ impl Triage {
         asked: &Asked,
         place: Place,
     ) -> Result<Context<'a>, SwarmError> {
-        let granted = self.swarm.store().grants(&agent.id, asked.request.kind())?.contains(&asked.body());
+        let granted = match &asked.request {
+            Request::Egress { host, port } => {
+                self.swarm.egress_rules(&agent.id)?.contains(&request::rule(host, *port))
+            }
+            other => self.swarm.store().grants(&agent.id, other.kind())?.contains(&asked.body()),
+        };
         let archetype = match &asked.request {
             Request::AgentCreate { archetype: Some(name), .. } => {
-                self.swarm.home().archetypes().join(format!("{name}.md")).is_file()
+                archetype::find(&self.swarm.home().archetypes(), name.as_str()).is_ok()
             }
             _ => true,
         };
@@ -499,20 +508,19 @@ impl Triage {
 }
 
 impl Swarm {
-    /// What an agent was granted to reach: `HOST[:PORT]` each, beside what the configuration gives it.
+    /// What an agent may reach, `HOST[:PORT]` each: what the configuration gives it, and what it was granted.
     ///
     /// # Errors
     ///
     /// If the database fails.
     pub fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
+        let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();
         let granted = self.store().grants(agent, "egress")?;
-        Ok(granted.iter().filter_map(|body| Asked::read(body)).filter_map(|asked| match asked.request {
-            Request::Egress { host, port } => {
-                let host = if host.contains(':') { format!("[{host}]") } else { host };
-                Some(port.map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
-            }
+        let granted = granted.iter().filter_map(|body| match Asked::read(body)?.request {
+            Request::Egress { host, port } => Some(request::rule(&host, port)),
             _ => None,
-        }).collect())
+        });
+        Ok(configured.into_iter().chain(granted).collect())
     }
 
     /// The folders of the host that an agent was granted to read: where each is, links followed, and where in
@@ -523,13 +531,14 @@ impl Swarm {
     /// If the database fails.
     pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<(std::path::PathBuf, String)>, StoreError> {
         let granted = self.store().grants(agent, "mount")?;
-        Ok(granted.iter().filter_map(|body| Asked::read(body)).filter_map(|asked| match asked.request {
+        let mount = |body: &String| match Asked::read(body)?.request {
             Request::Mount { path, target } => {
                 let target = target.unwrap_or_else(|| request::mounted_at(&path));
                 Some((path.into(), target))
             }
             _ => None,
-        }).collect())
+        };
+        Ok(granted.iter().filter_map(mount).collect())
     }
 }
 

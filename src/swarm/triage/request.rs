@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, FolderName, ModelRef};
 use crate::nix::Attribute;
+use crate::sandbox::egress::EgressRule;
 use crate::store::Scope;
 use crate::tool::bounded;
 
@@ -15,7 +16,6 @@ pub const MAX_TEXT: usize = 16 * 1024;
 /// The longest a command may run, in seconds.
 pub const MAX_TIMEOUT: u32 = 3600;
 const MAX_PATH: usize = 1024;
-const MAX_HOST: usize = 253;
 const MAX_REFERENCE: usize = 300;
 
 /// What becomes of a package.
@@ -172,7 +172,7 @@ impl Request {
                 if *port == Some(0) {
                     return Err("`port` is a number from 1 to 65535".to_owned());
                 }
-                check_host(host)
+                check_host(host, *port)
             }
             Self::Mount { path, target } => {
                 check_path("path", path)?;
@@ -233,23 +233,26 @@ fn check_package(package: &str) -> Result<(), String> {
         .to_owned())
 }
 
-fn check_host(host: &str) -> Result<(), String> {
-    let name = host.strip_prefix("*.").unwrap_or(host);
-    if name.parse::<std::net::IpAddr>().is_ok() && name == host {
-        return Ok(());
-    }
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
+fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
+    let wrong = |why: String| {
+        Err(format!(
+            "`host` is a public name in lower case as in static.crates.io, without scheme, path or port: {why}"
+        ))
     };
-    let last = name.rsplit('.').next().unwrap_or_default();
-    let numeric = last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit());
-    if name.len() <= MAX_HOST && name.contains('.') && name.split('.').all(label) && !numeric {
-        return Ok(());
+    let rule = rule(host, port);
+    match rule.parse::<EgressRule>() {
+        // What is written in one way only is compared, shown and approved as what it is.
+        Ok(parsed) if parsed.to_string() == rule && (host.contains('.') || host.contains(':')) => Ok(()),
+        Ok(_) => wrong("write it in full and plainly".to_owned()),
+        Err(error) => wrong(shown(&error.to_string())),
     }
-    Err("`host` is a public name in lower case as in static.crates.io, without scheme, path or port".to_owned())
+}
+
+/// A host and its port as one rule of the proxy.
+#[must_use]
+pub fn rule(host: &str, port: Option<u16>) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
 }
 
 fn check_path(name: &str, path: &str) -> Result<(), String> {

@@ -100,6 +100,8 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         sandbox_image: None,
         max_agents: 20,
         mount_roots: Vec::new(),
+        approvers: Vec::new(),
+        approval_time: std::time::Duration::from_secs(86_400),
     }
 }
 

@@ -61,6 +61,8 @@ pub fn config(agents: Vec<Agent>) -> Config {
         sandbox_image: None,
         max_agents: 20,
         mount_roots: Vec::new(),
+        approvers: Vec::new(),
+        approval_time: std::time::Duration::from_secs(86_400),
     }
 }
 

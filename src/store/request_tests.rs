@@ -1,0 +1,217 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::home::Home;
+use crate::id::SessionKind;
+
+const BODY: &str = r#"{"agent":"coder","request":{"kind":"command","command":"true"}}"#;
+
+fn open() -> (tempfile::TempDir, Arc<Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&Home::new(folder.path().to_owned(), None)).unwrap();
+    (folder, Arc::new(store))
+}
+
+fn entry(actor: &str, action: &'static str) -> AuditEntry {
+    AuditEntry {
+        actor: actor.into(),
+        action,
+        subject: "r-1".into(),
+        level: Level::Red,
+        detail: String::new(),
+        session: None,
+        turn: None,
+    }
+}
+
+async fn ask(store: &Store, id: &str, level: Level, state: RequestState) {
+    let agent: AgentId = "coder".parse().unwrap();
+    let new = NewRequest {
+        id: id.into(),
+        kind: "command",
+        session: SessionKey::new(&agent, SessionKind::Channel, "work"),
+        agent,
+        channel: None,
+        body: BODY.into(),
+        reason: "because".into(),
+        floor: level,
+        why: vec!["it runs on the host".into()],
+        state,
+        scope: Scope::Once,
+        expires_at: 1000,
+        now: 1,
+    };
+    assert!(store.open_request(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
+}
+
+async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> Moved {
+    let along = Along::audit(entry("human:ann", "request.approve"));
+    store.approve_request(id.into(), sha256.into(), now + 1000, along, now).await.unwrap()
+}
+
+async fn begin(store: &Store, id: &str, now: i64) -> Moved {
+    store.begin_request(id.into(), entry("system", "request.begin"), now).await.unwrap()
+}
+
+fn audited(store: &Store, action: &str) -> i64 {
+    store
+        .read("count", |connection| {
+            connection.query_row("SELECT count(*) FROM audit WHERE action = ?1", [action], |row| row.get(0))
+        })
+        .unwrap()
+}
+
+#[test]
+fn the_table_of_steps_is_closed() {
+    use RequestState as S;
+    let allowed = [
+        (S::Triage, Step::Hold, S::Waiting),
+        (S::Triage, Step::Begin, S::Running),
+        (S::Triage, Step::Answer, S::Done),
+        (S::Triage, Step::Deny, S::Denied),
+        (S::Triage, Step::Expire, S::Expired),
+        (S::Waiting, Step::Approve, S::Approved),
+        (S::Waiting, Step::Deny, S::Denied),
+        (S::Waiting, Step::Expire, S::Expired),
+        (S::Approved, Step::Begin, S::Running),
+        (S::Approved, Step::Deny, S::Denied),
+        (S::Approved, Step::Expire, S::Expired),
+        (S::Running, Step::Finish, S::Done),
+        (S::Running, Step::Fail, S::Failed),
+    ];
+    for state in S::ALL {
+        for step in Step::ALL {
+            let wanted = allowed.iter().find(|(from, by, _)| (*from, *by) == (state, step)).map(|found| found.2);
+            assert_eq!(next(state, Level::Yellow, step), wanted, "{state:?} {step:?}");
+            let red = wanted.filter(|_| (state, step) != (S::Triage, Step::Begin));
+            assert_eq!(next(state, Level::Red, step), red, "RED {state:?} {step:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_red_one_begins_once_and_only_after_an_approval_of_exactly_its_body() {
+    let (_folder, store) = open();
+    ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+    assert!(matches!(begin(&store, "r-1", 10).await, Moved::Not(_)));
+    assert!(matches!(approve(&store, "r-1", &digest("something else"), 10).await, Moved::Changed(_)));
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, Moved::Done(_)));
+    assert!(matches!(begin(&store, "r-1", 20).await, Moved::Done(_)));
+    assert!(matches!(begin(&store, "r-1", 21).await, Moved::Not(_)));
+    let along = Along::audit(entry("system", "request.done"));
+    let done = store.step_request("r-1".into(), Step::Finish, Some("ok".into()), along, 30).await.unwrap();
+    let Moved::Done(row) = done else { panic!("{done:?}") };
+    assert_eq!((row.state, row.used_at, row.ended_at), (RequestState::Done, Some(20), Some(30)));
+    assert_eq!((row.decided_by.as_deref(), row.result.as_deref()), (Some("human:ann"), Some("ok")));
+    assert!(matches!(begin(&store, "r-1", 40).await, Moved::Not(_)), "it is used up");
+    for action in ["request.ask", "request.approve", "request.begin", "request.done"] {
+        assert_eq!(audited(&store, action), 1, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_changed_behind_flocks_back_is_not_run() {
+    for when in ["before", "after"] {
+        let (_folder, store) = open();
+        ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+        let tamper = || {
+            let sql = "UPDATE request SET body = replace(body, 'true', 'evil')";
+            store.write("tamper", |transaction| transaction.execute(sql, ()).map(drop))
+        };
+        if when == "before" {
+            tamper().await.unwrap();
+            assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, Moved::Changed(_)));
+            continue;
+        }
+        assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, Moved::Done(_)));
+        tamper().await.unwrap();
+        let Moved::Changed(row) = begin(&store, "r-1", 20).await else { panic!("it began") };
+        assert_eq!(row.state, RequestState::Failed);
+        assert!(matches!(begin(&store, "r-1", 21).await, Moved::Not(_)));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_approved_or_begun_after_its_time() {
+    let (_folder, store) = open();
+    ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), 1000).await, Moved::Expired(_)));
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), 5).await, Moved::Not(_)));
+    ask(&store, "r-2", Level::Red, RequestState::Waiting).await;
+    assert!(matches!(approve(&store, "r-2", &digest(BODY), 10).await, Moved::Done(_)));
+    assert!(matches!(begin(&store, "r-2", 1010).await, Moved::Expired(_)));
+    assert_eq!(audited(&store, "request.expire"), 2);
+}
+
+#[tokio::test]
+async fn of_many_who_decide_or_begin_at_once_one_does() {
+    let (_folder, store) = open();
+    ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+    let count = |moved: &[Moved]| moved.iter().filter(|moved| matches!(moved, Moved::Done(_))).count();
+    let sha256 = digest(BODY);
+    let all = futures_util::future::join_all((0..8).map(|_| approve(&store, "r-1", &sha256, 10))).await;
+    assert_eq!(count(&all), 1);
+    let all = futures_util::future::join_all((0..8).map(|_| begin(&store, "r-1", 20))).await;
+    assert_eq!(count(&all), 1);
+    assert_eq!((audited(&store, "request.approve"), audited(&store, "request.begin")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_level_only_rises_and_only_before_the_beginning() {
+    let (_folder, store) = open();
+    ask(&store, "r-1", Level::Yellow, RequestState::Triage).await;
+    let raise = |id: &'static str, level| {
+        let along = Along::audit(entry("sysadmin", "triage.raise"));
+        store.raise_request(id.into(), level, "odd".into(), along, 5)
+    };
+    assert!(matches!(raise("r-1", Level::Green).await.unwrap(), Moved::Not(_)));
+    assert!(matches!(raise("r-1", Level::Yellow).await.unwrap(), Moved::Not(_)));
+    let Moved::Done(row) = raise("r-1", Level::Red).await.unwrap() else { panic!() };
+    assert_eq!((row.level, row.floor, row.state), (Level::Red, Level::Yellow, RequestState::Waiting));
+    assert_eq!(row.why, ["it runs on the host", "odd"]);
+    assert!(matches!(begin(&store, "r-1", 6).await, Moved::Not(_)), "it waits for a person now");
+    ask(&store, "r-2", Level::Yellow, RequestState::Triage).await;
+    assert!(matches!(begin(&store, "r-2", 6).await, Moved::Done(_)));
+    assert!(matches!(raise("r-2", Level::Red).await.unwrap(), Moved::Not(_)), "too late");
+}
+
+#[tokio::test]
+async fn a_grant_holds_until_it_is_revoked() {
+    let (_folder, store) = open();
+    let agent: AgentId = "coder".parse().unwrap();
+    let new = |id: &str, body: &str| NewRequest {
+        id: id.into(),
+        kind: "egress",
+        agent: agent.clone(),
+        session: SessionKey::new(&agent, SessionKind::Main, "x"),
+        channel: None,
+        body: body.into(),
+        reason: "because".into(),
+        floor: Level::Yellow,
+        why: Vec::new(),
+        state: RequestState::Triage,
+        scope: Scope::Agent,
+        expires_at: 1000,
+        now: 1,
+    };
+    for (id, body) in [("r-1", "one"), ("r-2", "two"), ("r-3", "three")] {
+        assert!(store.open_request(new(id, body), Along::audit(entry("coder", "ask"))).await.unwrap());
+    }
+    assert!(!store.open_request(new("r-1", "x"), Along::audit(entry("coder", "ask"))).await.unwrap());
+    assert_eq!(store.grants(&agent, "egress").unwrap(), Vec::<String>::new());
+    for id in ["r-1", "r-2"] {
+        assert!(matches!(begin(&store, id, 2).await, Moved::Done(_)));
+        let along = Along::audit(entry("system", "done"));
+        store.step_request(id.into(), Step::Finish, None, along, 3).await.unwrap();
+    }
+    assert_eq!(store.grants(&agent, "egress").unwrap(), ["one", "two"]);
+    assert_eq!(store.grants(&agent, "mount").unwrap(), Vec::<String>::new());
+    let revoke = |only: Option<&str>| {
+        store.revoke_grants(agent.clone(), only.map(str::to_owned), entry("human:ann", "revoke"), 9)
+    };
+    assert_eq!(revoke(Some("r-1")).await.unwrap(), 1);
+    assert_eq!(store.grants(&agent, "egress").unwrap(), ["two"]);
+    assert_eq!(revoke(None).await.unwrap(), 1);
+    assert_eq!(store.grants(&agent, "egress").unwrap(), Vec::<String>::new());
+    assert_eq!(store.request("r-3").unwrap().unwrap().state, RequestState::Denied, "what waited is over");
+}

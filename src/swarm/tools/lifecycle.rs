@@ -1,0 +1,93 @@
+//! `flock_create_agent` and `flock_decommission_agent`: the orchestrator's requests for a larger or smaller
+//! team.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::swarm::By;
+use crate::swarm::triage::{Request, Triage};
+use crate::tool::arguments::Arguments;
+use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
+
+/// Both of them.
+#[must_use]
+pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
+    let text = json!({"type": "string"});
+    let tool = |name: &str, description: &str, parameters: Value, read: Read| -> Arc<dyn Tool> {
+        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
+        Arc::new(LifecycleTool { spec, read, triage: Arc::clone(triage) })
+    };
+    vec![
+        tool(
+            "flock_create_agent",
+            "Make a new worker, if a person asked for one.",
+            json!({
+                "type": "object",
+                "properties": {"newAgentId": text, "archetype": text, "model": text, "reason": text},
+                "required": ["newAgentId", "reason"]
+            }),
+            create,
+        ),
+        tool(
+            "flock_decommission_agent",
+            "Ask for an agent's end; a person has to approve it.",
+            json!({
+                "type": "object",
+                "properties": {"targetAgentId": text, "reason": text},
+                "required": ["targetAgentId", "reason"]
+            }),
+            remove,
+        ),
+    ]
+}
+
+type Read = fn(&Arguments) -> Result<Request, ToolError>;
+
+struct LifecycleTool {
+    spec: ToolSpec,
+    read: Read,
+    triage: Arc<Triage>,
+}
+
+impl Tool for LifecycleTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let arguments = Arguments::new(arguments)?;
+            let reason: String = arguments.required("reason")?;
+            let request = (self.read)(&arguments)?;
+            let told = self.triage.request(&By::call(context), request, &reason, &context.cancel).await?;
+            Ok(ToolOutput::text(told))
+        })
+    }
+}
+
+fn create(arguments: &Arguments) -> Result<Request, ToolError> {
+    let id: String = arguments.required("newAgentId")?;
+    let archetype: Option<String> = arguments.optional("archetype")?;
+    let model: Option<String> = arguments.optional("model")?;
+    let given = |text: &String| !text.is_empty();
+    Ok(Request::AgentCreate {
+        id: id.parse().map_err(for_model)?,
+        archetype: archetype.filter(given).map(|name| name.parse()).transpose().map_err(for_model)?,
+        model: model.filter(given).map(|name| name.parse()).transpose().map_err(for_model)?,
+    })
+}
+
+fn remove(arguments: &Arguments) -> Result<Request, ToolError> {
+    let id: String = arguments.required("targetAgentId")?;
+    Ok(Request::AgentRemove { id: id.parse().map_err(for_model)? })
+}
+
+fn for_model(error: crate::id::IdError) -> ToolError {
+    ToolError::model(error.to_string())
+}

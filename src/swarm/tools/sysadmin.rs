@@ -1,0 +1,154 @@
+//! The tools between the team and its sysadmin: asking for what is not one's own to do, deciding about its
+//! level, and restarting the gateway.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::provider::{BoxFuture, ToolSpec};
+use crate::store::Level;
+use crate::swarm::By;
+use crate::swarm::triage::{Request, Triage};
+use crate::tool::arguments::Arguments;
+use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
+
+/// All of them, in the order they are offered.
+#[must_use]
+pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
+    let text = json!({"type": "string"});
+    let number = json!({"type": "integer"});
+    let tool = |name: &str, description: &str, parameters: Value, work: Work| -> Arc<dyn Tool> {
+        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
+        Arc::new(TriageTool { spec, work, triage: Arc::clone(triage) })
+    };
+    vec![
+        tool(
+            "flock_sysadmin_request",
+            "Ask for what you can't do yourself: a package (name in nixpkgs; action install or remove), egress \
+             (host, port), a read-only mount of a host path, a command on the host, or other (request: text for the \
+             sysadmin). Says what was done or that a person decides.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "kind": {"enum": ["package", "egress", "mount", "command", "other"]},
+                    "reason": text, "package": text, "action": text, "host": text, "port": number, "path": text,
+                    "target": text, "command": text, "timeout": number, "request": text, "urgency": text
+                },
+                "required": ["kind", "reason"]
+            }),
+            |triage, context, arguments| Box::pin(ask(triage, context, arguments)),
+        ),
+        tool(
+            "triage_decision",
+            "Say what level a request has: it can only rise, and only before it has begun.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "request_id": text, "level": {"enum": ["GREEN", "YELLOW", "RED"]}, "reasoning": text,
+                    "action_plan": text, "risk_factors": {"type": "array", "items": text}
+                },
+                "required": ["request_id", "level", "reasoning"]
+            }),
+            |triage, context, arguments| Box::pin(decide(triage, context, arguments)),
+        ),
+        tool(
+            "flock_restart_gateway",
+            "Restart the gateway once this turn has ended.",
+            json!({"type": "object", "properties": {"reason": text}, "required": ["reason"]}),
+            |triage, context, arguments| Box::pin(restart(triage, context, arguments)),
+        ),
+    ]
+}
+
+type Work =
+    for<'a> fn(&'a Arc<Triage>, &'a CallContext, &'a Value) -> BoxFuture<'a, Result<String, ToolError>>;
+
+struct TriageTool {
+    spec: ToolSpec,
+    work: Work,
+    triage: Arc<Triage>,
+}
+
+impl Tool for TriageTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { (self.work)(&self.triage, context, arguments).await.map(ToolOutput::text) })
+    }
+}
+
+/// The fields of the request itself, by kind. What belongs to another kind is left out if it is empty, and
+/// refused if it is not: what an agent thinks it asked for must be what it asked for.
+fn typed(arguments: &Value) -> Result<Request, ToolError> {
+    let mut fields = match arguments {
+        Value::Object(fields) => fields.clone(),
+        // Some models encode the object twice.
+        Value::String(text) => serde_json::from_str(text)
+            .map_err(|error| ToolError::model(format!("the arguments are not valid JSON: {error}")))?,
+        _ => return Err(ToolError::model("the arguments must be a JSON object")),
+    };
+    for name in ["reason", "urgency"] {
+        fields.remove(name);
+    }
+    fields.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+    let request = serde_json::from_value(Value::Object(fields))
+        .map_err(|error| ToolError::model(format!("this is no request: {error}")))?;
+    match request {
+        Request::AgentCreate { .. } | Request::AgentRemove { .. } => {
+            Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
+        }
+        request => Ok(request),
+    }
+}
+
+async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
+    let reason: String = Arguments::new(arguments)?.required("reason")?;
+    let request = typed(arguments)?;
+    Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
+}
+
+async fn decide(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
+    let arguments = Arguments::new(arguments)?;
+    let id: String = arguments.required("request_id")?;
+    let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
+        "GREEN" => Level::Green,
+        "YELLOW" => Level::Yellow,
+        "RED" => Level::Red,
+        _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
+    };
+    let reasoning: String = arguments.required("reasoning")?;
+    Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
+}
+
+async fn restart(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
+    let reason: String = Arguments::new(arguments)?.required("reason")?;
+    Ok(triage.restart_gateway(&By::call(context), &reason).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_belongs_to_the_kind_is_taken() {
+        let good = json!({"kind": "package", "package": "hello", "reason": "x", "urgency": "high", "host": ""});
+        assert!(typed(&good).is_ok());
+        for bad in [
+            json!({"kind": "package", "package": "hello", "host": "a.example"}),
+            json!({"kind": "package", "package": "hello", "agentId": "other"}),
+            json!({"kind": "agent-create", "id": "x"}),
+            json!({"kind": "agent-remove", "id": "x"}),
+            json!({"kind": "egress"}),
+            json!({"package": "hello"}),
+            json!([]),
+        ] {
+            assert!(typed(&bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::model::Network;
+use crate::home::Home;
+
+fn config() -> Config {
+    let agent = |id: &str, role: &str| json!({"id": id, "role": role, "network": "proxy"});
+    let document = json!({
+        "gateway": {"auth": {"token": "t"}},
+        "agents": {"defaults": {"model": {"primary": "script/demo"}}, "list": [
+            {"id": "sysadmin", "sandbox": {"mode": "off"}}
+        ]},
+        "plugins": {"entries": {"flock": {"config": {"maxAgents": 4, "gatewayAgents": [
+            agent("orchestrator", "orchestrator"), agent("sysadmin", "sysadmin"), agent("coder", "worker")
+        ]}}}},
+    });
+    crate::config::parse::config(&document, &Home::new("/home/ann/.flock".into(), None)).unwrap()
+}
+
+fn request(value: Value) -> Request {
+    serde_json::from_value(value).unwrap()
+}
+
+fn context<'a>(config: &'a Config, agent: &str) -> Context<'a> {
+    let agent = config.agent(&agent.parse().unwrap()).unwrap();
+    Context { config, agent, granted: false, place: Place::Outside, archetype: true }
+}
+
+#[test]
+fn each_kind_has_its_floor() {
+    let config = config();
+    let standing = context(&config, "coder");
+    let below = Context { place: Place::Below, ..standing.clone() };
+    let granted = Context { granted: true, ..below.clone() };
+    for (standing, value, level) in [
+        (&standing, json!({"kind": "package", "package": "ripgrep"}), Level::Green),
+        (&standing, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
+        (&standing, json!({"kind": "package", "package": "github:a/b#c"}), Level::Red),
+        (&standing, json!({"kind": "egress", "host": "static.crates.io"}), Level::Yellow),
+        (&standing, json!({"kind": "egress", "host": "static.crates.io", "port": 443}), Level::Yellow),
+        (&standing, json!({"kind": "egress", "host": "static.crates.io", "port": 22}), Level::Red),
+        (&standing, json!({"kind": "egress", "host": "*.crates.io"}), Level::Red),
+        (&standing, json!({"kind": "egress", "host": "1.1.1.1"}), Level::Red),
+        (&standing, json!({"kind": "egress", "host": "2606:4700:4700::1111"}), Level::Red),
+        (&granted, json!({"kind": "egress", "host": "static.crates.io"}), Level::Green),
+        (&granted, json!({"kind": "egress", "host": "1.1.1.1"}), Level::Red),
+        (&below, json!({"kind": "mount", "path": "/srv/data"}), Level::Yellow),
+        (&granted, json!({"kind": "mount", "path": "/srv/data"}), Level::Green),
+        (&standing, json!({"kind": "mount", "path": "/srv/data"}), Level::Red),
+        (&standing, json!({"kind": "command", "command": "true"}), Level::Red),
+        (&granted, json!({"kind": "command", "command": "true"}), Level::Red),
+        (&standing, json!({"kind": "agent-create", "id": "tester"}), Level::Yellow),
+        (&standing, json!({"kind": "agent-create", "id": "tester", "model": "script/demo"}), Level::Yellow),
+        (&standing, json!({"kind": "agent-create", "id": "tester", "model": "other/dear"}), Level::Red),
+        (&standing, json!({"kind": "agent-remove", "id": "coder"}), Level::Red),
+        (&standing, json!({"kind": "other", "request": "please"}), Level::Green),
+    ] {
+        let (found, why) = floor(&request(value.clone()), standing);
+        assert_eq!(found, level, "{value}");
+        assert!(!why.is_empty(), "{value}");
+    }
+}
+
+#[test]
+fn what_nobody_can_grant_is_refused_at_once() {
+    let config = config();
+    let standing = context(&config, "orchestrator");
+    let refused = |value: Value, standing: &Context<'_>| refusal(&request(value), standing);
+    let mount = || json!({"kind": "mount", "path": "/home/ann/.ssh"});
+    assert!(refused(mount(), &standing).is_some());
+    assert!(refused(mount(), &Context { place: Place::Never("keys"), ..standing.clone() }).is_some());
+    assert!(refused(mount(), &Context { place: Place::Below, ..standing.clone() }).is_none());
+    assert!(refused(json!({"kind": "agent-create", "id": "coder"}), &standing).is_some());
+    assert!(refused(json!({"kind": "agent-create", "id": "tester"}), &standing).is_none());
+    let none = Context { archetype: false, ..standing.clone() };
+    assert!(refused(json!({"kind": "agent-create", "id": "tester", "archetype": "none"}), &none).is_some());
+    assert!(refused(json!({"kind": "agent-create", "id": "tester"}), &none).is_none());
+    let full = Config { max_agents: 3, ..config.clone() };
+    let full = Context { config: &full, ..standing.clone() };
+    assert!(refused(json!({"kind": "agent-create", "id": "tester"}), &full).is_some());
+    assert!(refused(json!({"kind": "agent-remove", "id": "orchestrator"}), &standing).is_some(), "itself");
+    assert!(refused(json!({"kind": "agent-remove", "id": "nobody"}), &standing).is_some());
+    assert!(refused(json!({"kind": "agent-remove", "id": "coder"}), &standing).is_none());
+    let shut = Agent { network: Network::None, ..standing.agent.clone() };
+    let shut = Context { agent: &shut, ..standing.clone() };
+    let egress = || json!({"kind": "egress", "host": "a.example"});
+    assert!(refused(egress(), &shut).is_some(), "the owner gave it no way out");
+    assert!(refused(egress(), &standing).is_none());
+    let alone = Config {
+        agents: config.agents.iter().filter(|agent| agent.role != Role::Sysadmin).cloned().collect(),
+        ..config.clone()
+    };
+    let alone = Context { config: &alone, ..standing.clone() };
+    assert!(refused(json!({"kind": "command", "command": "true"}), &alone).is_some());
+}
