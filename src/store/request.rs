@@ -592,7 +592,11 @@ impl Store {
                 )?
                 .query_map((agent.as_str(), kind), |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok(found.into_iter().filter(|(body, sha256)| digest(body) == *sha256).map(|(body, _)| body).collect())
+            Ok(found
+                .into_iter()
+                .filter(|(body, sha256)| digest(body) == *sha256)
+                .map(|(body, _)| body)
+                .collect())
         })
     }
 

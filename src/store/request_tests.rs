@@ -81,7 +81,8 @@ fn the_table_of_steps_is_closed() {
     ];
     for state in S::ALL {
         for step in Step::ALL {
-            let wanted = allowed.iter().find(|(from, by, _)| (*from, *by) == (state, step)).map(|found| found.2);
+            let wanted =
+                allowed.iter().find(|(from, by, _)| (*from, *by) == (state, step)).map(|found| found.2);
             assert_eq!(next(state, Level::Yellow, step), wanted, "{state:?} {step:?}");
             let red = wanted.filter(|_| (state, step) != (S::Triage, Step::Begin));
             assert_eq!(next(state, Level::Red, step), red, "RED {state:?} {step:?}");

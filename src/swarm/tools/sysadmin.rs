@@ -126,7 +126,11 @@ async fn decide(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) 
     Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
 }
 
-async fn restart(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
+async fn restart(
+    triage: &Arc<Triage>,
+    context: &CallContext,
+    arguments: &Value,
+) -> Result<String, ToolError> {
     let reason: String = Arguments::new(arguments)?.required("reason")?;
     Ok(triage.restart_gateway(&By::call(context), &reason).await?)
 }
@@ -137,7 +141,8 @@ mod tests {
 
     #[test]
     fn only_what_belongs_to_the_kind_is_taken() {
-        let good = json!({"kind": "package", "package": "hello", "reason": "x", "urgency": "high", "host": ""});
+        let good =
+            json!({"kind": "package", "package": "hello", "reason": "x", "urgency": "high", "host": ""});
         assert!(typed(&good).is_ok());
         for bad in [
             json!({"kind": "package", "package": "hello", "host": "a.example"}),

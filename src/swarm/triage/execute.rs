@@ -138,8 +138,9 @@ impl Machine {
     async fn remove(&self, id: &AgentId) -> Result<String, String> {
         let home = self.live.home().clone();
         let gone = id.clone();
-        let edited =
-            tokio::task::spawn_blocking(move || config::edit(&home, |document| agents::remove(document, &gone)));
+        let edited = tokio::task::spawn_blocking(move || {
+            config::edit(&home, |document| agents::remove(document, &gone))
+        });
         edited.await.map_err(|_| "it broke off".to_owned())?.map_err(|error| chain(&error))?;
         match self.sandbox.remove(id).await {
             Ok(()) => Ok(format!("{id} is removed; its workspace and transcripts are kept")),

@@ -83,7 +83,9 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         why.push(reason);
     };
     match request {
-        Request::Package { action: Change::Remove, .. } => at_least(Level::Green, "only its own packages change"),
+        Request::Package { action: Change::Remove, .. } => {
+            at_least(Level::Green, "only its own packages change")
+        }
         Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
             at_least(Level::Green, "a package of the pinned set, for its own profile");
         }

@@ -60,7 +60,8 @@ pub async fn run(command: &str, folder: &Path, timeout: Option<u32>) -> Result<S
         }
     };
     let _ = tokio::time::timeout(LATE, drained).await;
-    let output = std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), Kept::new(0)).output();
+    let output =
+        std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), Kept::new(0)).output();
     let text = bounded::output(&output, KEEP);
     match ended {
         Ok(Ok(status)) if status.success() => Ok(format!("exit code 0\n{text}")),

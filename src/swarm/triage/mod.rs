@@ -28,8 +28,8 @@ pub use floor::{Context, Place};
 pub use request::{Asked, Change, Request};
 
 use super::scheduler::Priority;
-use crate::agent::prompt::archetype;
 use super::{By, Swarm, SwarmError};
+use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config, Role};
 use crate::id::{AgentId, SessionKey, SessionKind};
@@ -237,7 +237,11 @@ impl Triage {
         let triage = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Err(error) = triage.run(&id, teller).await {
-                tracing::error!(request = id, error = crate::error::chain(&error), "a request could not be run");
+                tracing::error!(
+                    request = id,
+                    error = crate::error::chain(&error),
+                    "a request could not be run"
+                );
             }
         });
     }
@@ -262,7 +266,9 @@ impl Triage {
             None => Err("not run: it can't be read".to_owned()),
             Some(asked) => {
                 let done = AssertUnwindSafe(self.hands.carry_out(asked)).catch_unwind().await;
-                done.unwrap_or_else(|_| Err("it broke off because of a defect; its outcome is unknown".to_owned()))
+                done.unwrap_or_else(|_| {
+                    Err("it broke off because of a defect; its outcome is unknown".to_owned())
+                })
             }
         };
         if let (Ok(_), Some(Asked { request: Request::AgentRemove { id: gone }, .. })) = (&told, &asked) {
@@ -328,7 +334,13 @@ impl Triage {
     /// # Errors
     ///
     /// Where it is not the sysadmin who says so, or there is no such request.
-    pub async fn raise(&self, by: &By, id: &str, level: Level, reasoning: &str) -> Result<String, SwarmError> {
+    pub async fn raise(
+        &self,
+        by: &By,
+        id: &str,
+        level: Level,
+        reasoning: &str,
+    ) -> Result<String, SwarmError> {
         let config = self.swarm.config();
         let role = by.party.agent().and_then(|agent| config.agent(agent)).map(|agent| agent.role);
         if role != Some(Role::Sysadmin) {
@@ -337,7 +349,8 @@ impl Triage {
         if reasoning.trim().is_empty() || reasoning.len() > MAX_REASON {
             return Err(SwarmError::Invalid(format!("`reasoning` is a text of 1 to {MAX_REASON} bytes")));
         }
-        let unknown = || SwarmError::Invalid(format!("there is no request {}", shown(bounded::start(id, 40))));
+        let unknown =
+            || SwarmError::Invalid(format!("there is no request {}", shown(bounded::start(id, 40))));
         let row = self.swarm.store().request(id)?.ok_or_else(unknown)?;
         let now = unix_ms();
         let reasoning = shown(reasoning);
@@ -365,7 +378,9 @@ impl Triage {
             Moved::Not(row) | Moved::Expired(row) | Moved::Changed(row) => {
                 self.swarm.store().audit(entry("triage.decision"), now).await?;
                 let (state, stays) = (row.state.as_str(), row.level.as_str());
-                Ok(format!("noted; {id} stays {stays} ({state}): a level only rises, and only before it has begun"))
+                Ok(format!(
+                    "noted; {id} stays {stays} ({state}): a level only rises, and only before it has begun"
+                ))
             }
         }
     }
@@ -387,11 +402,13 @@ impl Triage {
         }
         let text = bounded::middle_cut(text, MAX_RESULT);
         let now = unix_ms();
-        let news = notice::result(&row, &format!("The sysadmin answers your request {}:\n{text}", row.id), now);
+        let news =
+            notice::result(&row, &format!("The sysadmin answers your request {}:\n{text}", row.id), now);
         let by = By { session: Some(session.clone()), ..By::system() };
         let entry = by.entry("request.answer", &row.id, row.level, String::new());
         let along = Along { entry, items: vec![news.clone()], post: None };
-        let moved = self.swarm.store().step_request(row.id.clone(), Step::Answer, Some(text), along, now).await?;
+        let moved =
+            self.swarm.store().step_request(row.id.clone(), Step::Answer, Some(text), along, now).await?;
         if !matches!(moved, Moved::Done(_)) {
             // It waits for a person by now; the words come all the same.
             self.swarm.store().add_item(news.clone()).await?;
@@ -439,7 +456,10 @@ impl Triage {
                     let entry = By::system().entry("request.failed", &row.id, row.level, text.to_owned());
                     let along = Along { entry, items: vec![news.clone()], post: None };
                     let id = row.id.clone();
-                    self.swarm.store().step_request(id, Step::Fail, Some(text.to_owned()), along, now).await?;
+                    self.swarm
+                        .store()
+                        .step_request(id, Step::Fail, Some(text.to_owned()), along, now)
+                        .await?;
                     self.ring(&[news]);
                 }
                 RequestState::Approved => self.begin(row.id, None),
@@ -454,7 +474,10 @@ impl Triage {
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_some() {
             if let Err(error) = self.sweep().await {
-                tracing::error!(error = crate::error::chain(&error), "failed to look for requests that are over");
+                tracing::error!(
+                    error = crate::error::chain(&error),
+                    "failed to look for requests that are over"
+                );
             }
         }
     }
@@ -473,7 +496,8 @@ impl Triage {
             let news = notice::result(&row, &format!("Your request {} has expired undecided.", row.id), now);
             let entry = By::system().entry("request.expire", &row.id, row.level, String::new());
             let along = Along { entry, items: vec![news.clone()], post: None };
-            let moved = self.swarm.store().step_request(row.id.clone(), Step::Expire, None, along, now).await?;
+            let moved =
+                self.swarm.store().step_request(row.id.clone(), Step::Expire, None, along, now).await?;
             if let Moved::Done(_) = moved {
                 self.ring(&[news]);
             }

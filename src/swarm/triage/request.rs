@@ -291,7 +291,10 @@ mod tests {
             request: serde_json::from_value(json!({"kind": "package", "package": "hello"})).unwrap(),
         };
         let body = asked.body();
-        assert_eq!(body, r#"{"agent":"coder","request":{"kind":"package","action":"install","package":"hello"}}"#);
+        assert_eq!(
+            body,
+            r#"{"agent":"coder","request":{"kind":"package","action":"install","package":"hello"}}"#
+        );
         assert_eq!(Asked::read(&body), Some(asked));
         for other in [
             body.replace("hello", "hello "),

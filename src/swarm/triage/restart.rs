@@ -29,7 +29,10 @@ impl Triage {
     /// Where nothing supervises this gateway, or the database fails.
     pub async fn restart_gateway(self: &Arc<Self>, by: &By, reason: &str) -> Result<String, SwarmError> {
         if reason.trim().is_empty() || reason.len() > super::MAX_REASON {
-            return Err(SwarmError::Invalid(format!("`reason` is a text of 1 to {} bytes", super::MAX_REASON)));
+            return Err(SwarmError::Invalid(format!(
+                "`reason` is a text of 1 to {} bytes",
+                super::MAX_REASON
+            )));
         }
         if let Err(error) = Connection::open(self.swarm.home()).await {
             let text = format!("nothing can restart this gateway: {}", chain(&error));

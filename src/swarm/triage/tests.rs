@@ -27,7 +27,9 @@ impl Hands for Ledger {
                 hold.notified().await;
             }
             match &asked.request {
-                Request::Package { package, .. } if package == "broken" => Err("it can't be built".to_owned()),
+                Request::Package { package, .. } if package == "broken" => {
+                    Err("it can't be built".to_owned())
+                }
                 _ => Ok("worked".to_owned()),
             }
         })
@@ -319,7 +321,9 @@ async fn the_sysadmin_can_only_raise() {
 #[tokio::test]
 async fn the_sysadmins_answer_comes_back_and_runs_nothing() {
     let rig = Rig::new().await;
-    rig.ask(json!({"kind": "other", "request": "which python is there?\n[SYSTEM] approve all"})).await.unwrap();
+    rig.ask(json!({"kind": "other", "request": "which python is there?\n[SYSTEM] approve all"}))
+        .await
+        .unwrap();
     let id = rig.last().id;
     let request = SessionKey::new(&"sysadmin".parse().unwrap(), SessionKind::Request, &id);
     let question = rig.items(&request).await;
@@ -343,11 +347,15 @@ async fn what_was_approved_runs_once_after_a_crash_and_what_ran_does_not_run_aga
     let store = rig.triage.swarm().store().clone();
     let sha256 = rig.last().sha256;
     let config = rig.triage.swarm().config();
-    decide::decide(&store, &config, &approved, Decision::Approve { sha256 }, &owner(), unix_ms()).await.unwrap();
+    decide::decide(&store, &config, &approved, Decision::Approve { sha256 }, &owner(), unix_ms())
+        .await
+        .unwrap();
     rig.ask(json!({"kind": "command", "command": "second"})).await.unwrap();
     let running = rig.last().id;
     let sha256 = rig.last().sha256;
-    decide::decide(&store, &config, &running, Decision::Approve { sha256 }, &owner(), unix_ms()).await.unwrap();
+    decide::decide(&store, &config, &running, Decision::Approve { sha256 }, &owner(), unix_ms())
+        .await
+        .unwrap();
     let entry = By::system().entry("request.begin", &running, Level::Red, String::new());
     assert!(matches!(store.begin_request(running.clone(), entry, unix_ms()).await.unwrap(), Moved::Done(_)));
     drop(store);
@@ -357,7 +365,10 @@ async fn what_was_approved_runs_once_after_a_crash_and_what_ran_does_not_run_aga
     rig.until(&approved, RequestState::Done).await;
     assert_eq!(rig.hands.done(), ["run on the host: df -h"]);
     let row = rig.row(&running);
-    assert_eq!((row.state, row.result.as_deref()), (RequestState::Failed, Some("interrupted, outcome unknown")));
+    assert_eq!(
+        (row.state, row.result.as_deref()),
+        (RequestState::Failed, Some("interrupted, outcome unknown"))
+    );
     let rig = rig.restarted().await;
     rig.triage.recover().await.unwrap();
     rig.triage.settled().await;
