@@ -170,7 +170,10 @@ impl Course<'_> {
 
 /// The newest turns that can fit. Where the file is damaged, it is mended.
 fn past(running: &mut Running, room: u64) -> Result<Vec<history::PastTurn>, TurnError> {
-    let cost = |record: &MessageRecord| window::cost(&record.message.content);
+    let cost = |record: &MessageRecord| {
+        let context = record.context.as_deref().map_or(0, window::context_cost);
+        window::cost(&record.message.content) + context
+    };
     let past = history::past(running.transcript.file(), room, cost).map_err(|source| {
         TurnError::Transcript { what: "read", path: running.transcript.path().to_owned(), source }
     })?;

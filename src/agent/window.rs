@@ -15,8 +15,11 @@ const IMAGE_TOKENS: u64 = 1_600;
 /// What a message costs besides its content.
 const MESSAGE_TOKENS: u64 = 8;
 
-/// What a delivered message costs besides its text: itself and the time beside it.
-const DELIVERY_TOKENS: u64 = 32;
+/// What the time costs that is shown beside a message.
+const TIME_TOKENS: u64 = 20;
+
+/// What a delivered message costs besides its text.
+const DELIVERY_TOKENS: u64 = MESSAGE_TOKENS + TIME_TOKENS;
 
 /// What a call is told to have given when nobody knows.
 pub const INTERRUPTED: &str = "interrupted, outcome unknown";
@@ -56,6 +59,12 @@ pub fn fixed_cost(request: &Request) -> u64 {
         text_cost(&tool.name) + text_cost(&tool.description) + text_cost(&tool.parameters.to_string())
     });
     text_cost(&request.system) + tools.sum::<u64>()
+}
+
+/// Estimates what is shown beside a message costs: the time, and a client's system text.
+#[must_use]
+pub fn context_cost(client: &[String]) -> u64 {
+    client.iter().map(|text| text_cost(text) + TIME_TOKENS).sum::<u64>() + TIME_TOKENS
 }
 
 /// Estimates what a text costs.

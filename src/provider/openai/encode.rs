@@ -115,6 +115,9 @@ fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok
     serializer.collect_str(arguments)
 }
 
+/// Stands for an answer that was not given, where one has to be.
+const READ: &str = "[the results were read]";
+
 /// The request's bytes.
 pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
     let (max_tokens, max_completion_tokens) = if dialect.max_completion_tokens {
@@ -143,13 +146,16 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
     }
     let style = dialect.ids_for(&request.model);
     let think = wants_thinking_back(&request.model);
-    // A result holds text only; its pictures follow as the user's, once all results have been given.
-    let mut pictures: Vec<Part<'_>> = Vec::new();
+    // What the user's next message will hold. A result holds text only; its pictures follow as the user's,
+    // once all results have been given. And some servers refuse two messages of the user in a row.
+    let mut pending: Vec<Part<'_>> = Vec::new();
     for message in &request.messages {
         match message.role {
             Role::Assistant => {
-                flush(&mut wire, &mut pictures);
-                wire.extend(assistant(message, style, think));
+                if let Some(answer) = assistant(message, style, think) {
+                    flush(&mut wire, &mut pending, style);
+                    wire.push(answer);
+                }
             }
             Role::User | Role::Tool => {
                 for block in &message.content {
@@ -158,36 +164,38 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
                             tool_call_id: call::wire_id(call_id, style),
                             content: result_text(content, *is_error),
                         });
-                        collect_pictures(name, content, &mut pictures);
+                        collect_pictures(name, content, &mut pending);
                     }
                 }
-                user(message, &mut wire, &mut pictures);
+                user(message, &mut pending);
             }
         }
     }
-    flush(&mut wire, &mut pictures);
+    flush(&mut wire, &mut pending, style);
     wire
 }
 
-fn flush<'a>(wire: &mut Vec<Wire<'a>>, pictures: &mut Vec<Part<'a>>) {
-    if !pictures.is_empty() {
-        wire.push(Wire::User { content: Content::Parts(std::mem::take(pictures)) });
+fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call::Style) {
+    if pending.is_empty() {
+        return;
     }
+    // Mistral's models refuse a user's message right after a result.
+    if style == call::Style::Nine && matches!(wire.last(), Some(Wire::Tool { .. })) {
+        wire.push(Wire::Assistant {
+            content: Some(Cow::Borrowed(READ)),
+            reasoning_content: None,
+            tool_calls: Vec::new(),
+        });
+    }
+    wire.push(Wire::User { content: content(std::mem::take(pending)) });
 }
 
-fn user<'a>(message: &'a Message, wire: &mut Vec<Wire<'a>>, pictures: &mut Vec<Part<'a>>) {
-    let own = message.content.iter().filter_map(|block| match block {
+fn user<'a>(message: &'a Message, pending: &mut Vec<Part<'a>>) {
+    pending.extend(message.content.iter().filter_map(|block| match block {
         Block::Text { text } if !is_blank(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
         Block::Image { media_type, data } => Some(image(media_type, data)),
         _ => None,
-    });
-    let own: Vec<Part<'_>> = own.collect();
-    if own.is_empty() {
-        return;
-    }
-    let mut parts = std::mem::take(pictures);
-    parts.extend(own);
-    wire.push(Wire::User { content: content(parts) });
+    }));
 }
 
 fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {

@@ -81,7 +81,7 @@ async fn what_comes_meanwhile_is_shown_once_and_in_order() {
                 last[2]["content"].as_array().unwrap().iter().map(|part| &part["type"]).collect();
             assert_eq!(kinds[..3], ["tool_result", "tool_result", "text"]);
         } else {
-            assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "user"]);
+            assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user"]);
         }
 
         let all = [channel(1, 3), channel(4, 4), dm, channel(5, 5)];

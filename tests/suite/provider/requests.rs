@@ -168,14 +168,15 @@ async fn a_history_of_another_provider_is_taken() {
 }
 
 #[tokio::test]
-async fn mistral_gets_ids_of_nine_letters_and_no_unknown_options() {
+async fn mistral_gets_ids_of_nine_letters_no_unknown_options_and_an_answer_after_results() {
     let mut stage = Stage::new(Api::OpenAiCompletions);
     let settings = stage.config.providers.remove("test").unwrap();
     stage.config.providers.insert("mistral".into(), settings);
     let mut request = ask_with(vec![
         message(Role::User, vec![text("a")]),
         message(Role::Assistant, vec![call("call_abc", "exec", json!({}))]),
-        message(Role::Tool, vec![result("call_abc", vec![text("x")])]),
+        message(Role::Tool, vec![result("call_abc", vec![text("x"), picture()])]),
+        message(Role::User, vec![text("and what came meanwhile")]),
     ]);
     request.model = "mistral-large".into();
     let model = "mistral/mistral-large".parse().unwrap();
@@ -186,6 +187,8 @@ async fn mistral_gets_ids_of_nine_letters_and_no_unknown_options() {
     assert!(id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric()), "{id}");
     assert_eq!(body["messages"][3]["tool_call_id"], id);
     assert!(body.get("stream_options").is_none());
+    assert_eq!(body["messages"][4]["role"], "assistant");
+    assert_eq!(body["messages"][5]["content"][2]["text"], "and what came meanwhile");
 }
 
 #[tokio::test]

@@ -146,9 +146,14 @@ pub fn openai(body: &Value) -> Result<(), String> {
             need(names.insert(name), "tools: names must be unique")?;
         }
     }
+    let is_mistral = body["model"].as_str().is_some_and(|model| model.contains("mistral"));
     let mut open: Vec<&str> = Vec::new();
+    let mut before = "";
     for message in list(&body["messages"], "messages")? {
         let role = message["role"].as_str().unwrap_or_default();
+        let after = std::mem::replace(&mut before, role);
+        need(!is_mistral || (after, role) != ("tool", "user"), "Unexpected role 'user' after role 'tool'")?;
+        need((after, role) != ("user", "user"), "conversation roles must alternate user and assistant")?;
         if role == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             let at = open.iter().position(|open| *open == id).ok_or(
