@@ -49,7 +49,7 @@ impl PromptContext<'_> {
         part(env!("CARGO_PKG_VERSION"));
         part(self.agent.id.as_str());
         part(self.agent.role.as_str());
-        part(&format!("{:?} {:?}", self.agent.autonomy, self.agent.sandbox));
+        part(&format!("{:?} {:?} {:?}", self.agent.autonomy, self.agent.sandbox, self.agent.network));
         part(self.agent.archetype.as_deref().unwrap_or_default());
         part(self.model);
         part(&section::date(self));

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::model::DockerSettings;
-use crate::config::{Autonomy, Role, SandboxMode};
+use crate::config::{Autonomy, Network, Role, SandboxMode};
 use crate::home::Home;
 use crate::sandbox::policy::{self, FLOCK_TOOLS};
 
@@ -20,7 +20,7 @@ fn agent(role: Role) -> Agent {
         allow: vec!["*".to_owned()],
         profile: None,
         deny: Vec::new(),
-        network: crate::config::Network::None,
+        network: Network::None,
         egress: Vec::new(),
         docker: DockerSettings::default(),
     }
@@ -303,6 +303,7 @@ fn the_hash_follows_what_the_prompt_is_made_from_and_nothing_else() {
         next_day.inputs(),
         other_model.inputs(),
         context(&full, &empty, &zone).inputs(),
+        context(&Agent { network: Network::Proxy, ..worker.clone() }, &empty, &zone).inputs(),
         context(&worker, &calm, &zone).inputs(),
         context(&worker, &wild, &zone).inputs(),
     ];

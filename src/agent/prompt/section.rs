@@ -2,7 +2,7 @@
 
 use super::quote::{By, quoted};
 use super::{PromptContext, PromptSection};
-use crate::config::{Autonomy, Role, SandboxMode};
+use crate::config::{Autonomy, Network, Role, SandboxMode};
 use crate::provider::ToolSpec;
 use crate::sandbox::spec::IDENTITY_FILES;
 
@@ -127,14 +127,19 @@ impl PromptSection for Workspace {
     }
 
     fn build(&self, context: &PromptContext<'_>) -> Option<String> {
+        let network = match context.agent.network {
+            Network::None => "without network",
+            Network::Proxy => "which reaches the hosts you are allowed through a proxy",
+        };
         let place = match context.agent.sandbox {
-            SandboxMode::All => {
-                "Your tools run in your own container, without network. Your workspace is /workspace there; \
-                 it is the only place whose files stay. Paths are relative to it."
-            }
+            SandboxMode::All => format!(
+                "Your tools run in your own container, {network}. Your workspace is /workspace there; it is \
+                 the only place whose files stay. Paths are relative to it."
+            ),
             SandboxMode::Off => {
-                "You have no sandbox: your file tools work in your workspace and nowhere else. Paths are \
-                 relative to it."
+                "You have no sandbox: your file tools work in your workspace and nowhere else. \
+                                 Paths are relative to it."
+                    .to_owned()
             }
         };
         Some(format!(

@@ -119,7 +119,7 @@ fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
         return all_vaults(shared);
     };
     let name = folder(&name)?;
-    let (entries, more) = shared.vaults.entries(&name, usize::MAX, MAX_ENTRIES).map_err(refused)?;
+    let (entries, more) = shared.vaults.entries(&name, usize::MAX, MAX_ENTRIES)?;
     let files: Vec<_> = entries.iter().filter(|entry| entry.kind == Kind::File).collect();
     let mut lines: Vec<String> = files
         .iter()
@@ -136,7 +136,7 @@ fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
 }
 
 fn all_vaults(shared: &Shared) -> Result<String, ToolError> {
-    let summaries = shared.vaults.summaries().map_err(refused)?;
+    let summaries = shared.vaults.summaries()?;
     if summaries.is_empty() {
         return Ok("there are no vaults; only a person can make one".to_owned());
     }
@@ -152,7 +152,7 @@ fn read(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     let path: String = arguments.required("path")?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
     let limit = arguments.optional::<u64>("limit")?.unwrap_or(lines::MAX_LINES);
-    let (place, text) = shared.vaults.read(&name, &path).map_err(refused)?;
+    let (place, text) = shared.vaults.read(&name, &path)?;
     lines::part(&place, &text, first, limit, "")
 }
 
@@ -164,7 +164,7 @@ fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Resul
         Some(true) => How::Append,
         _ => How::Replace,
     };
-    let (place, size) = shared.vaults.write(&name, &path, &content, how).map_err(refused)?;
+    let (place, size) = shared.vaults.write(&name, &path, &content, how)?;
     tracing::info!(agent = %context.agent, %place, size, "an agent wrote into a vault");
     Ok(match how {
         How::Replace => format!("wrote {size} bytes to {place}"),
@@ -176,7 +176,7 @@ fn tree(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     let name = folder(&arguments.required::<String>("workspace")?)?;
     let depth = arguments.optional::<u64>("maxDepth")?.unwrap_or(3).clamp(1, 10);
     let depth = usize::try_from(depth).unwrap_or(3);
-    let (entries, more) = shared.vaults.entries(&name, depth, MAX_SHOWN).map_err(refused)?;
+    let (entries, more) = shared.vaults.entries(&name, depth, MAX_SHOWN)?;
     let mut drawn = format!("{name}/");
     for entry in &entries {
         let level = entry.path.components().count();
@@ -207,8 +207,10 @@ fn folder(text: &str) -> Result<FolderName, ToolError> {
     text.parse().map_err(|error: IdError| ToolError::model(error.to_string()))
 }
 
-fn refused(failure: VaultError) -> ToolError {
-    ToolError::model(failure.to_string())
+impl From<VaultError> for ToolError {
+    fn from(failure: VaultError) -> Self {
+        Self::model(failure.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flock::agent::{Limits, TurnRequest, identity};
+use flock::config::Live;
 use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::provider::{BoxFuture, Role};
+use flock::sandbox::policy::FLOCK_TOOLS;
 use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
-use flock::swarm::tools::vault;
+use flock::store::Store;
+use flock::swarm::{self, Bell, Swarm};
 use flock::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
-use flock::tool::{FindAgent, catalog};
+use flock::tool::{FindAgent, Tool, catalog};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -195,17 +198,26 @@ impl Sandbox for Nothing {
     }
 }
 
+/// All tools of flock itself, as a gateway has them.
+fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
+    let (ringer, _) = tokio::sync::mpsc::unbounded_channel();
+    let swarm = Arc::new(Swarm::new(swarm::Parts {
+        live: Arc::new(Live::open(home.clone()).unwrap()),
+        store: Arc::new(Store::open(home).unwrap()),
+        bell: Bell::new(ringer, Arc::new(|_, _| {})),
+    }));
+    [swarm::tools::all(&swarm), swarm::tools::vault::all(home)].concat()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hello_to_a_default_worker_costs_at_most_16_kb() {
     for api in ["openai-completions", "anthropic-messages"] {
         let agents: FindAgent = Arc::new(|_| None);
         let parts = catalog::Parts { sandbox: Arc::new(Nothing), sessions: Arc::new(Nothing), agents };
         let mut registry = catalog::build(&parts);
-        let dir = tempfile::tempdir().unwrap();
-        for tool in vault::all(&Home::new(dir.path().to_owned(), None)) {
-            registry.add(tool);
-        }
-        let tools = registry.iter().count();
+        let team = Rig::new();
+        team_tools(&team.home()).into_iter().for_each(|tool| registry.add(tool));
+        let names: Vec<String> = registry.iter().map(|tool| tool.spec().name.clone()).collect();
         let rig = Rig::with(Set { api, registry, ..Set::default() });
         let workspace = rig.home().workspace(&"coder".parse().unwrap());
         let coder = "coder".parse().unwrap();
@@ -220,9 +232,15 @@ async fn hello_to_a_default_worker_costs_at_most_16_kb() {
         std::fs::create_dir_all(rig.home().vaults().join("shared")).unwrap();
         rig.say("hello").await.unwrap();
         let body = rig.server.requests().pop().unwrap().body;
-        assert_eq!(body["tools"].as_array().unwrap().len(), tools, "{body}");
+        let offered = body["tools"].to_string();
+        for name in names {
+            let roles = FLOCK_TOOLS.iter().find(|(known, _)| *known == name).map(|(_, roles)| roles);
+            assert!(roles.is_some() || !name.starts_with("flock_"), "{name} is in no role");
+            let has = roles.is_none_or(|roles| roles.include(flock::config::Role::Worker));
+            assert_eq!(offered.contains(&format!("\"{name}\"")), has, "{name}");
+        }
         assert!(body.to_string().contains("AGENTS.md") && body.to_string().contains("Shared knowledge"));
-        let (size, schemas) = (body.to_string().len(), body["tools"].to_string().len());
+        let (size, schemas) = (body.to_string().len(), offered.len());
         assert!(schemas <= 10 * 1024, "{api}: {schemas} bytes of tools");
         assert!(size <= 16 * 1024, "{api}: {size} bytes: {body:#}");
     }
