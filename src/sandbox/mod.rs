@@ -10,6 +10,7 @@ mod explain;
 pub mod helper;
 pub mod image;
 pub mod inspect;
+pub mod mount;
 pub mod names;
 pub mod owned;
 pub mod policy;

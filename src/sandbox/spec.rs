@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, MountVolumeOptions,
-    ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
+    MountBindOptionsPropagationEnum, MountType, MountVolumeOptions, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -15,6 +16,7 @@ use crate::config::Agent;
 use crate::home::Home;
 use crate::id::hex;
 use crate::sandbox::binds::{self, Decision};
+use crate::sandbox::mount::{self, Mounts};
 use crate::sandbox::{SandboxError, names};
 
 /// Where the helper is in the sandbox.
@@ -48,6 +50,8 @@ pub struct Host {
     pub cores: u64,
     /// The engine's socket, which no bind may reach.
     pub engine_socket: Option<PathBuf>,
+    /// What of the host was approved for the agent.
+    pub mounts: Mounts,
 }
 
 /// A user of the container: numbers, since the image need not know the name.
@@ -163,6 +167,13 @@ impl ContainerSpec {
                 Decision::Refused(what) => return Err(refused(what)),
             }
         }
+        let engine_socket = host.engine_socket.as_deref();
+        let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(refused)?;
+        mounts.extend(approved.into_iter().map(|(source, target)| MountSpec {
+            target,
+            source: Source::Path(source),
+            writable: false,
+        }));
         mounts.sort();
         let memory = agent.docker.memory.unwrap_or(MEMORY);
         // The engine refuses a limit above what the machine has.
@@ -271,6 +282,13 @@ impl ContainerSpec {
 
 impl MountSpec {
     fn body(&self, home: &str) -> Mount {
+        // Read-only holds for a mount and not for those below it: of an approved folder there are none.
+        let approved = Path::new(&self.target).starts_with(mount::TARGET);
+        let bind_options = approved.then(|| MountBindOptions {
+            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+            non_recursive: Some(true),
+            ..MountBindOptions::default()
+        });
         let (typ, source, volume_options) = match &self.source {
             Source::Path(path) => (MountType::BIND, path.to_string_lossy().into_owned(), None),
             Source::Volume(name) => {
@@ -289,6 +307,7 @@ impl MountSpec {
             source: Some(source),
             typ: Some(typ),
             read_only: Some(!self.writable),
+            bind_options,
             volume_options,
             ..Mount::default()
         }

@@ -22,6 +22,7 @@ fn host() -> Host {
         identity: vec![IdentityFile { name: "AGENTS.md".to_owned(), inode: 7 }],
         cores: 8,
         engine_socket: Some("/var/run/docker.sock".into()),
+        mounts: Mounts::default(),
     }
 }
 

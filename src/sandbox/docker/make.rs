@@ -97,6 +97,7 @@ impl DockerSandbox {
             identity,
             cores,
             engine_socket: socket,
+            mounts: plan.mounts.clone(),
         })
     }
 

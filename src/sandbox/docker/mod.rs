@@ -25,6 +25,7 @@ use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Internet};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::helper::ProbeReport;
+use crate::sandbox::mount::ApprovedMounts;
 use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
@@ -44,6 +45,7 @@ pub struct DockerSandbox {
     all_frozen: AtomicBool,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dial>,
+    mounts: ApprovedMounts,
 }
 
 impl DockerSandbox {
@@ -58,6 +60,7 @@ impl DockerSandbox {
             engine,
             slots: Mutex::default(),
             all_frozen: AtomicBool::new(false),
+            mounts: Arc::new(|_| Vec::new()),
         }
     }
 
@@ -65,6 +68,12 @@ impl DockerSandbox {
     #[must_use]
     pub fn with_egress(self, egress: Arc<dyn EgressPolicy>) -> Self {
         Self { egress, ..self }
+    }
+
+    /// The same, with the mounts that were approved for agents. They are looked at before each command.
+    #[must_use]
+    pub fn with_mounts(self, mounts: ApprovedMounts) -> Self {
+        Self { mounts, ..self }
     }
 
     /// The same, with another way out than this machine's own network.
@@ -120,7 +129,7 @@ impl DockerSandbox {
         if found.sandbox == SandboxMode::Off {
             return Err(SandboxError::Off(agent.clone()));
         }
-        Ok(Plan::new(&self.home, &config, found))
+        Ok(Plan::new(&self.home, &config, found, (self.mounts)(agent)))
     }
 
     /// The agent's container, ready: the warm one, or a made or mended one.

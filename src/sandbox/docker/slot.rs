@@ -13,6 +13,7 @@ use crate::id::AgentId;
 use crate::sandbox::egress;
 use crate::sandbox::helper::{HelperClient, Patience};
 use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::IdentityFile;
 use crate::sandbox::{JobRequest, SandboxError, workspace};
@@ -152,11 +153,14 @@ pub struct Plan {
     pub agent: Agent,
     /// The image's name.
     pub image: String,
+    /// What of the host was approved for it.
+    pub mounts: Mounts,
     identity: Option<Vec<IdentityFile>>,
 }
 
 impl Plan {
-    pub fn new(home: &Home, config: &Config, agent: &Agent) -> Self {
+    pub fn new(home: &Home, config: &Config, agent: &Agent, approved: Vec<ApprovedMount>) -> Self {
+        let mounts = Mounts::new(config, approved);
         let image = agent.docker.image.clone();
         let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
         // Only what makes another container: a change of model or policy is none of the sandbox's business.
@@ -171,7 +175,7 @@ impl Plan {
             ..agent.clone()
         };
         let identity = workspace::identity(&agent.identity).ok();
-        Self { agent, image, identity }
+        Self { agent, image, mounts, identity }
     }
 
     /// The plan again, after the workspace was made ready.

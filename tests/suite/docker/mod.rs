@@ -8,6 +8,7 @@ mod helper;
 mod hostile;
 mod images;
 mod measure;
+mod mounts;
 
 mod sandbox;
 mod store;

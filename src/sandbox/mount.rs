@@ -1,0 +1,326 @@
+//! Folders and files of the host that a person approved for an agent: mounted read-only at `/mnt/<name>`. An
+//! approval is for a path as it was then. What it is now is looked at again whenever a container is made, and
+//! some of the host is never given away, approved or not.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::sandbox::binds::{self, Resolved};
+
+/// Where in the sandbox mounts are.
+pub const TARGET: &str = "/mnt";
+
+/// A mount that a person approved for an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovedMount {
+    /// The folder or file of the host, with all links followed at the time of the approval.
+    pub source: PathBuf,
+    /// Its name below [`TARGET`].
+    pub name: String,
+}
+
+/// The mounts approved for an agent, as they are at each look.
+pub type ApprovedMounts = Arc<dyn Fn(&AgentId) -> Vec<ApprovedMount> + Send + Sync>;
+
+/// The mounts of one sandbox and what they are judged by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounts {
+    /// What was approved.
+    pub approved: Vec<ApprovedMount>,
+    /// The folders below which mounts may be.
+    pub roots: Vec<PathBuf>,
+    /// All agents' workspaces: what is in one can be changed by its agent at any moment.
+    pub workspaces: Vec<PathBuf>,
+    /// Home folders of people.
+    pub homes: Vec<PathBuf>,
+}
+
+impl Mounts {
+    /// What is approved for an agent, with what this configuration says about it. The same for all agents
+    /// without a mount, whatever the configuration says.
+    #[must_use]
+    pub fn new(config: &Config, approved: Vec<ApprovedMount>) -> Self {
+        if approved.is_empty() {
+            return Self::default();
+        }
+        Self {
+            approved,
+            roots: config.mount_roots.clone(),
+            workspaces: config.agents.iter().map(|agent| agent.workspace.clone()).collect(),
+            homes: dirs::home_dir().into_iter().collect(),
+        }
+    }
+
+    /// The sources and targets of all mounts.
+    ///
+    /// # Errors
+    ///
+    /// Why one of them is refused; the text completes "may not have …". One refused is all refused: an agent
+    /// that lacks what it was given would work on something else.
+    pub fn decide(
+        &self,
+        home: &Home,
+        engine_socket: Option<&Path>,
+        resolve: impl Fn(&Path) -> Option<Resolved>,
+    ) -> Result<Vec<(PathBuf, String)>, String> {
+        let mut found: Vec<(PathBuf, String)> = Vec::new();
+        for mount in &self.approved {
+            let target = format!("{TARGET}/{}", mount.name);
+            if let Err(why) = self.judge(home, engine_socket, mount, &resolve) {
+                return Err(format!("the mount of {:?} at {target:?}: {why}", mount.source));
+            }
+            if found.iter().any(|(_, taken)| *taken == target) {
+                return Err(format!("two mounts at {target}"));
+            }
+            found.push((mount.source.clone(), target));
+        }
+        Ok(found)
+    }
+
+    fn judge(
+        &self,
+        home: &Home,
+        engine_socket: Option<&Path>,
+        mount: &ApprovedMount,
+        resolve: impl Fn(&Path) -> Option<Resolved>,
+    ) -> Result<(), &'static str> {
+        if !is_name(&mount.name) {
+            return Err("its name is not usable: use a-z, A-Z, 0-9, '.', '-' and '_'");
+        }
+        let resolved = resolve(&mount.source).ok_or("it is not there")?;
+        let path = resolved.path.as_path();
+        if path != mount.source {
+            return Err("it is not what was approved: a link leads elsewhere now");
+        }
+        if let Some(why) = binds::forbidden(home, &resolved, engine_socket).or_else(|| denied(path)) {
+            return Err(why);
+        }
+        let meets = |other: &PathBuf| {
+            let other = resolve(other).map_or_else(|| other.clone(), |found| found.path);
+            path.starts_with(&other) || other.starts_with(path)
+        };
+        if self.workspaces.iter().any(meets) {
+            return Err("it is, holds or is in the workspace of an agent, which can change it");
+        }
+        if self.homes.iter().any(|folder| folder.starts_with(path))
+            || SECRETS.iter().any(|secret| resolve(&path.join(secret)).is_some())
+        {
+            return Err("it holds a person's keys");
+        }
+        let below = |root: &PathBuf| resolve(root).is_some_and(|root| path.starts_with(root.path));
+        if !self.roots.iter().any(below) {
+            return Err("it is not below a folder of plugins.entries.flock.config.mountRoots");
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text can be the name of a mount.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+}
+
+/// Why a path of the host is never mounted, by its name alone, if it is one of those.
+#[must_use]
+pub fn denied(path: &Path) -> Option<&'static str> {
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !path.is_absolute() || !plain {
+        return Some("it is not a plain absolute path");
+    }
+    if SYSTEM.iter().any(|system| path.starts_with(system) || Path::new(system).starts_with(path)) {
+        return Some("it is, holds or is in a part of the host's system");
+    }
+    if path == Path::new("/home") || path.parent() == Some(Path::new("/home")) {
+        return Some("it holds a person's keys");
+    }
+    let parts: Vec<Component<'_>> = path.components().collect();
+    let holds = |secret: &&str| {
+        let names: Vec<Component<'_>> = Path::new(secret).components().collect();
+        parts.windows(names.len()).any(|window| window == names)
+    };
+    let key = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
+        name.starts_with("id_") && !name.ends_with(".pub") || name.ends_with(".pem") || name.ends_with(".key")
+    });
+    (key || SECRETS.iter().any(|secret| holds(&secret))).then_some("it is or holds a person's keys")
+}
+
+/// The host, and what runs on it.
+const SYSTEM: [&str; 18] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/proc", "/root", "/run", "/sbin",
+    "/snap", "/sys", "/usr", "/var/lib", "/var/log", "/var/run",
+];
+
+/// Where programs keep what lets somebody in, below a home folder and wherever else they lie.
+const SECRETS: [&str; 26] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".password-store",
+    ".config/gh",
+    ".config/gcloud",
+    ".config/hub",
+    ".config/op",
+    ".config/rclone",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".netrc",
+    ".git-credentials",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".cargo/credentials.toml",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".flock",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(source: &str, name: &str) -> Result<Vec<(PathBuf, String)>, String> {
+        let home = Home::new("/data/flock".into(), None);
+        let approved = vec![ApprovedMount { source: source.into(), name: name.to_owned() }];
+        let mounts = Mounts {
+            approved,
+            roots: vec![
+                "/srv".into(),
+                "/data".into(),
+                "/home/ann/work".into(),
+                "/etc".into(),
+                "/link".into(),
+            ],
+            workspaces: vec!["/srv/coder".into()],
+            homes: vec!["/srv/people/ann".into()],
+        };
+        let resolve = |path: &Path| {
+            let path = path.to_str()?;
+            let to = match path {
+                "/srv/swapped" => "/srv/elsewhere",
+                "/link" => "/real",
+                "/srv/missing" => return None,
+                "/srv/keys/.ssh" | "/srv/deep/.config/gh" => path,
+                _ if path.contains("/.") && !path.starts_with("/srv/named") => return None,
+                _ => path,
+            };
+            Some(Resolved { path: to.into(), is_socket: path == "/srv/agent.sock" })
+        };
+        mounts.decide(&home, Some(Path::new("/srv/docker/docker.sock")), resolve)
+    }
+
+    #[test]
+    fn a_path_below_a_root_is_mounted_where_its_name_says() {
+        for source in ["/srv/data", "/srv/data/sub", "/home/ann/work/x", "/real/x", "/data/sets"] {
+            assert_eq!(
+                decide(source, "set-1.0"),
+                Ok(vec![(source.into(), "/mnt/set-1.0".to_owned())]),
+                "{source}"
+            );
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for source in [
+            "/",
+            "/opt/data",
+            "/srvx",
+            "srv/data",
+            "/srv/../etc",
+            "/srv/missing",
+            "/srv/swapped",
+            "/srv/agent.sock",
+            "/srv/docker/docker.sock",
+            "/srv/docker",
+            "/data",
+            "/data/flock",
+            "/data/flock/secrets",
+            "/srv/coder",
+            "/srv/coder/out",
+            "/srv/people",
+            "/srv/people/ann",
+            "/srv/keys",
+            "/srv/deep",
+            "/srv/named/.ssh",
+            "/etc",
+            "/etc/shadow",
+            "/link/x",
+        ] {
+            assert!(decide(source, "name").is_err(), "{source}");
+        }
+        for name in ["", ".", "..", "a/b", "../x", ".hidden", "a b", "a\nb", "ü", &"a".repeat(65)] {
+            assert!(decide("/srv/data", name).is_err(), "{name}");
+        }
+        let mounts = Mounts { roots: Vec::new(), ..Mounts::default() };
+        let approved = vec![ApprovedMount { source: "/srv/data".into(), name: "x".to_owned() }];
+        let resolve = |path: &Path| Some(Resolved { path: path.to_owned(), is_socket: false });
+        let home = Home::new("/data/flock".into(), None);
+        assert!(Mounts { approved, ..mounts }.decide(&home, None, resolve).is_err(), "no roots, no mounts");
+    }
+
+    #[test]
+    fn what_holds_keys_or_the_system_is_denied_wherever_it_lies() {
+        for path in [
+            "/",
+            "/home",
+            "/home/ann",
+            "/root",
+            "/root/x",
+            "/var",
+            "/var/lib/docker/volumes",
+            "/var/run/x",
+            "/run/user/1000",
+            "/proc/1",
+            "/sys",
+            "/dev/sda",
+            "/etc/ssl/private",
+            "/usr",
+            "/boot",
+            "/home/ann/.ssh",
+            "/home/ann/.ssh/config",
+            "/home/ann/.aws/credentials",
+            "/home/ann/.gnupg",
+            "/home/ann/.config/gh/hosts.yml",
+            "/home/ann/.kube/config",
+            "/home/ann/.docker/config.json",
+            "/home/ann/.netrc",
+            "/home/ann/.git-credentials",
+            "/srv/backup/ann/.ssh",
+            "/home/ann/.cargo/credentials.toml",
+            "/srv/id_ed25519",
+            "/srv/tls/server.key",
+            "/srv/tls/all.pem",
+            "/home/ann/.local/share/keyrings/login.keyring",
+            "/home/ann/.claude",
+            "/home/ann/.flock/secrets",
+            "relative",
+        ] {
+            assert!(denied(Path::new(path)).is_some(), "{path}");
+        }
+        for path in [
+            "/srv/data",
+            "/home/ann/work",
+            "/home/ann/.config/nvim",
+            "/home/ann/ssh",
+            "/home/ann/work/.github",
+            "/mnt/disk/set",
+            "/var/www/site",
+            "/srv/id_ed25519.pub",
+            "/opt/models",
+        ] {
+            assert_eq!(denied(Path::new(path)), None, "{path}");
+        }
+    }
+}
