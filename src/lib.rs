@@ -10,11 +10,12 @@
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `clock`, `process`, `checkpoint` |
+//! | 0 | `error`, `env`, `id`, `clean`, `clock`, `process`, `checkpoint` |
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests touch files directly"))]
 
 pub mod agent;
 pub mod checkpoint;
+pub mod clean;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::{Failure, clean};
+use super::Failure;
+use crate::clean;
 use crate::error::Kind;
 
 /// Something to choose.

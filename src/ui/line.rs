@@ -73,7 +73,7 @@ impl Line {
     pub fn render(&self, color: bool) -> String {
         let mut out = String::new();
         for (tone, text) in &self.pieces {
-            let text = super::clean::block(text);
+            let text = crate::clean::block(text);
             if color && *tone != Tone::Plain {
                 out.push_str("\x1b[");
                 out.push_str(tone.sgr());

@@ -4,7 +4,6 @@
 //! in it can steer the terminal.
 
 pub mod ask;
-pub mod clean;
 pub mod failure;
 pub mod line;
 pub mod log;

@@ -19,7 +19,7 @@ fn install() {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         let message = info.payload_as_str().unwrap_or("no message");
-        let message = super::clean::inline(message);
+        let message = crate::clean::inline(message);
         let _ = writeln!(
             std::io::stderr().lock(),
             "error: internal error{place}: {message}\n\nhint: this is a defect of flock; run `flock doctor` \

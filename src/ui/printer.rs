@@ -117,7 +117,7 @@ impl Printer {
     /// Writes a piece of text as it arrives, with no newline of our own, and flushes it. Control characters
     /// are spelled out.
     pub fn stream(&self, piece: &str) {
-        self.out(super::clean::block(piece).as_bytes());
+        self.out(crate::clean::block(piece).as_bytes());
     }
 
     /// Writes bytes that are data as they are: a script, a value somebody pipes on. Never for what an agent
@@ -143,7 +143,7 @@ impl Printer {
     /// Asks for a line of input, on stderr and without a newline.
     pub fn prompt(&self, text: &str) {
         // Where stderr is gone there is nobody left to ask.
-        drop(write!(io::stderr().lock(), "{}", super::clean::inline(text)));
+        drop(write!(io::stderr().lock(), "{}", crate::clean::inline(text)));
     }
 
     /// Warns, on stderr, always.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::clean;
+use crate::clean;
 
 /// Long work under way. Dropped before [`Progress::done`], it leaves no claim of success.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 
 use comfy_table::{Attribute, Cell, ContentArrangement};
 
-use super::{Tone, clean};
+use super::Tone;
+use crate::clean;
 
 /// Rows under a header. Cells are cleaned when they are drawn.
 #[derive(Clone, Debug, Default)]

@@ -70,7 +70,7 @@ pub(super) struct Agent {
     /// Failed turns in a row.
     pub(super) failures: u32,
     pub(super) retry_at: i64,
-    pub(super) running: usize,
+    pub(super) running: BTreeSet<SessionKey>,
     /// When it was given a place last, as a number that grows.
     pub(super) served: u64,
     /// Sessions whose last turn failed, until they are tried again.
@@ -95,7 +95,7 @@ impl Agent {
             paused_until: None,
             failures: 0,
             retry_at: i64::MIN,
-            running: 0,
+            running: BTreeSet::new(),
             served: 0,
             retrying: BTreeSet::new(),
             plain: BTreeSet::new(),
@@ -123,7 +123,7 @@ impl Agent {
         self.is_gone
             || self.profile.frozen
             || self.paused_until == Some(i64::MAX)
-            || (self.failures >= FAILING && self.running > 0)
+            || (self.failures >= FAILING && !self.running.is_empty())
     }
 
     /// The time before which it may start nothing.

@@ -63,7 +63,8 @@ pub enum Event {
         urgency: Urgency,
     },
     /// Nothing undelivered is left for a session: it was steered into the running turn, read elsewhere, the
-    /// agent left, the channel was archived. Said before the [`Event::Ended`] of the turn that it concerns.
+    /// agent left, the channel was archived. Said before the [`Event::Ended`] of a running turn. What that
+    /// turn was started for is not concerned: it is delivered, or not, by how the turn ends.
     Seen(SessionKey),
     /// The model answered within a turn that still runs. Closes the breaker that the turn probes.
     Answered(SessionKey),

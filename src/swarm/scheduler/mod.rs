@@ -26,7 +26,11 @@ mod timers;
 mod waiting;
 
 #[cfg(test)]
+mod invariants_tests;
+#[cfg(test)]
 mod rules_tests;
+#[cfg(test)]
+mod simulation_tests;
 #[cfg(test)]
 mod testing;
 

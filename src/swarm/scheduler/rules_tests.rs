@@ -134,6 +134,16 @@ fn a_session_runs_one_turn_and_is_due_again() {
 }
 
 #[test]
+fn what_was_steered_into_a_turn_does_not_take_back_what_it_was_started_for() {
+    let mut team = Team::new(exact(), [agent("a")]);
+    team.on(human("a/x"));
+    team.on(plain("a/x"));
+    team.on(seen("a/x"));
+    team.on(ended("a/x", Ended::Failed));
+    assert_eq!(team.pass(HOUR), [at(5 * SECOND, "a/x")]);
+}
+
+#[test]
 fn what_came_into_a_tick_waits_for_the_next() {
     let mut team = Team::new(exact(), [agent("a")]);
     assert_eq!(team.on(plain("a/x")), ["a/x"]);

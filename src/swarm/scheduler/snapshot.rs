@@ -77,7 +77,7 @@ impl Scheduler {
         let retry = agent.retrying.iter().filter_map(|key| self.session_timers.at(key));
         Standing {
             agent: id.clone(),
-            running: agent.running,
+            running: agent.running.len(),
             waiting: agent.waiting(),
             failures: agent.failures,
             next_at: retry.chain(self.agent_timers.at(id)).min().map(|at| self.clock.shown(at)),

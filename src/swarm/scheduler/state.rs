@@ -138,7 +138,8 @@ impl Scheduler {
                 agent.quiet_until = self.started_at.unwrap_or(now).saturating_add(pace.offset);
                 if let Some(before) = before {
                     // Its turns of before still run.
-                    (agent.running, agent.served) = (before.running, before.served);
+                    agent.running.clone_from(&before.running);
+                    agent.served = before.served;
                 }
                 self.agents.insert(id.clone(), agent);
             }
@@ -153,14 +154,19 @@ impl Scheduler {
         let queued = agent.queue.iter().flatten().map(|(_, session)| session);
         let waiting: Vec<SessionKey> =
             agent.retrying.iter().chain(&agent.plain).chain(queued).cloned().collect();
-        let is_running = agent.running > 0;
+        let running = agent.running.clone();
         for session in waiting {
             self.lift(&session);
             self.sessions.remove(&session);
         }
+        for key in &running {
+            self.sessions.entry(key.clone()).and_modify(|session| {
+                (session.unseen, session.taken) = (None, None);
+            });
+        }
         // Held from now on, so that no time matters.
         self.settle(id, i64::MIN);
-        if !is_running {
+        if running.is_empty() {
             self.agents.remove(id);
         }
     }
@@ -182,7 +188,7 @@ impl Scheduler {
 
     fn seen(&mut self, key: &SessionKey, now: i64) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        (session.unseen, session.taken) = (None, None);
+        session.unseen = None;
         if !session.is_running {
             self.place(key, now);
             self.settle(key.agent(), now);
@@ -193,7 +199,7 @@ impl Scheduler {
         let Some(session) = self.sessions.get_mut(key).filter(|session| session.is_running) else { return };
         let Some(agent) = self.agents.get_mut(key.agent()) else { return };
         session.is_running = false;
-        agent.running -= 1;
+        agent.running.remove(key);
         self.running -= 1;
         let provider = session.provider.take();
         // Who asks nobody that is known has only itself to blame.
@@ -216,7 +222,7 @@ impl Scheduler {
             }
         }
         if agent.is_gone {
-            let is_last = agent.running == 0;
+            let is_last = agent.running.is_empty();
             self.sessions.remove(key);
             if is_last {
                 self.agents.remove(key.agent());

@@ -163,7 +163,7 @@ impl Scheduler {
         session.taken = session.unseen.take();
         session.provider.clone_from(&agent.profile.provider);
         let work = session.taken;
-        agent.running += 1;
+        agent.running.insert(key.clone());
         agent.served = served;
         if work.is_some_and(|work| work.urgency == Urgency::Tick) {
             agent.last_tick = Some(now);

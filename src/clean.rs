@@ -1,0 +1,120 @@
+//! Takes the power over a reader out of text. Names, messages and file contents may come from a model or a
+//! web page; an escape sequence among them could move the cursor, rewrite what was printed or answer a
+//! question, a line end could begin a line that somebody else seems to have written.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The text with every control and direction-changing character but newline and tab spelled out, as in
+/// `\u{1b}`.
+#[must_use]
+pub fn block(text: &str) -> Cow<'_, str> {
+    neutralise(text, |c| c != '\n' && c != '\t' && is_steering(c))
+}
+
+/// As [`block`], for text that must stay on one line: newline and tab are spelled out too.
+#[must_use]
+pub fn inline(text: &str) -> Cow<'_, str> {
+    neutralise(text, is_steering)
+}
+
+/// A name or topic as it is kept: one line without anything that steers, each run of white space one
+/// space, at most so many characters.
+#[must_use]
+pub fn label(text: &str, most: usize) -> String {
+    let mut label = String::new();
+    let mut left = most;
+    for word in text.split(|c: char| c.is_whitespace() || is_line_end(c)) {
+        let mut word = word.chars().filter(|c| !is_steering(*c)).peekable();
+        if word.peek().is_none() {
+            continue;
+        }
+        if !label.is_empty() {
+            if left < 2 {
+                break;
+            }
+            label.push(' ');
+            left -= 1;
+        }
+        for c in word.take(left) {
+            label.push(c);
+            left -= 1;
+        }
+    }
+    label
+}
+
+fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\r' if bad(c) => clean.push_str("\\r"),
+            '\n' if bad(c) => clean.push_str("\\n"),
+            '\t' if bad(c) => clean.push_str("\\t"),
+            c if bad(c) => spell(&mut clean, c),
+            c => clean.push(c),
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Adds a character by its number, as in `\u{1b}`.
+pub fn spell(text: &mut String, c: char) {
+    // Writing to a String does not fail.
+    let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
+}
+
+/// Whether a character acts on what shows the text instead of being shown: C0, DEL, C1, the marks that
+/// reorder text (U+061C, U+200E.., U+202A.., U+2066..), the line ends of Unicode, and the tag characters,
+/// which nobody sees and a model reads.
+#[must_use]
+pub fn is_steering(c: char) -> bool {
+    is_line_end(c)
+        || c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// What some reader takes for the end of a line.
+const fn is_line_end(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_text_is_left_alone() {
+        assert!(matches!(block("안녕 – grüße 👩‍👩‍👧\n\tcode"), Cow::Borrowed(_)));
+        assert_eq!(label("안녕 – grüße", 100), "안녕 – grüße");
+    }
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        let hostile = "\x1b[2J\x1b]0;title\x07\u{9b}31m\r\x7f\u{202e}txt";
+        let clean = block(hostile);
+        assert!(!clean.chars().any(is_steering), "{clean:?}");
+        assert_eq!(clean, "\\u{1b}[2J\\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\u{7f}\\u{202e}txt");
+        assert_eq!(inline("a\nb\tc"), "a\\nb\\tc");
+        assert_eq!(block("a\u{2028}b\u{85}c\u{e0041}"), "a\\u{2028}b\\u{85}c\\u{e0041}");
+    }
+
+    #[test]
+    fn a_label_is_one_short_line() {
+        assert_eq!(
+            label("  fix\nthe \u{2028}\u{b}build\u{202e} \u{1b}[31mnow\u{1b} \0 ", 100),
+            "fix the build [31mnow"
+        );
+        assert_eq!(label("one two three", 7), "one two");
+        assert_eq!(label("one two three", 8), "one two");
+        assert_eq!(label("one two three", 9), "one two t");
+        assert_eq!(label("äöü", 2), "äö");
+        assert_eq!(label(" \n\t", 10), "");
+        assert_eq!(label("x", 0), "");
+    }
+}

@@ -1,0 +1,211 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const TEAM: [&str; 8] = ["bob", "pm", "pm-other", "a_b", "x", "0day", "bob-", "types"];
+
+/// Whom a text mentions, `all` at the end.
+fn whom(text: &str) -> String {
+    let team: Vec<AgentId> = TEAM.iter().map(|id| id.parse().unwrap()).collect();
+    let Mentions { agents, all } = mentions(text, team.iter());
+    let mut names: Vec<String> = agents.into_iter().map(String::from).collect();
+    names.extend(all.then(|| "all".to_owned()));
+    names.join(" ")
+}
+
+#[track_caller]
+fn check(cases: &[(&str, &str)]) {
+    for (text, names) in cases {
+        assert_eq!(whom(text), *names, "{text:?}");
+    }
+}
+
+#[test]
+fn the_longest_name_is_meant_and_no_part_of_it() {
+    check(&[
+        ("@pm look", "pm"),
+        ("@pm-other look", "pm-other"),
+        ("@pm-others look", ""),
+        ("@pmo", ""),
+        ("@pm_", "pm"),
+        ("@a_b @A_B", "a_b"),
+        ("@0day", "0day"),
+        ("@nobody", ""),
+        ("@pmx @pm-othe @allx @all_b", ""),
+        ("(@bob), @pm. @a_b_", "bob pm a_b"),
+        ("@", ""),
+        ("@ pm", ""),
+        ("@-pm", ""),
+    ]);
+}
+
+#[test]
+fn case_and_order_do_not_matter_and_nobody_is_named_twice() {
+    check(&[("@Bob @PM @bOB", "bob pm"), ("@pm @bob", "pm bob"), ("@x@y", ""), ("@ALL", "all")]);
+}
+
+#[test]
+fn punctuation_ends_a_name() {
+    for end in
+        [".", ",", ":", ";", "!", "?", ")", "]", "*", "'s", "…", "/", "–", "\n", "\u{2028}", "\"", "=", "."]
+    {
+        check(&[(&format!("@pm{end}"), "pm"), (&format!("@pm{end} and"), "pm")]);
+    }
+    check(&[
+        ("@pm-", "pm"),
+        ("@pm--", "pm"),
+        ("@pm-.", "pm"),
+        ("@bob-", "bob-"),
+        ("@bob--", "bob-"),
+        ("@all- hands", "all"),
+        ("@all-hands", ""),
+        ("_@pm_ **@x** (@bob) [@types] \"@a_b\"", "pm x bob types a_b"),
+        ("- @pm\n-@x\n--@bob cc:@types", "pm x bob types"),
+        ("@pm/@x", "pm x"),
+        ("ask/@x", ""),
+    ]);
+}
+
+#[test]
+fn names_in_scripts_without_spaces() {
+    check(&[
+        ("@bob님, 봐 주세요", "bob"),
+        ("그래@pm에게", "pm"),
+        ("请@bob看一下@x。", "bob x"),
+        ("これは@pmさんへ", "pm"),
+        ("é@pm", ""),
+        ("@pmé", ""),
+        ("привет@pm", ""),
+    ]);
+}
+
+#[test]
+fn addresses_are_no_mentions() {
+    check(&[
+        ("a@bob", ""),
+        ("a.b@bob.example", ""),
+        ("a-@bob", ""),
+        ("a_@bob", ""),
+        ("me+x@bob", ""),
+        ("git@x:repo", ""),
+        ("@bob@example.org", ""),
+        ("@x.example", ""),
+        ("@types/node", ""),
+        ("https://example.org/@bob and @pm", "pm"),
+        ("https://example.org/?a=@bob,@x (https://x/@x) @pm", "pm"),
+        ("ssh://@bob", ""),
+        ("\\@bob", ""),
+        ("@@bob", ""),
+        ("user: @bob", "bob"),
+        ("mail bob@pm.example or @bob@host or @bob.example", ""),
+        ("http://x/@bob a.@bob", ""),
+        ("... @bob ...@pm", "bob pm"),
+    ]);
+}
+
+#[test]
+fn code_is_no_mention() {
+    check(&[
+        ("`@bob`", ""),
+        ("`@bob` @pm `@x`", "pm"),
+        ("``@bob ` @x`` @pm", "pm"),
+        ("a lone ` @pm", "pm"),
+        ("`` @pm `", "pm"),
+        ("`@bob\n@x` @pm", "pm"),
+        ("a lone `\n\n@pm `", "pm"),
+        ("```\n@bob\n```\n@pm", "pm"),
+        ("```rust\n@bob\n``\n@x\n```` \n@pm", "pm"),
+        ("~~~\n@bob\n```\n@x\n~~~\n@pm", "pm"),
+        ("```\n@bob", ""),
+        ("> ```\n> @bob\n> ```\n> @pm", "pm"),
+        ("1. see\n   ```\n   @bob\n   ```\n   @pm", "pm"),
+        ("```@bob``` @pm", "pm"),
+        ("@x\n```\n@bob\n```", "x"),
+        ("`code`@pm", "pm"),
+        ("`@bob` and ``x ` @pm`` then @a_b", "a_b"),
+    ]);
+}
+
+#[test]
+fn a_long_text_is_read_in_one_go() {
+    const SIZE: usize = 1 << 18;
+    let rising: String = (0..700).map(|n| "`".repeat(n) + " ").collect();
+    let repeated = [
+        "@", "@a", "`", "` ", "-@", "@-", "@pm ", "\n", "```\n", "://", "a://", "> ", "_", "@pm\n\n", "@pm/",
+    ];
+    for piece in repeated.into_iter().chain([&*rising]) {
+        let text = piece.repeat(SIZE / piece.len());
+        assert_eq!(
+            whom(&text),
+            if piece.contains("@pm") { "pm" } else { "" },
+            "{:?}",
+            &piece[..piece.len().min(9)]
+        );
+    }
+}
+
+/// A reading of a text that holds no code, link or script without spaces, by the rule as it is written
+/// down: from each `@`, whatever stands around it.
+fn slowly(text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut found: Vec<String> = Vec::new();
+    for (at, _) in chars.iter().enumerate().filter(|(_, c)| **c == '@') {
+        let before = chars[..at].iter().rev();
+        let dashes = before.clone().take_while(|c| matches!(c, '-' | '_' | '.')).count();
+        let word = chars[..at - dashes].last().is_some_and(|c| c.is_alphanumeric());
+        let glued = dashes == 0 && before.clone().next().is_some_and(|c| matches!(c, '@' | '/'));
+        let name: String = chars[at + 1..]
+            .iter()
+            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+            .collect();
+        let after: String = chars[at + 1 + name.chars().count()..].iter().take(2).collect();
+        let goes_on = after.starts_with('@')
+            || (after.starts_with(['.', '/']) && after.ends_with(|c: char| c.is_ascii_alphanumeric()));
+        let mut name = name.to_lowercase();
+        while !TEAM.contains(&&*name) && name.ends_with(['-', '_']) {
+            name.pop();
+        }
+        if !word && !glued && !goes_on && TEAM.contains(&&*name) && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+proptest! {
+    #[test]
+    fn it_finds_what_the_rule_says(pieces in prop::collection::vec(
+        prop::sample::select(vec!["@", "bob", "pm", "-", "other", "_", ".", " ", "a_b", "B", "x", "1", ",", "\n", "(", "types"]),
+        0..30,
+    )) {
+        let text = pieces.concat();
+        prop_assert_eq!(whom(&text), slowly(&text).join(" "));
+    }
+
+    #[test]
+    fn any_text_is_read(text in any::<String>()) {
+        whom(&text);
+    }
+
+    #[test]
+    fn code_and_prose_are_told_apart_within_the_text(
+        pieces in prop::collection::vec(prop::sample::select(vec!["`", "``", "```", "\n", "a", "~~~", "> ", "안"]), 0..30),
+    ) {
+        let text = pieces.concat();
+        let mut end = 0;
+        for part in code::prose(&text) {
+            prop_assert!(part.start >= end && part.start < part.end);
+            prop_assert!(text.get(part.clone()).is_some());
+            end = part.end;
+        }
+    }
+
+    #[test]
+    fn a_mention_among_words_is_found(
+        before in "[a-z ]{0,20}[ (]", after in "([ ),!?]|\\. )[a-z ]{0,20}", name in prop::sample::select(TEAM.to_vec()),
+    ) {
+        prop_assert_eq!(whom(&format!("{before}@{name}{after}")), name);
+        prop_assert_eq!(whom(&format!("{before}`@{name}`{after}")), "");
+        prop_assert_eq!(whom(&format!("{before}mail@{name}{after}")), "");
+    }
+}
