@@ -5,27 +5,27 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text with every control and direction-changing character but newline and tab spelled out, as in
+/// The text with every character that nobody sees but newline and tab spelled out, as in
 /// `\u{1b}`.
 #[must_use]
 pub fn block(text: &str) -> Cow<'_, str> {
-    neutralise(text, |c| c != '\n' && c != '\t' && is_steering(c))
+    neutralise(text, |c| c != '\n' && c != '\t' && is_unseen(c))
 }
 
 /// As [`block`], for text that must stay on one line: newline and tab are spelled out too.
 #[must_use]
 pub fn inline(text: &str) -> Cow<'_, str> {
-    neutralise(text, is_steering)
+    neutralise(text, is_unseen)
 }
 
-/// A name or topic as it is kept: one line without anything that steers, each run of white space one
+/// A name or topic as it is kept: one line without anything that nobody sees, each run of white space one
 /// space, at most so many characters.
 #[must_use]
 pub fn label(text: &str, most: usize) -> String {
     let mut label = String::new();
     let mut left = most;
     for word in text.split(|c: char| c.is_whitespace() || is_line_end(c)) {
-        let mut word = word.chars().filter(|c| !is_steering(*c)).peekable();
+        let mut word = word.chars().filter(|c| !is_unseen(*c)).peekable();
         if word.peek().is_none() {
             continue;
         }
@@ -67,16 +67,29 @@ pub fn spell(text: &mut String, c: char) {
     let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
 }
 
-/// Whether a character acts on what shows the text instead of being shown: C0, DEL, C1, the marks that
-/// reorder text (U+061C, U+200E.., U+202A.., U+2066..), the line ends of Unicode, and the tag characters,
-/// which nobody sees and a model reads.
+/// Characters that a reader does not see, or sees something else for: control characters, marks that
+/// reorder text, and those that show nothing. The two joiners are not among them: words and pictures of
+/// several scripts are written with them.
 #[must_use]
-pub fn is_steering(c: char) -> bool {
-    is_line_end(c)
-        || c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            | '\u{e0000}'..='\u{e007f}')
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{115f}'
+                | '\u{1160}'
+                | '\u{180e}'
+                | '\u{200b}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// What some reader takes for the end of a line.
@@ -95,10 +108,20 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_sees_is_known() {
+        for c in "\0\n\u{1b}\u{7f}\u{9b}\u{ad}\u{200b}\u{202e}\u{2028}\u{2066}\u{feff}\u{e0041}".chars() {
+            assert!(is_unseen(c), "{c:?}");
+        }
+        for c in "a é한 '\"\\😀\u{200d}\u{200c}\u{301}\u{fe0f}".chars() {
+            assert!(!is_unseen(c), "{c:?}");
+        }
+    }
+
+    #[test]
     fn nothing_steers_the_terminal() {
         let hostile = "\x1b[2J\x1b]0;title\x07\u{9b}31m\r\x7f\u{202e}txt";
         let clean = block(hostile);
-        assert!(!clean.chars().any(is_steering), "{clean:?}");
+        assert!(!clean.chars().any(is_unseen), "{clean:?}");
         assert_eq!(clean, "\\u{1b}[2J\\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\u{7f}\\u{202e}txt");
         assert_eq!(inline("a\nb\tc"), "a\\nb\\tc");
         assert_eq!(block("a\u{2028}b\u{85}c\u{e0041}"), "a\\u{2028}b\\u{85}c\\u{e0041}");

@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns docker`; all of them where none is named. Prints a Markdown table, as in
+//! Parts: `process gateway turns scheduler docker`; all of them where none is named. Prints a Markdown table, as in
 //! docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@ mod docker;
 mod home;
 mod http;
 mod process;
+mod scheduler;
 mod stub;
 mod turns;
 
@@ -31,6 +32,9 @@ fn main() {
     }
     if runs("turns") {
         turns::run();
+    }
+    if runs("scheduler") {
+        scheduler::run();
     }
     if runs("docker") {
         docker::run();

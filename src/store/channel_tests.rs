@@ -154,6 +154,7 @@ async fn an_agent_is_given_what_is_new_and_not_its_own() {
     // The turn never began: all of it is new again.
     store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
     assert!(store.unseen(&agent("a"), &id("x")).unwrap().unwrap().human);
+    assert_eq!(store.unseen(&agent("c"), &id("x")).unwrap(), None, "no member, and given nothing");
     let turn = TurnId::new();
     let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     // One that comes meanwhile is a batch of its own for the same turn.

@@ -80,7 +80,7 @@ fn take(
     limits: BatchLimits,
 ) -> rusqlite::Result<Option<Batch>> {
     let Some(channel) = channel::find(transaction, id)? else { return Ok(None) };
-    if channel.state == ChannelState::Archived || !channel.agents().any(|member| member == agent) {
+    if !is_told(&channel, agent) {
         return Ok(None);
     }
     let (delivered, inflight) = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
@@ -126,6 +126,11 @@ fn take(
         up_to: up_to.unsigned_abs(),
         more: more.unsigned_abs(),
     }))
+}
+
+/// Whether an agent is told of a channel's messages.
+fn is_told(channel: &Channel, agent: &AgentId) -> bool {
+    channel.state != ChannelState::Archived && channel.agents().any(|member| member == agent)
 }
 
 /// What is unseen of one channel for one agent, if it wakes it at all.
@@ -237,13 +242,17 @@ impl Store {
         })
     }
 
-    /// What is unseen of one channel for one agent, where it wakes it.
+    /// What is unseen of one channel for one agent, where it wakes it. Nothing is where a turn would be given
+    /// nothing: the agent is no member, or the channel is archived.
     ///
     /// # Errors
     ///
     /// As [`StoreError`] says.
     pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<Unseen>, StoreError> {
-        self.read("look for new messages", |connection| unseen(connection, agent, channel))
+        self.read("look for new messages", |connection| match channel::find(connection, channel)? {
+            Some(found) if is_told(&found, agent) => unseen(connection, agent, &found.id),
+            _ => Ok(None),
+        })
     }
 
     /// All that is unseen and wakes somebody. Asked once, when a process begins.

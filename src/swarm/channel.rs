@@ -6,6 +6,7 @@ use serde_json::json;
 use super::scheduler::{Event, Priority, Urgency};
 use super::{By, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
+use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind};
 use crate::store::{
@@ -369,8 +370,7 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
 }
 
 fn topic(text: &str) -> Result<String, SwarmError> {
-    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    let text = clean::label(text, MAX_TOPIC + 1);
     if text.is_empty() {
         return Err(SwarmError::Invalid("the topic is empty".to_owned()));
     }

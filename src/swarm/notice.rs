@@ -19,7 +19,7 @@
 
 use std::fmt::Write as _;
 
-use crate::clean::{self, is_steering};
+use crate::clean::{self, is_unseen};
 use crate::id::Party;
 
 /// One message.
@@ -124,7 +124,7 @@ pub fn one_line(text: &str) -> String {
 fn spelled(text: &str, out: &mut String) {
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
-        if (is_steering(c) && c != '\t') || (c == '\\' && is_spelling(rest.as_str())) {
+        if (is_unseen(c) && c != '\t') || (c == '\\' && is_spelling(rest.as_str())) {
             clean::spell(out, c);
         } else {
             out.push(c);
@@ -137,7 +137,7 @@ fn spelled(text: &str, out: &mut String) {
 fn is_spelling(rest: &str) -> bool {
     let digits = rest.strip_prefix("u{").and_then(|rest| rest.get(..rest.find('}').filter(|end| *end <= 6)?));
     let c = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).and_then(char::from_u32);
-    c.is_some_and(|c| c == '\\' || is_steering(c))
+    c.is_some_and(|c| c == '\\' || is_unseen(c))
 }
 
 #[cfg(test)]

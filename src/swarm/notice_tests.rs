@@ -61,7 +61,7 @@ fn written(mut text: &str) -> String {
         let (before, rest) = text.split_at(at);
         let spelled = rest[3..].find('}').filter(|end| *end <= 6).and_then(|end| {
             let c = u32::from_str_radix(&rest[3..3 + end], 16).ok().and_then(char::from_u32)?;
-            (c == '\\' || is_steering(c)).then_some((c, end + 4))
+            (c == '\\' || is_unseen(c)).then_some((c, end + 4))
         });
         out.push_str(before);
         let (c, length) = spelled.unwrap_or(('\\', 1));
@@ -117,7 +117,7 @@ fn a_message_can_t_pass_for_anything_else() {
             let (others, messages) = read(&told);
             assert_eq!(others[..3], ["[Channel: #build]", "Topic: x", "New messages: seq 1..1 (1)"]);
             assert_eq!((others.len(), messages.len()), (4, 1));
-            assert!(!told.contains(|c| c != '\n' && is_steering(c)), "{told:?}");
+            assert!(!told.contains(|c| c != '\n' && is_unseen(c)), "{told:?}");
         }
     }
 }
@@ -216,7 +216,7 @@ proptest! {
                 Err(size) => prop_assert_eq!(size, line.text.len()),
             }
         }
-        prop_assert!(!told.chars().any(|c| c != '\n' && c != '\t' && is_steering(c)));
+        prop_assert!(!told.chars().any(|c| c != '\n' && c != '\t' && is_unseen(c)));
         prop_assert!(told.len() <= 400 + topic.len() * 9 + lines.len() * (budget + 150));
     }
 

@@ -1,6 +1,7 @@
 //! Text for a model out of bytes of any size and kind: valid UTF-8, no control sequences, no longer than a
 //! limit, and where something was cut, said how much.
 
+pub use crate::clean::is_unseen;
 use crate::sandbox::Output;
 
 /// The longest start of `text` that is at most `limit` bytes and ends between two characters.
@@ -132,31 +133,6 @@ pub fn harmless(text: &str) -> String {
     out
 }
 
-/// Characters that a reader does not see, or sees something else for: control characters, marks that
-/// reorder text, and those that show nothing. The two joiners are not among them: words and pictures of
-/// several scripts are written with them.
-#[must_use]
-pub fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{115f}'
-                | '\u{1160}'
-                | '\u{180e}'
-                | '\u{200b}'
-                | '\u{200e}'
-                | '\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
-}
-
 /// The length of the escape sequence that `text` begins with, if it is a complete one.
 fn sequence(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -221,16 +197,6 @@ mod tests {
         let text = output(&raw(&[0xff; 900], &[0xff; 900], 1800), 300);
         assert!(text.len() < 340, "{}", text.len());
         assert!(text.contains("[… 1700 bytes cut here …]"), "{text}");
-    }
-
-    #[test]
-    fn what_nobody_sees_is_known() {
-        for c in "\0\n\u{1b}\u{7f}\u{9b}\u{ad}\u{200b}\u{202e}\u{2028}\u{2066}\u{feff}\u{e0041}".chars() {
-            assert!(is_unseen(c), "{c:?}");
-        }
-        for c in "a é한 '\"\\😀\u{200d}\u{200c}\u{301}\u{fe0f}".chars() {
-            assert!(!is_unseen(c), "{c:?}");
-        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Team {
             let now = unix_ms();
             let mut next = first;
             while let Some(event) = next {
-                effects.extend(scheduler.on(event, now));
+                effects.extend(self.take_in(&mut scheduler, event, now));
                 next = events.try_recv().ok();
             }
             effects.extend(scheduler.due(now));
@@ -88,6 +88,20 @@ impl Team {
             if archive_at.is_none_or(|at| now >= at) {
                 archive_at = self.end_archives().await;
             }
+        }
+    }
+
+    /// Tells the scheduler of an event. Whether something is left for a session is looked up here, not where
+    /// a turn ends: what is committed after the look is told after it, so nothing new passes for seen.
+    fn take_in(&self, scheduler: &mut Scheduler, event: Event, now: i64) -> Vec<Effect> {
+        match event {
+            Event::Seen(session) => scheduler.on(self.left(&session), now),
+            Event::Ended { session, how } => {
+                let mut effects = scheduler.on(self.left(&session), now);
+                effects.extend(scheduler.on(Event::Ended { session, how }, now));
+                effects
+            }
+            event => scheduler.on(event, now),
         }
     }
 

@@ -38,15 +38,13 @@ impl Team {
                 }
                 how
             }
-            Ok(None) => Ended::Done,
+            Ok(None) => Ended::Empty,
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to prepare a turn");
                 Ended::Failed
             }
         };
-        let bell = self.swarm.bell();
-        bell.tell(self.left(&session));
-        bell.tell(Event::Ended { session, how });
+        self.swarm.bell().tell(Event::Ended { session, how });
     }
 
     /// Takes what is new; `None` where nothing is.

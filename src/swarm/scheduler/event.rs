@@ -91,6 +91,8 @@ pub enum Event {
 pub enum Ended {
     /// Well: what it was started for is delivered.
     Done,
+    /// It did not begin: nothing was undelivered any more. It says nothing about the agent or its provider.
+    Empty,
     /// By an error of the agent's own. It is tried again, after a wait that grows.
     Failed,
     /// Because its provider is down. Nothing is held against the agent.
@@ -106,7 +108,7 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Run a turn of this session with what is undelivered, and say [`Event::Ended`] when it is over: at
-    /// once where nothing is undelivered any more.
+    /// once, and as [`Ended::Empty`], where nothing is undelivered any more.
     Start {
         /// Which.
         session: SessionKey,

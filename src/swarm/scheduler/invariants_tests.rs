@@ -56,6 +56,7 @@ fn step() -> impl Strategy<Value = (i64, Step)> {
         2 => Just(Ended::Unavailable),
         1 => Just(Ended::Refused),
         1 => Just(Ended::Cancelled),
+        1 => Just(Ended::Empty),
     ];
     let pause = prop::option::of(-MINUTE..2 * HOUR);
     let step = prop_oneof![
@@ -222,7 +223,8 @@ impl Watch {
     /// A turn ends; what it could not deliver is unseen again.
     fn end(&mut self, session: SessionKey, how: Ended) {
         let taken = self.running.remove(&session).flatten();
-        if let Some(urgent) = taken.filter(|_| !matches!(how, Ended::Done | Ended::Cancelled)) {
+        if let Some(urgent) = taken.filter(|_| !matches!(how, Ended::Done | Ended::Cancelled | Ended::Empty))
+        {
             *self.unseen.entry(session.clone()).or_default() |= urgent;
         }
         self.on(Event::Ended { session, how });

@@ -29,6 +29,8 @@ impl Scheduler {
             // Turns that began before it opened say nothing new.
             Some(breaker) if breaker.probe.as_ref() == Some(key) => match how {
                 Ended::Done => self.close(provider, now),
+                // Another one probes at once.
+                Ended::Empty => breaker.probe = None,
                 how => breaker.probed(how == Ended::Unavailable, now, waits),
             },
             None if how == Ended::Unavailable && self.providers.contains_key(provider) => {

@@ -401,6 +401,35 @@ fn probes_go_around_and_an_answer_is_enough() {
 }
 
 #[test]
+fn a_turn_that_had_nothing_to_do_proves_nothing() {
+    let mut team = Team::new(exact(), ["a", "b"].map(agent));
+    for session in ["a/x", "b/x"] {
+        team.on(mention(session));
+    }
+    for session in ["a/x", "b/x"] {
+        team.on(ended(session, Ended::Unavailable));
+    }
+    let [(_, probe)] = team.pass(5 * SECOND).try_into().unwrap();
+    let [other] = team.on(ended(&probe, Ended::Empty)).try_into().unwrap();
+    assert_ne!(probe, other, "the next one probes in its place");
+    assert_eq!(team.scheduler.breakers().len(), 1);
+    assert_eq!(team.pass(DAY), NEVER);
+
+    let mut team = Team::new(exact(), [agent("a")]);
+    team.on(mention("a/x"));
+    team.on(ended("a/x", Ended::Failed));
+    team.pass(HOUR);
+    team.on(ended("a/x", Ended::Empty));
+    assert_eq!(team.scheduler.snapshot().agents[0].failures, 1, "nor that the agent is well again");
+    assert_eq!(team.pass(DAY), NEVER);
+
+    team.on(mention("a/y"));
+    team.on(mention("a/y"));
+    assert_eq!(team.on(ended("a/y", Ended::Empty)), NOTHING, "what is said to be there and is not");
+    assert_eq!(team.pass(HOUR), [at(5 * SECOND, "a/y")]);
+}
+
+#[test]
 fn a_turn_from_before_says_nothing_about_now() {
     let mut team = Team::new(exact(), ["a", "b", "c"].map(agent));
     for session in ["a/x", "b/x", "c/x"] {

@@ -1,6 +1,6 @@
 //! One session as the scheduler sees it: what is undelivered for it, and where it waits.
 
-use super::{Priority, Urgency};
+use super::{Backoff, Priority, Urgency};
 
 /// How what is undelivered shall be seen: by the most urgent of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,12 @@ impl Session {
         let before = self.unseen;
         self.unseen = Some(before.map_or(work, |before| before.with(work)));
         self.unseen != before
+    }
+
+    /// It is not tried again for a while.
+    pub(super) fn back_off(&mut self, now: i64, waits: Backoff) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.saturating_add(waits.after(self.failures)));
     }
 
     /// What the turn was started for is undelivered again.

@@ -211,11 +211,17 @@ impl Scheduler {
                 agent.succeeded();
             }
             Ended::Cancelled => session.taken = None,
+            Ended::Empty => {
+                session.taken = None;
+                // Something is said to be there that no turn is given: asking at once would go on for ever.
+                if session.unseen.is_some() {
+                    session.back_off(now, self.settings.retry);
+                }
+            }
             Ended::Unavailable => session.give_back(),
             Ended::Failed | Ended::Refused => {
                 session.give_back();
-                session.failures = session.failures.saturating_add(1);
-                session.retry_at = Some(now.saturating_add(self.settings.retry.after(session.failures)));
+                session.back_off(now, self.settings.retry);
                 if how == Ended::Failed {
                     agent.failed(now, &self.settings);
                 }
