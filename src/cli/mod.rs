@@ -5,6 +5,7 @@
 //! [`Printer`] and never end the process.
 
 pub mod add;
+pub mod approvals;
 pub mod chat;
 pub mod completions;
 pub mod config;
@@ -102,6 +103,7 @@ enum Verb {
     List(list::Args),
     Config(config::Args),
     Nix(nix::Args),
+    Approvals(approvals::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Chat(chat::Args),
@@ -126,6 +128,7 @@ impl Verb {
             Self::List(args) => list::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
+            Self::Approvals(args) => approvals::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),

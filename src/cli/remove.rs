@@ -6,13 +6,15 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Context, Exit, Failure, team};
+use crate::clock::unix_ms;
 use crate::config::{self, Agent, Config, ConfigError, agents};
+use crate::env;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::id::{AgentId, IdError};
+use crate::id::{AgentId, IdError, Party};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
-use crate::store::Store;
+use crate::store::{AuditEntry, Level, Store};
 use crate::ui::{Line, Tone, ask};
 
 /// Remove an agent
@@ -52,6 +54,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             let name = names::sandbox(&home, &id);
             context.printer.warn(&format!("the container {name} may be left: {}", failure.text()));
         }
+        revoke(&home, &id).await?;
         if args.purge { purge(&home, &config, &agent).await } else { Ok(left(&home, &agent)) }
     })?;
     if context.printer.json_wanted() {
@@ -63,6 +66,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.say(Line::new().plain("kept ").accent(path.display().to_string()));
     }
     Ok(Exit::Done)
+}
+
+/// What it was granted and what it still waits for ends with it: an agent that gets the same id later is
+/// another one.
+async fn revoke(home: &Home, id: &AgentId) -> Result<(), Failure> {
+    if !home.database().exists() {
+        return Ok(());
+    }
+    let entry = AuditEntry {
+        actor: Party::human(&env::USER.get().unwrap_or_default()).to_string(),
+        action: "request.revoke",
+        subject: id.to_string(),
+        level: Level::Yellow,
+        detail: "the agent was removed".to_owned(),
+        session: None,
+        turn: None,
+    };
+    Store::open(home)?.revoke_grants(id.clone(), None, entry, unix_ms()).await?;
+    Ok(())
 }
 
 fn agree(home: &Home, agent: &Agent, context: &Context) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use super::auth;
 use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
-use super::routes::{agents, chat, events, health, models, sessions, status};
+use super::routes::{agents, approvals, chat, events, health, models, sessions, status};
 use super::server::Answer;
 use super::state::Gateway;
 
@@ -38,6 +38,10 @@ impl Front {
             .route("/api/agents/{id}", delete(agents::remove))
             .route("/api/agents/{id}/prepare", post(agents::prepare))
             .route("/api/agents/{id}/probe", post(agents::probe))
+            .route("/api/approvals", get(approvals::list))
+            .route("/api/approvals/{id}", get(approvals::show))
+            .route("/api/approvals/{id}/approve", post(approvals::approve))
+            .route("/api/approvals/{id}/deny", post(approvals::deny))
             .route("/api/sessions", get(sessions::list))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))

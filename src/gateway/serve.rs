@@ -25,6 +25,7 @@ use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
+use crate::swarm::triage::{Machine, Triage};
 use crate::swarm::{self, Bell, Swarm, scheduler};
 use crate::tool;
 use tokio::sync::mpsc;
@@ -89,12 +90,14 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let identity = Identity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
     let sandboxes = Arc::new(sandboxes(&home, live.clone()));
-    let Assembled { gateway, engine, team, rings } = assemble(&home, live, sandboxes.clone(), instance)?;
+    let Assembled { gateway, engine, team, triage, rings } =
+        assemble(&home, live, sandboxes.clone(), instance)?;
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
+    tokio::spawn(take_requests(triage, gateway.stop.clone()));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -122,6 +125,7 @@ struct Assembled {
     gateway: Arc<Gateway>,
     engine: Arc<Engine>,
     team: Arc<Team>,
+    triage: Arc<Triage>,
     rings: mpsc::UnboundedReceiver<scheduler::Event>,
 }
 
@@ -148,6 +152,9 @@ fn assemble(
     });
     let tools = [swarm::tools::all(&swarm), swarm::tools::vault::all(home)].concat();
     tools.into_iter().for_each(|tool| registry.add(tool));
+    let triage = triage(&live, &swarm, &sandboxes);
+    let tools = [swarm::tools::sysadmin::all(&triage), swarm::tools::lifecycle::all(&triage)].concat();
+    tools.into_iter().for_each(|tool| registry.add(tool));
     let engine = Arc::new(Engine::new(agent::Parts {
         config: live.clone(),
         store,
@@ -170,8 +177,10 @@ fn assemble(
         instance,
     });
     sessions.connect(engine.clone(), gateway.driver.clone(), swarm.clone());
+    // Set once, right here.
+    drop(gateway.triage.set(triage.clone()));
     let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
-    Ok(Assembled { gateway, engine, team, rings })
+    Ok(Assembled { gateway, engine, team, triage, rings })
 }
 
 /// The agents' containers. The engine is connected to when the first one is needed.
@@ -209,6 +218,26 @@ async fn work(
     }
     driver.recovered();
     team.run(rings, scheduler::Settings::default()).await;
+}
+
+/// What carries out agents' requests on this machine.
+fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
+    let newest = live.clone();
+    let packages = crate::nix::Store::new(
+        live.home().clone(),
+        Arc::new(move || newest.current()),
+        Arc::new(docker::Engine::from_env()),
+    );
+    let hands = Machine { live: live.clone(), packages: Arc::new(packages), sandbox: sandboxes.clone() };
+    Triage::new(swarm.clone(), Arc::new(hands))
+}
+
+/// Takes up the requests that an earlier run left, then ends those that nobody decides in time.
+async fn take_requests(triage: Arc<Triage>, stop: CancellationToken) {
+    if let Err(error) = triage.recover().await {
+        tracing::error!(error = chain(&error), "failed to take up the requests that an earlier run left");
+    }
+    triage.watch(stop).await;
 }
 
 /// Shells start programs with room for 1,024 open files, which as many idle connections would use up: then

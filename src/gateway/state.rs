@@ -1,7 +1,7 @@
 //! What all routes share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
+use crate::swarm::triage::Triage;
 
 /// What a gateway is made of.
 pub struct Parts {
@@ -63,6 +64,8 @@ pub struct Gateway {
     pub records: Arc<dyn Records>,
     /// The team.
     pub swarm: Arc<Swarm>,
+    /// Carries out what agents ask for; set once, where this gateway does that.
+    pub triage: OnceLock<Arc<Triage>>,
     /// All limits.
     pub limits: Limits,
     /// The port it listens on.
@@ -89,6 +92,7 @@ impl Gateway {
             sandbox: parts.sandbox,
             records: parts.records,
             swarm: parts.swarm,
+            triage: OnceLock::new(),
             limits: parts.limits,
             port: parts.port,
             instance: parts.instance,

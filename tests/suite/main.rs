@@ -17,4 +17,5 @@ mod law;
 mod provider;
 mod supervise;
 mod support;
+mod team;
 mod tools;

@@ -14,6 +14,7 @@ use crate::provider::catalog::Catalog;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{names, owned};
+use crate::store::{Reader, RequestState};
 use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::figures;
 use crate::supervise::health::{self, Health, HealthError, Identity};
@@ -83,11 +84,19 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         containers: engines.containers,
         images: engines.images,
         store: engines.store,
+        approvals_waiting: approvals_waiting(home),
         warnings,
     };
     report.gateway.figures = report.gateway.pid.and_then(|pid| used.get(&pid).copied());
     report.gateway.cpu_percent = cpu_percent(&report.gateway);
     report
+}
+
+/// How many requests wait for a person.
+fn approvals_waiting(home: &Home) -> Option<usize> {
+    let Some(reader) = Reader::open(home).ok()? else { return Some(0) };
+    let open = reader.requests(true, u32::MAX).ok()?;
+    Some(open.iter().filter(|row| row.state == RequestState::Waiting).count())
 }
 
 /// CPU time over the whole life, to one tenth of a percent of a core.

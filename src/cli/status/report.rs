@@ -31,6 +31,8 @@ pub struct Report {
     pub containers: Option<Value>,
     pub images: Option<Value>,
     pub store: Option<Value>,
+    /// How many requests wait for a person; `None` where that can't be read.
+    pub approvals_waiting: Option<usize>,
     /// What needs somebody's attention, in words.
     pub warnings: Vec<String>,
 }

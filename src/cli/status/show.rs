@@ -42,6 +42,11 @@ pub fn show(report: &Report, context: &Context) {
         let text = format!("{} {}", brief(&store["container"]), brief(&store["state"]));
         printer.line(title("store").plain(text));
     }
+    if let Some(count @ 1..) = report.approvals_waiting {
+        let text =
+            if count == 1 { "1 request waits: ".to_owned() } else { format!("{count} requests wait: ") };
+        printer.line(title("approvals").with(Tone::Warn, text).accent("flock approvals list"));
+    }
     if !report.agents.is_empty() {
         printer.line("");
         printer.table(&agents(report));

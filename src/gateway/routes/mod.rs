@@ -1,6 +1,7 @@
 //! One file for each resource.
 
 pub mod agents;
+pub mod approvals;
 pub mod chat;
 pub mod events;
 pub mod health;

@@ -40,6 +40,7 @@ impl Team {
         if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
             self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
+        self.swarm.request_answered(&work.session, text).await?;
         let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) else { return Ok(()) };
         if text.trim().is_empty()
             || !inbox.wants_answer()

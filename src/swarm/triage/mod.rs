@@ -2,6 +2,7 @@
 //! the sysadmin can only raise it; what is RED waits for a person, and what runs has been checked against
 //! its row in the transaction that marks it as running.
 
+mod ask;
 pub mod decide;
 pub mod execute;
 pub mod floor;
@@ -10,6 +11,7 @@ pub mod notice;
 pub mod place;
 pub mod request;
 mod restart;
+pub mod view;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use ask::{AskPerson, ByRequest};
 pub use decide::{DecideError, Decider, Decision};
 pub use execute::{Hands, Machine};
 pub use floor::{Context, Place};
@@ -385,38 +388,6 @@ impl Triage {
         }
     }
 
-    /// The final text of a turn in one of the sysadmin's sessions for a request goes to who asked.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
-    pub async fn answered(&self, session: &SessionKey, text: &str) -> Result<(), SwarmError> {
-        let config = self.swarm.config();
-        let is_sysadmin = config.agent(session.agent()).is_some_and(|agent| agent.role == Role::Sysadmin);
-        if !is_sysadmin || session.kind() != SessionKind::Request {
-            return Ok(());
-        }
-        let Some(row) = self.swarm.store().request(session.peer())? else { return Ok(()) };
-        if row.kind != "other" || !row.state.is_open() || text.trim().is_empty() {
-            return Ok(());
-        }
-        let text = bounded::middle_cut(text, MAX_RESULT);
-        let now = unix_ms();
-        let news =
-            notice::result(&row, &format!("The sysadmin answers your request {}:\n{text}", row.id), now);
-        let by = By { session: Some(session.clone()), ..By::system() };
-        let entry = by.entry("request.answer", &row.id, row.level, String::new());
-        let along = Along { entry, items: vec![news.clone()], post: None };
-        let moved =
-            self.swarm.store().step_request(row.id.clone(), Step::Answer, Some(text), along, now).await?;
-        if !matches!(moved, Moved::Done(_)) {
-            // It waits for a person by now; the words come all the same.
-            self.swarm.store().add_item(news.clone()).await?;
-        }
-        self.ring(&[news]);
-        Ok(())
-    }
-
     /// A person's decision; what they approved begins at once.
     ///
     /// # Errors
@@ -532,6 +503,37 @@ impl Triage {
 }
 
 impl Swarm {
+    /// The final text of a turn in one of the sysadmin's sessions for a request goes to who asked.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn request_answered(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
+        let config = self.config();
+        let is_sysadmin = config.agent(session.agent()).is_some_and(|agent| agent.role == Role::Sysadmin);
+        if !is_sysadmin || session.kind() != SessionKind::Request {
+            return Ok(());
+        }
+        let Some(row) = self.store().request(session.peer())? else { return Ok(()) };
+        if row.kind != "other" || !row.state.is_open() || text.trim().is_empty() {
+            return Ok(());
+        }
+        let text = bounded::middle_cut(text, MAX_RESULT);
+        let now = unix_ms();
+        let news =
+            notice::result(&row, &format!("The sysadmin answers your request {}:\n{text}", row.id), now);
+        let by = By { session: Some(session.clone()), ..By::system() };
+        let entry = by.entry("request.answer", &row.id, row.level, String::new());
+        let along = Along { entry, items: vec![news.clone()], post: None };
+        let moved = self.store().step_request(row.id.clone(), Step::Answer, Some(text), along, now).await?;
+        if !matches!(moved, Moved::Done(_)) {
+            // It waits for a person by now; the words come all the same.
+            self.store().add_item(news.clone()).await?;
+        }
+        self.bell().ring(news.session, Priority::Mention);
+        Ok(())
+    }
+
     /// What an agent may reach, `HOST[:PORT]` each: what the configuration gives it, and what it was granted.
     ///
     /// # Errors

@@ -329,9 +329,9 @@ async fn the_sysadmins_answer_comes_back_and_runs_nothing() {
     let question = rig.items(&request).await;
     assert!(question[0].contains("which python"), "{question:?}");
     let elsewhere = SessionKey::new(&"coder".parse().unwrap(), SessionKind::Request, &id);
-    rig.triage.answered(&elsewhere, "from somebody else").await.unwrap();
+    rig.triage.swarm().request_answered(&elsewhere, "from somebody else").await.unwrap();
     assert_eq!(rig.row(&id).state, RequestState::Triage);
-    rig.triage.answered(&request, "3.12").await.unwrap();
+    rig.triage.swarm().request_answered(&request, "3.12").await.unwrap();
     assert_eq!(rig.row(&id).state, RequestState::Done);
     let told = rig.items(&session("coder")).await;
     assert!(told.len() == 1 && told[0].contains("3.12"), "{told:?}");

@@ -3,7 +3,7 @@
 mod auth;
 mod chat;
 mod events;
-mod house;
+pub mod house;
 mod limits;
 mod process;
 mod queue;

@@ -1,0 +1,258 @@
+//! `flock approvals`: what agents asked for, and a person's decisions about it. Who can read and write the
+//! home's files is its owner: that is the credential here. A running gateway is told, so that what was approved
+//! begins at once; without one it begins at the next start.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, team};
+use crate::clock::unix_ms;
+use crate::config::{self, Config};
+use crate::env;
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::Party;
+use crate::store::{Reader, RequestRow, RequestState, Store};
+use crate::supervise::loopback::Call;
+use crate::swarm::triage::request::shown;
+use crate::swarm::triage::{DecideError, Decider, Decision, decide, view};
+use crate::ui::{Line, Table, Tone, ask};
+
+/// See what agents ask for, and approve or deny it
+///
+/// What is RED waits here for a person. An approval is for exactly what is shown, is used once and expires.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List what is open
+    List {
+        /// List what is over, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one request: what exactly would be done, for whom and why
+    Show {
+        /// Its id, as in r-7k3m9qwx
+        id: String,
+    },
+    /// Approve a request
+    Approve {
+        /// Its id
+        id: String,
+    },
+    /// Deny a request, or take an approval back that nothing came of yet
+    Deny {
+        /// Its id
+        id: String,
+        /// Why, for the agent
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Take back what a request granted for good: a host to reach, a folder to read
+    Revoke {
+        /// Its id
+        id: String,
+    },
+}
+
+/// How many are listed.
+const LISTED: u32 = 500;
+
+/// How long a gateway may take to answer.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Runs the verb below `approvals`.
+///
+/// # Errors
+///
+/// If there is no such request, or it can't be decided any more.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::List { all } => list(!all, context),
+        Verb::Show { id } => {
+            let row = find(&context.home()?, id)?;
+            show(&row, context);
+            Ok(Exit::Done)
+        }
+        Verb::Approve { id } => {
+            let home = context.home_to_change()?;
+            let row = find(&home, id)?;
+            if row.state == RequestState::Waiting && context.may_ask() {
+                show(&row, context);
+                if !ask::confirm("Approve exactly this?", false)? {
+                    return Err(Failure::new(Kind::Failed, format!("{id} was not approved")));
+                }
+            }
+            let decision = Decision::Approve { sha256: row.sha256.clone() };
+            let row = context.block_on(take(&home, id, decision))?;
+            report(&row, "approved", context);
+            Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })
+        }
+        Verb::Deny { id, reason } => {
+            let home = context.home_to_change()?;
+            let row = context.block_on(take(&home, id, Decision::Deny { reason: reason.clone() }))?;
+            report(&row, "denied", context);
+            Ok(Exit::Done)
+        }
+        Verb::Revoke { id } => {
+            let home = context.home_to_change()?;
+            let row = find(&home, id)?;
+            let revoked = context.block_on(async {
+                let entry = crate::store::AuditEntry {
+                    actor: person().to_string(),
+                    action: "request.revoke",
+                    subject: row.id.clone(),
+                    level: crate::store::Level::Yellow,
+                    detail: view::summary(&row),
+                    session: None,
+                    turn: None,
+                };
+                let store = Store::open(&home)?;
+                Ok(store.revoke_grants(row.agent.clone(), Some(row.id.clone()), entry, unix_ms()).await?)
+            })?;
+            if revoked == 0 {
+                let text = format!("{} grants nothing that could be taken back", row.id);
+                return Err(Failure::new(Kind::Failed, text).hint("flock approvals list --all"));
+            }
+            report(&find(&home, id)?, "revoked", context);
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
+    let rows = match Reader::open(&context.home()?)? {
+        Some(reader) => reader.requests(open, LISTED)?,
+        None => Vec::new(),
+    };
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"requests": rows.iter().map(view::json).collect::<Vec<Value>>()}));
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        context.printer.say("no requests wait");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["ID", "AGENT", "LEVEL", "STATE", "WHAT", "UNTIL"]);
+    for row in &rows {
+        let tone = if row.state == RequestState::Waiting { Tone::Warn } else { Tone::Plain };
+        table.toned_row(vec![
+            (Tone::Accent, row.id.clone()),
+            (Tone::Plain, row.agent.to_string()),
+            (tone, row.level.as_str().to_owned()),
+            (tone, row.state.as_str().to_owned()),
+            (Tone::Plain, view::summary(row)),
+            (Tone::Plain, until(row)),
+        ]);
+    }
+    context.printer.table(&table);
+    Ok(Exit::Done)
+}
+
+fn show(row: &RequestRow, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"request": view::json(row)}));
+        return;
+    }
+    let line = |name: &str, text: &str| {
+        context.printer.line(Line::new().with(Tone::Strong, format!("{name:<10}")).plain(text.to_owned()));
+    };
+    line("request", &row.id);
+    line("what", &view::summary(row));
+    line("agent", row.agent.as_str());
+    if let Some(channel) = &row.channel {
+        line("channel", channel.as_str());
+    }
+    line("reason", &row.reason);
+    line("level", &format!("{}: {}", row.level.as_str(), row.why.join("; ")));
+    line("state", row.state.as_str());
+    line("until", &until(row));
+    line("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent is there" });
+    if let Some(by) = &row.decided_by {
+        line("by", by);
+    }
+    line("body", &shown(&row.body));
+    line("sha256", &row.sha256);
+    if let Some(result) = &row.result {
+        context.printer.stream(&format!("{result}\n"));
+    }
+}
+
+fn report(row: &RequestRow, how: &str, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"request": view::json(row)}));
+        return;
+    }
+    let line = Line::new().with(Tone::Good, how).plain(" ").accent(row.id.clone());
+    context.printer.line(line.plain(format!(": {}", view::summary(row))));
+    match row.state {
+        RequestState::Approved => context.printer.say("it begins when the gateway is started: flock start"),
+        RequestState::Running => {
+            context.printer.say(format!("it runs; flock approvals show {} says what came of it", row.id));
+        }
+        RequestState::Done | RequestState::Failed => {
+            if let Some(result) = &row.result {
+                context.printer.stream(&format!("{}: {result}\n", row.state.as_str()));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn until(row: &RequestRow) -> String {
+    if !row.state.is_open() {
+        return String::new();
+    }
+    let left = row.expires_at.saturating_sub(unix_ms());
+    match u64::try_from(left) {
+        Ok(left) => format!("in {}", crate::ui::progress::span(Duration::from_millis(left))),
+        Err(_) => "expired".to_owned(),
+    }
+}
+
+fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
+    let row = match Reader::open(home)? {
+        Some(reader) => reader.request(id)?,
+        None => None,
+    };
+    row.ok_or_else(|| DecideError::Unknown(view::id(id)).into())
+}
+
+/// Where a gateway runs it takes the decision, so that what was approved begins at once.
+async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
+    let config = config::read(home)?;
+    match team::gateway(home, &config).await? {
+        None => here(home, &config, id, decision).await,
+        Some(gateway) => {
+            let name = person().to_string();
+            let name = name.strip_prefix("human:").unwrap_or_default();
+            let (verb, body) = match &decision {
+                Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
+                Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
+            };
+            // An id is a word of the path, or none at all.
+            if !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+                return Err(DecideError::Unknown(view::id(id)).into());
+            }
+            let call = Call::post(&format!("/api/approvals/{id}/{verb}")).json(&body)?;
+            gateway.ask(call, LONG).await?;
+            find(home, id)
+        }
+    }
+}
+
+async fn here(home: &Home, config: &Config, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
+    let store = Store::open(home)?;
+    Ok(decide::decide(&store, config, id, decision, &Decider::Owner(person()), unix_ms()).await?)
+}
+
+fn person() -> Party {
+    Party::human(&env::USER.get().unwrap_or_default())
+}

@@ -1,0 +1,166 @@
+//! `/api/approvals`: what agents asked for, and the owner's decisions about it. Only the owner's credential
+//! gets here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::error::Explain as _;
+use crate::gateway::auth::Caller;
+use crate::gateway::error::ApiError;
+use crate::gateway::state::Gateway;
+use crate::id::Party;
+use crate::store::{RequestRow, RequestState};
+use crate::swarm::triage::{DecideError, Decider, Decision, Triage, view};
+
+/// How long an answer waits for what was approved to be done.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// The most requests that are listed.
+const LISTED: u32 = 500;
+
+/// Which are listed.
+#[derive(Debug, Deserialize)]
+pub struct Filter {
+    /// `open` by default, or `all`.
+    state: Option<String>,
+}
+
+/// What an approval says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// The digest of what the person was shown.
+    sha256: String,
+    /// The person's name, for the record.
+    #[serde(default)]
+    by: Option<String>,
+}
+
+/// What a denial says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Denial {
+    /// Why, for the agent.
+    #[serde(default)]
+    reason: Option<String>,
+    /// The person's name, for the record.
+    #[serde(default)]
+    by: Option<String>,
+}
+
+/// The requests that are open, or all.
+pub async fn list(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<Value>, ApiError> {
+    owner(&caller)?;
+    let open = match filter.state.as_deref() {
+        None | Some("open") => true,
+        Some("all") => false,
+        Some(_) => return Err(ApiError::invalid("invalid_state", "state is open or all")),
+    };
+    let rows = gateway.swarm.store().requests(open, LISTED).map_err(ApiError::internal)?;
+    Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
+}
+
+/// One request.
+pub async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    owner(&caller)?;
+    let row = gateway.swarm.store().request(&id).map_err(ApiError::internal)?;
+    let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
+    Ok(Json(json!({"request": view::json(&row)})))
+}
+
+/// Approves exactly what the digest is of; what was approved begins at once, and the answer waits a moment
+/// for its end.
+pub async fn approve(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    body: Result<Json<Approval>, JsonRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
+    let decider = decider(&caller, body.by.as_deref())?;
+    let triage = triage(&gateway)?;
+    let row =
+        triage.decide(&id, Decision::Approve { sha256: body.sha256 }, &decider).await.map_err(refused)?;
+    let row = ended(triage, row).await?;
+    Ok(Json(json!({"request": view::json(&row)})))
+}
+
+/// Denies it, or takes an approval back that nothing came of yet.
+pub async fn deny(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    body: Result<Json<Denial>, JsonRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
+    let decider = decider(&caller, body.by.as_deref())?;
+    let triage = triage(&gateway)?;
+    let row = triage.decide(&id, Decision::Deny { reason: body.reason }, &decider).await.map_err(refused)?;
+    Ok(Json(json!({"request": view::json(&row)})))
+}
+
+async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while matches!(row.state, RequestState::Approved | RequestState::Running) {
+        if tokio::time::Instant::now() > end {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+        let found = triage.swarm().store().request(&row.id).map_err(ApiError::internal)?;
+        row = found.unwrap_or(row);
+    }
+    Ok(row)
+}
+
+/// A token that is not the owner's decides nothing, whoever it says that it is.
+fn owner(caller: &Caller) -> Result<(), ApiError> {
+    match caller {
+        Caller::Owner => Ok(()),
+        #[expect(
+            unreachable_patterns,
+            reason = "whoever else gets a token later is refused until it says otherwise"
+        )]
+        _ => Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", "only the owner decides about requests")),
+    }
+}
+
+fn decider(caller: &Caller, name: Option<&str>) -> Result<Decider, ApiError> {
+    owner(caller)?;
+    Ok(Decider::Owner(Party::human(name.unwrap_or("owner"))))
+}
+
+fn triage(gateway: &Gateway) -> Result<&Arc<Triage>, ApiError> {
+    gateway.triage.get().ok_or_else(|| {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "this gateway carries out no requests")
+    })
+}
+
+fn refused(error: DecideError) -> ApiError {
+    let (status, code) = match &error {
+        DecideError::Unknown(_) => (StatusCode::NOT_FOUND, "request_not_found"),
+        DecideError::Over { .. } => (StatusCode::CONFLICT, "already_decided"),
+        DecideError::Expired(_) => (StatusCode::CONFLICT, "expired"),
+        DecideError::Changed(_) => (StatusCode::CONFLICT, "changed"),
+        DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),
+        DecideError::Store(_) => return ApiError::internal(error),
+    };
+    let mut api = ApiError::new(status, code, error.to_string());
+    api.hint = error.hint();
+    api
+}

@@ -1,0 +1,90 @@
+//! A tool call that a person has to approve first becomes a request.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Request, Triage};
+use crate::provider::BoxFuture;
+use crate::swarm::By;
+use crate::tool::CallContext;
+use crate::tool::arguments::Arguments;
+
+/// Who asks a person about a tool call.
+pub trait AskPerson: Send + Sync {
+    /// Asks. The call itself is not run; gives what the model is told.
+    ///
+    /// # Errors
+    ///
+    /// Why nobody can be asked, for the model.
+    fn ask<'a>(
+        &'a self,
+        context: &'a CallContext,
+        tool: &'a str,
+        arguments: &'a Value,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Asks by way of triage.
+pub struct ByRequest(pub Arc<Triage>);
+
+impl AskPerson for ByRequest {
+    fn ask<'a>(
+        &'a self,
+        context: &'a CallContext,
+        tool: &'a str,
+        arguments: &'a Value,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            if tool != "exec" {
+                return Err(format!("not run: {tool} can't be approved; {reason}"));
+            }
+            let request = command(arguments)?;
+            // What was approved is carried out later, whatever becomes of this turn.
+            let never = CancellationToken::new();
+            let by = By::call(context);
+            self.0.request(&by, request, reason, &never).await.map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// The command of an `exec`. What a person would not see beside it, or what it would not be run with, is no
+/// part of a command that can be approved.
+fn command(arguments: &Value) -> Result<Request, String> {
+    let wrong = |error: crate::tool::ToolError| error.to_string();
+    let arguments = Arguments::new(arguments).map_err(wrong)?;
+    let background: Option<bool> = arguments.optional("background").map_err(wrong)?;
+    let workdir: Option<String> = arguments.optional("workdir").map_err(wrong)?;
+    let env: Option<std::collections::BTreeMap<String, String>> = arguments.optional("env").map_err(wrong)?;
+    if background == Some(true) || workdir.is_some() || env.is_some_and(|env| !env.is_empty()) {
+        return Err("not run: on the host only `command` and `timeout` can be approved; it starts in your \
+                    workspace, so write `cd` and variables into the command itself"
+            .to_owned());
+    }
+    let timeout: Option<u64> = arguments.optional("timeout").map_err(wrong)?;
+    let timeout = timeout.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
+    Ok(Request::Command { command: arguments.required_or("command", "cmd").map_err(wrong)?, timeout })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_command_itself_is_what_is_approved() {
+        assert!(command(&json!({"command": "df -h", "timeout": 5})).is_ok());
+        for bad in [
+            json!({"command": "df", "background": true}),
+            json!({"command": "df", "workdir": "/etc"}),
+            json!({"command": "df", "env": {"LD_PRELOAD": "x"}}),
+            json!({}),
+        ] {
+            assert!(command(&bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The team, seen from outside.
+
+mod approvals;
