@@ -8,7 +8,7 @@ use crate::provider::BoxFuture;
 pub trait Inbox: Send + Sync {
     /// What has come since, to be shown before the next model call: whole messages that cost at most `room`
     /// tokens together; `None` where there is nothing, or nothing that fits. Asked again until it gives
-    /// `None`. A turn may end before it has committed what it took: what was not reported to
+    /// `None`; must not wait for something to come. A turn may end before it has committed what it took: what was not reported to
     /// [`Self::committed`] has not been delivered.
     fn take(&self, room: u64) -> BoxFuture<'_, Option<Delivery>>;
 

@@ -29,7 +29,7 @@ pub trait Oversight: Send + Sync {
     fn settle(&self, reservation: Reservation, usage: Option<Usage>);
 
     /// A person has to approve this call; it is not run. Gives what the model is told, such as that a
-    /// request waits.
+    /// request waits, and does not wait for the person: a turn can't be stopped meanwhile.
     ///
     /// # Errors
     ///
@@ -42,7 +42,8 @@ pub trait Oversight: Send + Sync {
         reason: &'a str,
     ) -> BoxFuture<'a, Result<String, String>>;
 
-    /// A tool call was decided and has ended. Awaited before the turn goes on.
+    /// A tool call was decided and has ended. Awaited before the turn goes on, which can't be stopped
+    /// meanwhile.
     fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()>;
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::inbox::Delivery;
+use super::prompt::without_marks;
 use super::provenance::Provenance;
 use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
 use super::turn::TurnError;
@@ -60,6 +61,14 @@ impl Running {
             input.into_iter().map(|message| MessageRecord::new(self.turn, now, message)).collect();
         if let Some(last) = said.last_mut() {
             last.context = Some(context);
+            // What somebody else wrote must not pass for what flock puts beside a message.
+            if provenance.is_some() {
+                for block in &mut last.message.content {
+                    if let Block::Text { text } = block {
+                        *text = without_marks(text);
+                    }
+                }
+            }
             last.provenance = provenance;
         }
         said
@@ -79,7 +88,7 @@ impl Running {
 
     /// Commits what was said to the model in the middle of the turn.
     pub(super) fn delivered(&mut self, delivery: Delivery) -> Result<MessageRecord, TurnError> {
-        let message = Message::text(Role::User, delivery.text);
+        let message = Message::text(Role::User, without_marks(&delivery.text));
         let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
         // With the time beside it, as the input.
         record.context = Some(Vec::new());

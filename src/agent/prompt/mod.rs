@@ -17,6 +17,7 @@ use crate::provider::ToolSpec;
 
 pub use files::{IdentityFile, MAX_CHARS, read_identity};
 pub use knowledge::{Knowledge, Listing, Vault};
+pub(super) use quote::without_marks;
 
 /// What a prompt is made from.
 #[derive(Clone, Debug)]
@@ -121,7 +122,7 @@ pub fn message_context(at: i64, zone: &TimeZone, client: &[String]) -> Vec<Strin
     }
     for text in client {
         // The text must not be able to end its own block and speak as somebody else.
-        let text = text.replace("flock-context", "flock_context");
+        let text = without_marks(text);
         blocks.push(format!("{open} source=\"client\">\n{text}\n</flock-context>"));
     }
     blocks

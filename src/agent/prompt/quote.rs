@@ -67,14 +67,24 @@ fn lowered(line: &str) -> String {
 }
 
 /// The names of flock's marks with another character in them, in whatever case they are written.
-fn without_marks(text: &str) -> String {
+pub(in crate::agent) fn without_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = MARKS.iter().filter_map(|mark| find(rest, mark)).min() {
-        let dash = at + "flock".len();
-        out.push_str(&rest[..dash]);
-        out.push('_');
-        rest = &rest[dash + 1..];
+    while let Some(at) = find(rest, MARK) {
+        let (before, after) = rest.split_at(at + MARK.len());
+        let is_mark = MARKED.iter().any(|name| {
+            after
+                .as_bytes()
+                .get(..name.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+        });
+        if is_mark {
+            out.push_str(&before[..before.len() - 1]);
+            out.push('_');
+        } else {
+            out.push_str(before);
+        }
+        rest = after;
     }
     out.push_str(rest);
     out
@@ -85,7 +95,9 @@ fn find(text: &str, mark: &str) -> Option<usize> {
 }
 
 const TAG: &str = "flock-file";
-const MARKS: [&str; 2] = [TAG, "flock-context"];
+/// How the names of flock's marks begin, and how they go on.
+const MARK: &str = "flock-";
+const MARKED: [&str; 2] = ["file", "context"];
 
 /// The most characters of a name.
 const MAX_LABEL: usize = 100;
