@@ -70,3 +70,27 @@ fn a_sandbox_against_the_plain_command_line() {
         eprintln!("list of containers: {:?}; probe: {:?}", median(listed), sandbox.probes()[0].1.took);
     });
 }
+
+#[test]
+#[ignore = "measures; nothing is checked"]
+fn twenty_sandboxes_frozen_and_thawed() {
+    let names: Vec<String> = (0..20).map(|number| format!("worker-{number}")).collect();
+    let Some(team) = Team::new(&names.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
+    let sandbox = team.sandbox();
+    docker::block_on(async {
+        for name in &names {
+            sandbox.ensure(&id(name)).await.unwrap();
+        }
+        let (mut frozen, mut thawed) = (Vec::new(), Vec::new());
+        for _ in 0..7 {
+            let start = Instant::now();
+            sandbox.pause_all().await.unwrap();
+            frozen.push(start.elapsed());
+            let start = Instant::now();
+            sandbox.resume_all().await.unwrap();
+            thawed.push(start.elapsed());
+        }
+        let slowest = frozen.iter().max().copied();
+        eprintln!("20 frozen: {:?}, slowest {slowest:?}; thawed: {:?}", median(frozen), median(thawed));
+    });
+}
