@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns scheduler docker`; all of them where none is named. Prints a Markdown table, as in
+//! Parts: `process gateway turns scheduler channels docker`; all of them where none is named. Prints a Markdown table, as in
 //! docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
     reason = "a program for developers that may fail loudly"
 )]
 
+mod channels;
 mod docker;
 mod home;
 mod http;
@@ -35,6 +36,9 @@ fn main() {
     }
     if runs("scheduler") {
         scheduler::run();
+    }
+    if runs("channels") {
+        channels::run();
     }
     if runs("docker") {
         docker::run();

@@ -21,16 +21,22 @@ const LISTED: u32 = 100;
 /// learns of both the engine and the driver with [`Self::connect`].
 #[derive(Default)]
 pub struct GatewaySessions {
-    parts: OnceLock<(Arc<Engine>, Arc<Driver>, Arc<Swarm>)>,
+    parts: OnceLock<Parts>,
+}
+
+struct Parts {
+    engine: Arc<Engine>,
+    driver: Arc<Driver>,
+    swarm: Arc<Swarm>,
 }
 
 impl GatewaySessions {
     /// What knows the sessions, what runs their turns, and what delivers messages. Only the first call counts.
     pub fn connect(&self, engine: Arc<Engine>, driver: Arc<Driver>, swarm: Arc<Swarm>) {
-        drop(self.parts.set((engine, driver, swarm)));
+        drop(self.parts.set(Parts { engine, driver, swarm }));
     }
 
-    fn parts(&self) -> Result<&(Arc<Engine>, Arc<Driver>, Arc<Swarm>), SessionsError> {
+    fn parts(&self) -> Result<&Parts, SessionsError> {
         self.parts.get().ok_or_else(|| SessionsError::Refused("the gateway is not ready yet".to_owned()))
     }
 }
@@ -53,12 +59,12 @@ fn order(turn: TurnId, session: &SessionKey, text: String, context: Vec<String>)
 
 impl Sessions for GatewaySessions {
     fn list<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>> {
-        Box::pin(async move { self.parts()?.0.sessions(Some(agent), LISTED).map_err(failed) })
+        Box::pin(async move { self.parts()?.engine.sessions(Some(agent), LISTED).map_err(failed) })
     }
 
     fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>> {
         Box::pin(async move {
-            let session = self.parts()?.0.session(key).map_err(failed)?;
+            let session = self.parts()?.engine.session(key).map_err(failed)?;
             session.ok_or_else(|| SessionsError::NotFound(key.clone()))
         })
     }
@@ -69,7 +75,7 @@ impl Sessions for GatewaySessions {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>> {
         Box::pin(async move {
-            let entries = self.parts()?.0.history(key, limit).map_err(failed)?;
+            let entries = self.parts()?.engine.history(key, limit).map_err(failed)?;
             entries.ok_or_else(|| SessionsError::NotFound(key.clone()))
         })
     }
@@ -81,7 +87,7 @@ impl Sessions for GatewaySessions {
         message: String,
     ) -> BoxFuture<'a, Result<(), SessionsError>> {
         Box::pin(async move {
-            let (engine, driver, swarm) = self.parts()?;
+            let Parts { engine, driver, swarm } = self.parts()?;
             if driver.origin(from) == Some(Origin::Message) {
                 return Err(SessionsError::Refused(
                     "this turn was itself started by another session's message: answer with text instead"
@@ -114,7 +120,7 @@ impl Sessions for GatewaySessions {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, SessionsError>> {
         Box::pin(async move {
-            let (_, driver, _) = self.parts()?;
+            let Parts { driver, .. } = self.parts()?;
             let context = vec![format!("The task comes from your own session {parent}.")];
             let order = order(TurnId::new(), &child, task, context);
             let mut turn = driver

@@ -231,13 +231,13 @@ async fn the_same_is_not_said_twice() {
     assert_eq!(seq(&store, says("x", "a", "done")).await, 3, "after somebody else it is an answer");
     seq(&store, says("x", "human:ann", "yes")).await;
     assert_eq!(seq(&store, says("x", "human:ann", "yes")).await, 5, "a person may");
-    let turn = Some(TurnId::new());
-    let last = NewPost { turn, is_final: true, ..says("x", "a", "the end") };
+    let turn = TurnId::new();
+    let last = NewPost { turn: Some(turn), is_final: true, ..says("x", "a", "the end") };
     assert_eq!(seq(&store, last.clone()).await, 6);
     seq(&store, says("x", "human:ann", "thanks")).await;
     assert_eq!(store.post(last).await.unwrap(), PostOutcome::Repeated(6));
-    assert!(store.has_posted(&id("x"), turn.unwrap(), 5).unwrap());
-    assert!(!store.has_posted(&id("x"), turn.unwrap(), 6).unwrap());
+    assert!(store.has_posted(&id("x"), turn, 5).unwrap());
+    assert!(!store.has_posted(&id("x"), turn, 6).unwrap());
     assert_eq!(store.post(says("nowhere", "a", "x")).await.unwrap(), PostOutcome::NoChannel);
 }
 
@@ -255,7 +255,7 @@ async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began(
     };
     store.add_item(item("one", Some("t1"))).await.unwrap();
     store.add_item(item("two", None)).await.unwrap();
-    assert_eq!(store.sessions_with_items().unwrap(), [session.clone()]);
+    assert_eq!(store.sessions_with_items().unwrap(), std::slice::from_ref(&session));
     let turn = TurnId::new();
     assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
     store.return_items(turn).await.unwrap();

@@ -13,12 +13,17 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, ffi};
 use super::StoreError;
 use super::sync::Handle;
 
+/// Does a change, within a transaction.
+pub(super) type Work = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
+/// Tells who waits for a change whether it was committed.
+pub(super) type Answer = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
+
 /// A change of the database.
 pub(super) struct Change {
     /// Does it, within a transaction.
-    pub(super) work: Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>,
+    pub(super) work: Work,
     /// Tells who waits for it whether it was committed.
-    pub(super) answer: Box<dyn FnOnce(rusqlite::Result<()>) + Send>,
+    pub(super) answer: Answer,
 }
 
 /// What the thread is given.
@@ -87,7 +92,7 @@ fn together(connection: &mut Connection, changes: Vec<Change>) -> bool {
     let is_committed = result.is_ok() && !waiting.is_empty();
     waiting.extend(changes.map(|change| change.answer));
     for answer in waiting {
-        answer(result.as_ref().map(|()| ()).map_err(copy));
+        answer(result.as_ref().copied().map_err(copy));
     }
     is_committed
 }
@@ -96,7 +101,7 @@ fn together(connection: &mut Connection, changes: Vec<Change>) -> bool {
 fn attempt(
     connection: &mut Connection,
     changes: &mut impl Iterator<Item = Change>,
-    waiting: &mut Vec<Box<dyn FnOnce(rusqlite::Result<()>) + Send>>,
+    waiting: &mut Vec<Answer>,
 ) -> rusqlite::Result<()> {
     // The write lock is taken at the beginning: a transaction that began by reading could fail where it
     // first writes.

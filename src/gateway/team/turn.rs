@@ -141,7 +141,7 @@ impl Team {
         checkpoint::reach(Checkpoint::Answered);
         self.inboxes().remove(&work.session);
         let began = began.load(Ordering::Acquire);
-        if self.stop.is_cancelled() && !matches!(result, Ok(_)) {
+        if self.stop.is_cancelled() && result.is_err() {
             // It is left as a crash would leave it: the next start goes on with it.
             return Ended::Cancelled;
         }

@@ -50,7 +50,7 @@ fn hash(text: &str) -> u64 {
 
 /// A part of `whole`, from 0 to `whole`, by the upper half of the hash.
 fn share(hash: u64, whole: i64) -> i64 {
-    let part = i128::from(whole.max(0)) * i128::from(hash >> 32) >> 32;
+    let part = (i128::from(whole.max(0)) * i128::from(hash >> 32)) >> 32;
     i64::try_from(part).unwrap_or(0)
 }
 

@@ -30,7 +30,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let number = json!({"type": "integer"});
     let flag = json!({"type": "boolean"});
     vec![
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_channel_post",
             "Post to a channel; @id calls a member at once. notify false wakes nobody.",
@@ -38,7 +38,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &["channelId", "message"],
             post,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_channel_read",
             "Read a channel: the newest messages, those after or before a number, or those with the words of query.",
@@ -46,7 +46,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &["channelId"],
             read,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_channel_list",
             "List channels.",
@@ -54,7 +54,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &[],
             list,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_archive_ready",
             "Say that you are ready for a channel's archiving.",
@@ -62,7 +62,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &["channelId"],
             ready,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_channel_create",
             "Make a channel; members are agents' ids or human:name. You are no member unless named.",
@@ -70,7 +70,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &["channelId", "topic", "members"],
             create,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_assign_members",
             "Add members to a channel or remove them.",
@@ -78,7 +78,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &["channelId"],
             assign,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_channel_archive",
             "Begin to archive a channel: its agents are asked to get ready. action: begin (default), force, cancel, reopen.",
@@ -172,7 +172,8 @@ fn shown(channel: &Channel, messages: &[Post]) -> String {
         text.push_str(&notice::line(post.seq, &post.author, &body));
     }
     if let (Some(last), true) = (lines.last(), lines.len() < messages.len()) {
-        text.push_str(&format!("\nmore follow: read on with after {}", last.seq));
+        text.push_str("\nmore follow: read on with after ");
+        text.push_str(&last.seq.to_string());
     }
     if lines.is_empty() {
         text.push_str("\nno such messages");

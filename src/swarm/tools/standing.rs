@@ -22,7 +22,7 @@ type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
     vec![
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_status",
             "How the team stands, or one agent.",
@@ -30,7 +30,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &[],
             status,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_sleep",
             "Sleep until you are called; plain messages wait longer.",
@@ -38,7 +38,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &[],
             sleep,
         ),
-        TeamTool::new(
+        TeamTool::shared(
             swarm,
             "flock_bridge",
             "Bridge a channel to another platform: create, remove, list, pause, resume.",

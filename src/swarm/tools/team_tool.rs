@@ -21,7 +21,7 @@ pub struct TeamTool {
 
 impl TeamTool {
     /// A tool with these parameters, of which some are required.
-    pub fn new(
+    pub fn shared(
         swarm: &Arc<Swarm>,
         name: &str,
         description: &str,
