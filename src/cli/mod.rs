@@ -26,6 +26,7 @@ pub mod start;
 pub mod status;
 pub mod stop;
 pub mod supervise;
+pub mod tasks;
 mod team;
 mod usage;
 
@@ -101,6 +102,7 @@ enum Verb {
     Remove(remove::Args),
     #[command(visible_alias = "ls")]
     List(list::Args),
+    Tasks(tasks::Args),
     Config(config::Args),
     Nix(nix::Args),
     Approvals(approvals::Args),
@@ -126,6 +128,7 @@ impl Verb {
             Self::Add(args) => add::run(&args, context),
             Self::Remove(args) => remove::run(&args, context),
             Self::List(args) => list::run(&args, context),
+            Self::Tasks(args) => tasks::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),

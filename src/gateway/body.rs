@@ -32,15 +32,29 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
-        let bytes = tokio::time::timeout(limits.body_timeout, read(request.into_body(), limits.body))
-            .await
-            .map_err(|_| {
-                ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long")
-            })??;
+        let bytes = whole(request.into_body(), &limits).await?;
         serde_json::from_slice(&bytes).map(Self).map_err(|error| {
             ApiError::invalid("invalid_body", format!("the body is not what this path takes: {error}"))
         })
     }
+}
+
+/// A request's body as it came.
+pub struct Raw(pub Vec<u8>);
+
+impl<S: Sync> FromRequest<S> for Raw {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
+        whole(request.into_body(), &limits).await.map(Self)
+    }
+}
+
+async fn whole(body: Body, limits: &Limits) -> Result<Vec<u8>, ApiError> {
+    tokio::time::timeout(limits.body_timeout, read(body, limits.body))
+        .await
+        .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long"))?
 }
 
 async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {

@@ -115,6 +115,7 @@ pub struct Active {
     /// What it came from.
     pub origin: Origin,
     cancel: CancellationToken,
+    ended: CancellationToken,
 }
 
 /// Runs turns.
@@ -176,6 +177,7 @@ impl Driver {
                 waits: true,
                 origin,
                 cancel: cancel.clone(),
+                ended: CancellationToken::new(),
             },
         );
         let is_stopping = self.stop.is_cancelled();
@@ -203,6 +205,14 @@ impl Driver {
         let active = self.active();
         let turns = active.values().filter(|turn| turn.agent == *agent);
         turns.map(|turn| turn.cancel.cancel()).count()
+    }
+
+    /// Cancels a turn; gives what is cancelled once it has ended. `None` where it neither runs nor waits.
+    pub fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
+        let active = self.active();
+        let turn = active.get(&turn)?;
+        turn.cancel.cancel();
+        Some(turn.ended.clone())
     }
 
     /// Takes nothing on any more and cancels every turn.
@@ -291,7 +301,9 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.driver.active().remove(&self.turn);
+        if let Some(active) = self.driver.active().remove(&self.turn) {
+            active.ended.cancel();
+        }
     }
 }
 

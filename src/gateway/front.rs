@@ -15,7 +15,7 @@ use super::auth;
 use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
-use super::routes::{agents, approvals, chat, events, health, models, sessions, status};
+use super::routes::{a2a, agents, approvals, chat, events, health, models, sessions, status, tasks};
 use super::server::Answer;
 use super::state::Gateway;
 
@@ -45,6 +45,13 @@ impl Front {
             .route("/api/sessions", get(sessions::list))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
+            .route("/api/tasks", get(tasks::list))
+            .route("/api/tasks/{id}", get(tasks::show))
+            .route("/api/tasks/{id}/cancel", post(tasks::cancel))
+            .route("/.well-known/agent-card.json", get(a2a::home_card))
+            .route("/flock/.well-known/agent-card.json", get(a2a::directory))
+            .route("/flock/a2a/{agent}", post(a2a::call))
+            .route("/flock/a2a/{agent}/.well-known/agent-card.json", get(a2a::agent_card))
             .fallback(async || ApiError::not_found("not_found", "there is nothing at this path"))
             .method_not_allowed_fallback(async || {
                 ApiError::new(

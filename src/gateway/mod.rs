@@ -4,6 +4,7 @@
 //! a file of [`routes`] understands it, [`driver`] runs the turn that it asks for. [`events`] tells watchers.
 //! [`team`] runs the turns that the scheduler decides on.
 
+pub mod a2a;
 pub mod auth;
 pub mod bind;
 pub mod body;
@@ -24,6 +25,7 @@ pub mod sessions;
 pub mod stall;
 pub mod state;
 pub mod stream;
+mod tasks;
 pub mod team;
 
 pub use limits::Limits;

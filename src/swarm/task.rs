@@ -390,6 +390,13 @@ impl Swarm {
         }
     }
 
+    /// Whether a task that is done in this session has come to an end; `false` where that is not known.
+    #[must_use]
+    pub fn task_is_over(&self, id: &str, session: &SessionKey) -> bool {
+        let task = self.store().task(id).ok().flatten();
+        task.is_some_and(|task| task.session == *session && task.state.is_final())
+    }
+
     /// A turn of this session ended that had been given something of this task. The answer goes to the session
     /// that asked; where the assignee asked something back in that turn, the task waits on. What a turn of
     /// the requester ends with is nothing to the task. To be told twice of the same is no harm.

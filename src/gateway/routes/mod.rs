@@ -1,5 +1,6 @@
 //! One file for each resource.
 
+pub mod a2a;
 pub mod agents;
 pub mod approvals;
 pub mod chat;
@@ -8,3 +9,4 @@ pub mod health;
 pub mod models;
 pub mod sessions;
 pub mod status;
+pub mod tasks;

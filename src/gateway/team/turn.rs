@@ -137,6 +137,12 @@ impl Team {
             // Something may have come between the batch and this line.
             inbox.look();
         }
+        if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref())
+            && self.swarm.task_is_over(task, &work.session)
+        {
+            // It was stopped before there was a turn to cancel.
+            self.driver.cancel_turn(work.turn);
+        }
         let result = turn.end().await;
         checkpoint::reach(Checkpoint::Answered);
         self.inboxes().remove(&work.session);

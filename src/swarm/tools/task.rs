@@ -118,7 +118,9 @@ async fn message(swarm: &Swarm, context: &CallContext, arguments: &Arguments) ->
 async fn respond(swarm: &Swarm, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let id: String = arguments.required("taskId")?;
     let text: String = arguments.required("response")?;
-    let task = swarm.respond_task(&By::call(context), id.trim(), text.trim()).await?;
+    // Models copy the rest of a list's line along.
+    let id = id.split_whitespace().next().unwrap_or_default();
+    let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
     Ok(if task.state == TaskState::InputRequired {
         format!(
             "{} was asked. End this turn: task {} goes on in a new one when the reply has come",

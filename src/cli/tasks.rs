@@ -1,0 +1,116 @@
+//! `flock tasks`: what agents asked of one another, and clients of them, and what became of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, team};
+use crate::config;
+use crate::gateway::routes::tasks::describe;
+use crate::id::AgentId;
+use crate::store::{Reader, Task, TaskFilter, TaskState};
+use crate::supervise::loopback::Call;
+use crate::ui::{Table, Tone};
+
+/// List the tasks: what agents were asked, and what became of it
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only those that this agent asked for or was asked
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only those in this state
+    #[arg(long, value_name = "STATE", value_parser = states())]
+    state: Option<TaskState>,
+    /// How many, the newest
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Stop this task, and the turn that works on it
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["agent", "state", "limit"])]
+    cancel: Option<String>,
+}
+
+fn states() -> impl clap::builder::TypedValueParser<Value = TaskState> {
+    use clap::builder::TypedValueParser as _;
+    let words = TaskState::ALL.map(TaskState::as_str);
+    clap::builder::PossibleValuesParser::new(words)
+        .try_map(|word| TaskState::named(&word).ok_or("no state of a task"))
+}
+
+/// How long stopping a task may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The most bytes of what the gateway says of it.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// Prints the tasks, or stops one.
+///
+/// # Errors
+///
+/// If there is no home or its database can't be read; to stop a task, if the gateway does not run or refuses.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    if let Some(id) = &args.cancel {
+        return cancel(id, context);
+    }
+    let home = context.home()?;
+    let filter = TaskFilter { party: args.agent.clone(), state: args.state, ..TaskFilter::default() };
+    let found = match Reader::open(&home)? {
+        Some(reader) => reader.tasks(&filter, args.limit)?,
+        None => Vec::new(),
+    };
+    if context.printer.json_wanted() {
+        let tasks: Vec<Value> = found.iter().map(describe).collect();
+        context.printer.json(&json!({"tasks": tasks}));
+        return Ok(Exit::Done);
+    }
+    if found.is_empty() {
+        context.printer.say("There are no such tasks.");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WHAT"]);
+    for task in &found {
+        table.toned_row(row(task));
+    }
+    context.printer.table(&table);
+    Ok(Exit::Done)
+}
+
+fn row(task: &Task) -> Vec<(Tone, String)> {
+    let tone = match task.state {
+        TaskState::Completed => Tone::Good,
+        TaskState::Submitted | TaskState::Working | TaskState::Canceled => Tone::Plain,
+        TaskState::InputRequired | TaskState::Failed | TaskState::Rejected => Tone::Warn,
+    };
+    let what: String = task.summary.chars().take(60).collect();
+    vec![
+        (Tone::Plain, task.id.clone()),
+        (tone, task.state.as_str().to_owned()),
+        (Tone::Plain, task.requester.clone()),
+        (Tone::Accent, task.assignee().to_string()),
+        (Tone::Plain, what),
+    ]
+}
+
+fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let config = config::read(&home)?;
+    if id.is_empty() || !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
+        return Err(
+            Failure::new(crate::error::Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks")
+        );
+    }
+    let stopped = context.block_on(async {
+        let Some(gateway) = team::gateway(&home, &config).await? else {
+            return Err(Failure::new(crate::error::Kind::NotRunning, "the gateway is not running")
+                .hint("flock start"));
+        };
+        let answer = gateway.ask(Call::post(&format!("/api/tasks/{id}/cancel")), PATIENCE).await?;
+        Ok(answer.bytes(MAX_ANSWER, PATIENCE).await?)
+    })?;
+    if context.printer.json_wanted() {
+        let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();
+        context.printer.json(&json!({"task": task}));
+    } else {
+        context.printer.say(format!("Stopped task {id}."));
+    }
+    Ok(Exit::Done)
+}

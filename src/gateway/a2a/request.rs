@@ -1,0 +1,319 @@
+//! What a call's parameters say, in either version.
+
+use serde_json::{Map, Value};
+
+use super::Version;
+use super::rpc::Fault;
+use crate::store::TaskState;
+
+/// The most bytes of an id that a client chooses.
+const MAX_ID: usize = 64;
+/// The most parts of a message.
+const MAX_PARTS: usize = 64;
+
+/// A message for an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// What it says: its texts, and its data as JSON.
+    pub text: String,
+    /// The conversation it belongs to, where the client names one.
+    pub context: Option<String>,
+    /// The task it is a reply in.
+    pub task: Option<String>,
+    /// Whether the client waits for what comes of it.
+    pub waits: bool,
+    /// How much of the conversation the client wants back.
+    pub history: Option<usize>,
+}
+
+type Object = Map<String, Value>;
+
+/// The message of a call.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
+    let message = object(params, "message")?.ok_or_else(|| Fault::params("`message` is missing"))?;
+    if text(message, "messageId")?.is_none_or(str::is_empty) {
+        return Err(Fault::params("`message.messageId` is missing"));
+    }
+    let role = match version {
+        Version::V03 => "user",
+        Version::V1 => "ROLE_USER",
+    };
+    if text(message, "role")? != Some(role) {
+        return Err(Fault::params(format!("`message.role` must be {role:?}")));
+    }
+    let Some(parts) = message.get("parts").and_then(Value::as_array).filter(|parts| !parts.is_empty()) else {
+        return Err(Fault::params("`message.parts` must be a list that is not empty"));
+    };
+    if parts.len() > MAX_PARTS {
+        return Err(Fault::params(format!("a message has at most {MAX_PARTS} parts")));
+    }
+    let texts = parts.iter().map(part).collect::<Result<Vec<_>, _>>()?;
+    let empty = Object::new();
+    let settings = object(params, "configuration")?.unwrap_or(&empty);
+    if ["pushNotificationConfig", "taskPushNotificationConfig"].iter().any(|key| is_there(settings, key)) {
+        return Err(Fault::push());
+    }
+    accepts_text(settings)?;
+    let waits = match version {
+        Version::V03 => settings.get("blocking").and_then(Value::as_bool).unwrap_or(true),
+        Version::V1 => !settings.get("returnImmediately").and_then(Value::as_bool).unwrap_or(false),
+    };
+    Ok(Incoming {
+        text: texts.join("\n"),
+        context: chosen_id(message, "contextId")?,
+        task: chosen_id(message, "taskId")?,
+        waits,
+        history: history(settings)?,
+    })
+}
+
+fn part(part: &Value) -> Result<String, Fault> {
+    let Some(part) = part.as_object() else { return Err(Fault::params("a part must be an object")) };
+    if ["file", "raw", "url", "filename"].iter().any(|key| is_there(part, key))
+        || part.get("kind").and_then(Value::as_str) == Some("file")
+    {
+        return Err(Fault::content("files are not taken: send text, or data as JSON"));
+    }
+    match (part.get("text"), part.get("data")) {
+        (Some(Value::String(text)), None) => Ok(text.clone()),
+        (None, Some(data)) => Ok(format!("Attached data: {data}")),
+        _ => Err(Fault::params("a part must have either `text`, a string, or `data`")),
+    }
+}
+
+/// Answers are text: a client that takes nothing of the kind is told at once.
+fn accepts_text(settings: &Object) -> Result<(), Fault> {
+    let Some(modes) = settings.get("acceptedOutputModes").and_then(Value::as_array) else { return Ok(()) };
+    let is_text = |mode: &Value| {
+        mode.as_str().is_some_and(|mode| matches!(mode, "text" | "*/*" | "*") || mode.starts_with("text/"))
+    };
+    if modes.is_empty() || modes.iter().any(is_text) {
+        return Ok(());
+    }
+    Err(Fault::content("answers are text/plain"))
+}
+
+/// The id of a task, and how much of its conversation is wanted.
+///
+/// # Errors
+///
+/// What is wrong with the parameters.
+pub fn task(params: &Object) -> Result<(String, Option<usize>), Fault> {
+    let id = text(params, "id")?.filter(|id| !id.is_empty());
+    let id = id.ok_or_else(|| Fault::params("`id` is missing"))?;
+    Ok((id.to_owned(), history(params)?))
+}
+
+/// Which tasks a client wants listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Those of this conversation.
+    pub context: Option<String>,
+    /// Those in this state.
+    pub state: Option<TaskState>,
+    /// Those that changed at this time (Unix milliseconds) or later.
+    pub since: Option<i64>,
+    /// The last id of the page before.
+    pub after: Option<String>,
+    /// The most of them.
+    pub limit: u32,
+    /// How much of their conversations is wanted.
+    pub history: Option<usize>,
+    /// Whether their answers are.
+    pub artifacts: bool,
+}
+
+/// What a call for a list asks.
+///
+/// # Errors
+///
+/// What is wrong with the parameters.
+pub fn listing(params: &Object) -> Result<Listing, Fault> {
+    let state = match text(params, "status")? {
+        None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
+        Some(word) => {
+            let plain = word.strip_prefix("TASK_STATE_").unwrap_or_default();
+            let plain = plain.to_ascii_lowercase().replace('_', "-");
+            Some(
+                TaskState::named(&plain)
+                    .ok_or_else(|| Fault::params("`status` is no state of a task here"))?,
+            )
+        }
+    };
+    let since = text(params, "statusTimestampAfter")?.map(|time| {
+        time.parse::<jiff::Timestamp>().map_err(|_| Fault::params("`statusTimestampAfter` is no time"))
+    });
+    let limit = match params.get("pageSize") {
+        None | Some(Value::Null) => 50,
+        Some(size) => match size.as_u64() {
+            Some(0) => 50,
+            Some(size @ 1..=100) => u32::try_from(size).unwrap_or(50),
+            _ => return Err(Fault::params("`pageSize` must be a number from 1 to 100")),
+        },
+    };
+    Ok(Listing {
+        context: text(params, "contextId")?.filter(|id| !id.is_empty()).map(str::to_owned),
+        state,
+        since: since.transpose()?.map(jiff::Timestamp::as_millisecond),
+        after: text(params, "pageToken")?.filter(|token| !token.is_empty()).map(str::to_owned),
+        limit,
+        history: history(params)?,
+        artifacts: params.get("includeArtifacts").and_then(Value::as_bool).unwrap_or(false),
+    })
+}
+
+fn history(object: &Object) -> Result<Option<usize>, Fault> {
+    match object.get("historyLength") {
+        None | Some(Value::Null) => Ok(None),
+        Some(length) => match length.as_u64() {
+            Some(length) => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
+            None => Err(Fault::params("`historyLength` must be a number, 0 or more")),
+        },
+    }
+}
+
+fn is_there(object: &Object, key: &str) -> bool {
+    object.get(key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
+}
+
+fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, Fault> {
+    match of.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(object)) => Ok(Some(object)),
+        Some(_) => Err(Fault::params(format!("`{key}` must be an object"))),
+    }
+}
+
+fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, Fault> {
+    match of.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Fault::params(format!("`{key}` must be a string"))),
+    }
+}
+
+/// An id that becomes part of a session's key: two of them must never become the same.
+fn chosen_id(message: &Object, key: &str) -> Result<Option<String>, Fault> {
+    let Some(id) = text(message, key)?.filter(|id| !id.is_empty()) else { return Ok(None) };
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if id.len() > MAX_ID || !id.chars().all(fits) {
+        return Err(Fault::params(format!(
+            "`message.{key}` must be 1 to {MAX_ID} letters, digits, '.', '_' and '-'"
+        )));
+    }
+    Ok(Some(id.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(version: Version, params: Value) -> Result<Incoming, i32> {
+        incoming(version, params.as_object().unwrap()).map_err(|fault| fault.code)
+    }
+
+    fn message(version: Version, parts: Value) -> Value {
+        let role = if version == Version::V1 { "ROLE_USER" } else { "user" };
+        json!({"message": {"messageId": "m", "role": role, "parts": parts}})
+    }
+
+    #[test]
+    fn texts_and_data_are_taken_in_both_versions() {
+        let old = json!([{"kind": "text", "text": "a"}, {"kind": "data", "data": {"x": 1}}]);
+        let new = json!([{"text": "a"}, {"data": {"x": 1}, "mediaType": "application/json"}]);
+        for (version, parts) in [(Version::V03, old), (Version::V1, new)] {
+            let read = read(version, message(version, parts)).unwrap();
+            assert_eq!(read.text, "a\nAttached data: {\"x\":1}");
+            assert!(read.waits && read.context.is_none() && read.task.is_none() && read.history.is_none());
+        }
+    }
+
+    #[test]
+    fn files_are_refused_in_both_versions() {
+        for part in [
+            json!({"kind": "file", "file": {"uri": "file:///etc/passwd"}}),
+            json!({"kind": "file", "file": {"bytes": "eA=="}}),
+            json!({"url": "http://169.254.169.254/"}),
+            json!({"raw": "eA==", "filename": "x"}),
+            json!({"text": "x", "url": "http://evil.example"}),
+        ] {
+            for version in [Version::V03, Version::V1] {
+                assert_eq!(read(version, message(version, json!([part]))), Err(-32005), "{part}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for version in [Version::V03, Version::V1] {
+            let good = message(version, json!([{"text": "x"}]));
+            assert!(read(version, good.clone()).is_ok());
+            for (pointer, value, code) in [
+                ("/message", json!(null), -32602),
+                ("/message", json!("x"), -32602),
+                ("/message/messageId", json!(""), -32602),
+                ("/message/messageId", json!(1), -32602),
+                ("/message/role", json!("agent"), -32602),
+                ("/message/role", json!("system"), -32602),
+                ("/message/parts", json!([]), -32602),
+                ("/message/parts", json!([{}]), -32602),
+                ("/message/parts", json!(["x"]), -32602),
+                ("/message/parts", json!([{"text": 1}]), -32602),
+                ("/message/parts", json!(vec![json!({"text": "x"}); 65]), -32602),
+            ] {
+                let mut bad = good.clone();
+                *bad.pointer_mut(pointer).unwrap() = value.clone();
+                assert_eq!(read(version, bad), Err(code), "{pointer} {value}");
+            }
+            for id in ["a b", "a/b", "a:b", "ü", "\n", &"x".repeat(65)] {
+                let mut bad = good.clone();
+                bad["message"]["contextId"] = id.into();
+                assert_eq!(read(version, bad), Err(-32602), "{id:?}");
+            }
+            for (settings, code) in [
+                (json!({"pushNotificationConfig": {"url": "http://x"}}), -32003),
+                (json!({"acceptedOutputModes": ["image/png"]}), -32005),
+                (json!({"historyLength": -1}), -32602),
+            ] {
+                let mut bad = good.clone();
+                bad["configuration"] = settings;
+                assert_eq!(read(version, bad), Err(code));
+            }
+        }
+    }
+
+    #[test]
+    fn each_version_has_its_own_way_not_to_wait() {
+        let mut old = message(Version::V03, json!([{"text": "x"}]));
+        old["configuration"] = json!({"blocking": false, "historyLength": 0});
+        let read_old = read(Version::V03, old).unwrap();
+        assert!(!read_old.waits && read_old.history == Some(0));
+        let mut new = message(Version::V1, json!([{"text": "x"}]));
+        new["configuration"] = json!({"returnImmediately": true, "acceptedOutputModes": ["text/plain"]});
+        assert!(!read(Version::V1, new).unwrap().waits);
+    }
+
+    #[test]
+    fn a_list_is_asked_for_by_state_and_page() {
+        let read = |params: Value| listing(params.as_object().unwrap());
+        let asked =
+            read(json!({"status": "TASK_STATE_INPUT_REQUIRED", "pageSize": 2, "pageToken": "t"})).unwrap();
+        assert_eq!(
+            (asked.state, asked.limit, asked.after.as_deref()),
+            (Some(TaskState::InputRequired), 2, Some("t"))
+        );
+        let asked = read(json!({"statusTimestampAfter": "2026-01-01T00:00:00Z"})).unwrap();
+        assert_eq!((asked.since, asked.limit), (Some(1_767_225_600_000), 50));
+        for bad in
+            [json!({"status": "done"}), json!({"pageSize": 101}), json!({"statusTimestampAfter": "now"})]
+        {
+            assert!(read(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! JSON-RPC 2.0: the call around a request, and the errors of A2A. Every answer to a call has the status 200,
+//! also one that tells of an error: clients read no other.
+
+use serde_json::{Map, Value, json};
+
+use super::Version;
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Send a message and wait for what comes of it.
+    Send,
+    /// The same, told as it comes.
+    Stream,
+    /// A task as it is.
+    Get,
+    /// Stop a task.
+    Cancel,
+    /// Be told of a task again.
+    Subscribe,
+    /// The tasks of the caller.
+    List,
+    /// Anything about push notifications.
+    Push,
+    /// A card for those who are known.
+    ExtendedCard,
+}
+
+const METHODS: &[(&str, Version, Method)] = &[
+    ("message/send", Version::V03, Method::Send),
+    ("message/stream", Version::V03, Method::Stream),
+    ("tasks/get", Version::V03, Method::Get),
+    ("tasks/cancel", Version::V03, Method::Cancel),
+    ("tasks/resubscribe", Version::V03, Method::Subscribe),
+    ("tasks/pushNotificationConfig/set", Version::V03, Method::Push),
+    ("tasks/pushNotificationConfig/get", Version::V03, Method::Push),
+    ("tasks/pushNotificationConfig/list", Version::V03, Method::Push),
+    ("tasks/pushNotificationConfig/delete", Version::V03, Method::Push),
+    ("agent/getAuthenticatedExtendedCard", Version::V03, Method::ExtendedCard),
+    ("SendMessage", Version::V1, Method::Send),
+    ("SendStreamingMessage", Version::V1, Method::Stream),
+    ("GetTask", Version::V1, Method::Get),
+    ("CancelTask", Version::V1, Method::Cancel),
+    ("SubscribeToTask", Version::V1, Method::Subscribe),
+    ("ListTasks", Version::V1, Method::List),
+    ("CreateTaskPushNotificationConfig", Version::V1, Method::Push),
+    ("GetTaskPushNotificationConfig", Version::V1, Method::Push),
+    ("ListTaskPushNotificationConfigs", Version::V1, Method::Push),
+    ("DeleteTaskPushNotificationConfig", Version::V1, Method::Push),
+    ("GetExtendedAgentCard", Version::V1, Method::ExtendedCard),
+];
+
+/// A call that was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// What the answer is found by.
+    pub id: Value,
+    /// The version it is made in.
+    pub version: Version,
+    /// What it asks for.
+    pub method: Method,
+    /// With what.
+    pub params: Map<String, Value>,
+}
+
+/// An error of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Its number.
+    pub code: i32,
+    reason: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Fault {
+    fn new(code: i32, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into() }
+    }
+
+    /// It is no JSON.
+    pub fn parse(message: impl Into<String>) -> Self {
+        Self::new(-32700, "PARSE_ERROR", message)
+    }
+
+    /// It is no call.
+    pub fn request(message: impl Into<String>) -> Self {
+        Self::new(-32600, "INVALID_REQUEST", message)
+    }
+
+    /// There is no such method.
+    pub fn method(message: impl Into<String>) -> Self {
+        Self::new(-32601, "METHOD_NOT_FOUND", message)
+    }
+
+    /// The parameters are wrong.
+    pub fn params(message: impl Into<String>) -> Self {
+        Self::new(-32602, "INVALID_PARAMS", message)
+    }
+
+    /// A fault of this machine. The client only learns that it happened.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(-32603, "INTERNAL_ERROR", "the gateway failed to do this")
+    }
+
+    /// There is no such task for this caller.
+    #[must_use]
+    pub fn no_task() -> Self {
+        Self::new(-32001, "TASK_NOT_FOUND", "there is no such task")
+    }
+
+    /// The task has come to its end.
+    pub fn not_cancelable(message: impl Into<String>) -> Self {
+        Self::new(-32002, "TASK_NOT_CANCELABLE", message)
+    }
+
+    /// Nothing is pushed from here.
+    #[must_use]
+    pub fn push() -> Self {
+        let message = "push notifications are not supported: ask for the task, or subscribe to it";
+        Self::new(-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", message)
+    }
+
+    /// It can't be done, as things stand.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(-32004, "UNSUPPORTED_OPERATION", message)
+    }
+
+    /// Content of this kind is not taken, or not given.
+    pub fn content(message: impl Into<String>) -> Self {
+        Self::new(-32005, "CONTENT_TYPE_NOT_SUPPORTED", message)
+    }
+
+    /// There is one card only.
+    #[must_use]
+    pub fn extended_card() -> Self {
+        let message = "there is no other card than the agent's own";
+        Self::new(-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", message)
+    }
+
+    /// A version that is not spoken here.
+    #[must_use]
+    pub fn version() -> Self {
+        Self::new(-32009, "VERSION_NOT_SUPPORTED", "versions 1.0 and 0.3 of A2A are spoken here")
+    }
+}
+
+/// Understands a body as a call. `version` is the header `A2A-Version`.
+///
+/// # Errors
+///
+/// What is wrong, and the call's id as far as there is one.
+pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, Fault)> {
+    let body: Value = serde_json::from_slice(body)
+        .map_err(|error| (Value::Null, Fault::parse(format!("the body is not JSON: {error}"))))?;
+    let Value::Object(mut body) = body else {
+        return Err((
+            Value::Null,
+            Fault::request("the body must be one JSON-RPC call; batches are not taken"),
+        ));
+    };
+    let id = match body.remove("id") {
+        Some(id @ (Value::String(_) | Value::Number(_))) => id,
+        None | Some(Value::Null) => Value::Null,
+        Some(_) => return Err((Value::Null, Fault::request("`id` must be a string or a number"))),
+    };
+    understand(&id, &mut body, version).map_err(|fault| (id, fault))
+}
+
+fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, Fault> {
+    if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(Fault::request("`jsonrpc` must be \"2.0\""));
+    }
+    if header.is_some_and(|header| !is_spoken(header)) {
+        return Err(Fault::version());
+    }
+    let Some(name) = body.get("method").and_then(Value::as_str) else {
+        return Err(Fault::request("`method` must be a string"));
+    };
+    let Some((_, version, method)) = METHODS.iter().find(|(known, _, _)| *known == name) else {
+        return Err(Fault::method("there is no such method"));
+    };
+    let params = match body.remove("params") {
+        Some(Value::Object(params)) => params,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err(Fault::params("`params` must be an object")),
+    };
+    Ok(Call { id: id.clone(), version: *version, method: *method, params })
+}
+
+/// Whether a version is one of ours; the patch counts for nothing.
+fn is_spoken(header: &str) -> bool {
+    let mut parts = header.trim().split('.');
+    // None at all is what clients of 0.3 send.
+    matches!(
+        (parts.next(), parts.next()),
+        (Some(""), None) | (Some("1"), None | Some("0")) | (Some("0"), Some("3"))
+    )
+}
+
+/// The answer to a call.
+#[must_use]
+pub fn answer(id: &Value, result: Result<Value, Fault>) -> Value {
+    match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(fault) => json!({"jsonrpc": "2.0", "id": id, "error": {
+            "code": fault.code,
+            "message": fault.message,
+            "data": [{
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": fault.reason,
+                "domain": "a2a-protocol.org",
+            }],
+        }}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(body: &str) -> i32 {
+        call(body.as_bytes(), None).unwrap_err().1.code
+    }
+
+    #[test]
+    fn a_call_is_understood_in_either_version() {
+        let made = |method: &str| {
+            let body = json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": {"a": 1}});
+            call(body.to_string().as_bytes(), None).unwrap()
+        };
+        let old = made("message/send");
+        assert_eq!((old.version, old.method, &old.id), (Version::V03, Method::Send, &json!("x")));
+        let new = made("SendMessage");
+        assert_eq!((new.version, new.method, new.params["a"].as_i64()), (Version::V1, Method::Send, Some(1)));
+        let names: std::collections::HashSet<_> = METHODS.iter().map(|(name, _, _)| name).collect();
+        assert_eq!(names.len(), METHODS.len());
+    }
+
+    #[test]
+    fn what_is_no_call_gets_the_code_for_it() {
+        assert_eq!(code("{"), -32700);
+        assert_eq!(code("\u{0}"), -32700);
+        assert_eq!(code("[]"), -32600);
+        assert_eq!(code("\"x\""), -32600);
+        assert_eq!(code("{}"), -32600);
+        assert_eq!(code(r#"{"jsonrpc": "1.0", "method": "GetTask"}"#), -32600);
+        assert_eq!(code(r#"{"jsonrpc": "2.0", "id": {}, "method": "GetTask"}"#), -32600);
+        assert_eq!(code(r#"{"jsonrpc": "2.0", "method": 7}"#), -32600);
+        assert_eq!(code(r#"{"jsonrpc": "2.0", "method": "tasks/drop"}"#), -32601);
+        assert_eq!(code(r#"{"jsonrpc": "2.0", "method": "GetTask", "params": [1]}"#), -32602);
+        let id = call(br#"{"jsonrpc": "2.0", "id": 7, "method": "x"}"#, None).unwrap_err().0;
+        assert_eq!(id, json!(7));
+    }
+
+    #[test]
+    fn a_version_that_is_not_spoken_is_refused() {
+        let body = br#"{"jsonrpc": "2.0", "id": 1, "method": "GetTask"}"#;
+        for good in ["1.0", "1.0.0", "1", "0.3", "0.3.7", "", " 1.0 "] {
+            assert!(call(body, Some(good)).is_ok(), "{good}");
+        }
+        for bad in ["2.0", "0.2", "1.1", "0", "0.0", "x", "10.0"] {
+            assert_eq!(call(body, Some(bad)).unwrap_err().1.code, -32009, "{bad}");
+        }
+    }
+}

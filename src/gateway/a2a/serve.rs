@@ -1,0 +1,192 @@
+//! Doing what a call asks for. Whose tasks a caller may see and stop is known from its credential.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Response;
+use axum::response::IntoResponse as _;
+use serde_json::{Value, json};
+
+use super::follow::{Follower, Seen};
+use super::request::{self, Incoming};
+use super::rpc::{Call, Fault, Method, answer};
+use super::{Version, stream, view};
+use crate::error::chain;
+use crate::gateway::state::Gateway;
+use crate::id::AgentId;
+use crate::store::{StoreError, Task, TaskFilter, TaskKind, TaskState};
+use crate::swarm::SwarmError;
+use crate::swarm::task::a2a_requester;
+
+/// How long a client is kept waiting for what comes of its message; then it gets the task as it is.
+const WAIT: Duration = Duration::from_secs(300);
+
+/// A caller and the agent it talks to.
+pub struct Client<'a> {
+    /// The gateway.
+    pub gateway: &'a Arc<Gateway>,
+    /// The caller's name, from its credential.
+    pub name: &'a str,
+    /// The agent.
+    pub agent: &'a AgentId,
+}
+
+/// The answer to a call.
+pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
+    let (id, version) = (call.id.clone(), call.version);
+    match done(client, call).await {
+        Ok(Done::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),
+        Ok(Done::Stream(follower, history)) => stream::tell(follower, version, id, history),
+        Err(fault) => axum::Json(answer(&id, Err(fault))).into_response(),
+    }
+}
+
+enum Done {
+    Value(Value),
+    Stream(Follower, Option<usize>),
+}
+
+async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
+    let version = call.version;
+    Ok(match call.method {
+        Method::Send => {
+            let incoming = request::incoming(version, &call.params)?;
+            let task = client.accept(&incoming).await?;
+            let task = if incoming.waits { client.settled(task).await? } else { task };
+            Done::Value(view::given(version, view::task(version, &task, incoming.history, true)))
+        }
+        Method::Stream => {
+            let incoming = request::incoming(version, &call.params)?;
+            let task = client.accept(&incoming).await?;
+            Done::Stream(client.follow(&task.id)?, incoming.history)
+        }
+        Method::Get => {
+            let (id, history) = request::task(&call.params)?;
+            Done::Value(view::task(version, &client.own(&id)?, history, true))
+        }
+        Method::Cancel => {
+            let (id, history) = request::task(&call.params)?;
+            Done::Value(view::task(version, &client.cancel(&id).await?, history, true))
+        }
+        Method::Subscribe => {
+            let (id, _) = request::task(&call.params)?;
+            let task = client.own(&id)?;
+            if task.state.is_final() {
+                return Err(Fault::unsupported(format!(
+                    "the task is {}: nothing more comes",
+                    task.state.as_str()
+                )));
+            }
+            Done::Stream(client.follow(&id)?, None)
+        }
+        Method::List => Done::Value(client.list(version, &request::listing(&call.params)?)?),
+        Method::Push => return Err(Fault::push()),
+        Method::ExtendedCard => return Err(Fault::extended_card()),
+    })
+}
+
+impl Client<'_> {
+    /// A new task, or one that goes on with this message.
+    async fn accept(&self, incoming: &Incoming) -> Result<Task, Fault> {
+        let swarm = &self.gateway.swarm;
+        let Some(id) = &incoming.task else {
+            let context = match &incoming.context {
+                Some(context) => context.clone(),
+                None => uuid::Uuid::now_v7().to_string(),
+            };
+            return swarm.send_a2a(self.name, self.agent, &context, &incoming.text).await.map_err(fault);
+        };
+        let task = self.own(id)?;
+        if incoming.context.as_ref().is_some_and(|context| *context != task.context) {
+            return Err(Fault::params("`message.contextId` is not the one of this task"));
+        }
+        if task.state != TaskState::InputRequired {
+            return Err(Fault::unsupported(format!(
+                "the task is {} and asks for nothing: send without `taskId`, with the same `contextId`",
+                task.state.as_str()
+            )));
+        }
+        swarm.reply_a2a(self.name, id, &incoming.text).await.map_err(fault)
+    }
+
+    /// The task once nothing more comes by itself, or as it is when that takes too long.
+    async fn settled(&self, task: Task) -> Result<Task, Fault> {
+        let mut follower = self.follow(&task.id)?;
+        let settle = async {
+            while !view::settles(follower.task().state) {
+                if follower.next().await? == Seen::Stopping {
+                    break;
+                }
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Ok(Err(error)) = tokio::time::timeout(WAIT, settle).await {
+            return Err(failed(&error));
+        }
+        Ok(follower.task().clone())
+    }
+
+    async fn cancel(&self, id: &str) -> Result<Task, Fault> {
+        let task = self.own(id)?;
+        match self.gateway.stop_task(&a2a_requester(self.name), &task.id).await {
+            Ok(task) => Ok(task),
+            Err(SwarmError::Refused(_)) => {
+                let state = self.own(id)?.state;
+                Err(Fault::not_cancelable(format!("the task is {}", state.as_str())))
+            }
+            Err(error) => Err(fault(error)),
+        }
+    }
+
+    fn list(&self, version: Version, asked: &request::Listing) -> Result<Value, Fault> {
+        let filter = TaskFilter {
+            requester: Some(a2a_requester(self.name)),
+            assignee: Some(self.agent.clone()),
+            kind: Some(TaskKind::A2a),
+            context: asked.context.clone(),
+            state: asked.state,
+            since: asked.since,
+            ..TaskFilter::default()
+        };
+        let store = self.gateway.swarm.store();
+        let total = store.count_tasks(&filter).map_err(|error| failed(&error))?;
+        let page = TaskFilter { before: asked.after.clone(), ..filter };
+        let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| failed(&error))?;
+        let limit = asked.limit as usize;
+        let has_more = tasks.len() > limit;
+        tasks.truncate(limit);
+        let token = tasks.last().filter(|_| has_more).map(|task| task.id.clone()).unwrap_or_default();
+        let shown: Vec<Value> =
+            tasks.iter().map(|task| view::task(version, task, asked.history, asked.artifacts)).collect();
+        Ok(json!({"tasks": shown, "nextPageToken": token, "pageSize": tasks.len(), "totalSize": total}))
+    }
+
+    /// A task of this caller with this agent. Another one is not told from one that is not there.
+    fn own(&self, id: &str) -> Result<Task, Fault> {
+        let task = self.gateway.swarm.store().task(id).map_err(|error| failed(&error))?;
+        let is_own = |task: &Task| {
+            task.kind == TaskKind::A2a
+                && task.requester == a2a_requester(self.name)
+                && task.assignee() == self.agent
+        };
+        task.filter(is_own).ok_or_else(Fault::no_task)
+    }
+
+    fn follow(&self, id: &str) -> Result<Follower, Fault> {
+        Follower::new(self.gateway, id).map_err(|error| failed(&error))?.ok_or_else(Fault::no_task)
+    }
+}
+
+fn fault(error: SwarmError) -> Fault {
+    match error {
+        SwarmError::Store(error) => failed(&error),
+        SwarmError::Invalid(reason) => Fault::params(reason),
+        other => Fault::unsupported(other.to_string()),
+    }
+}
+
+fn failed(error: &StoreError) -> Fault {
+    tracing::error!(error = chain(error), "a call of A2A failed");
+    Fault::internal()
+}

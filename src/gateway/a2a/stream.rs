@@ -1,0 +1,90 @@
+//! A task told as it goes, as server-sent events: the task as it is, what changes, what is being done, and the
+//! answer. A client that goes away stops nothing; it can come back and be told the rest.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use bytes::Bytes;
+use futures_util::stream;
+use serde_json::Value;
+
+use super::Version;
+use super::follow::{Follower, Seen};
+use super::rpc::{Fault, answer};
+use super::view;
+use crate::error::chain;
+use crate::store::TaskState;
+
+struct Teller {
+    follower: Follower,
+    version: Version,
+    id: Value,
+    history: Option<usize>,
+    begun: bool,
+    over: bool,
+}
+
+/// The answer to the call with this id: everything about the followed task until nothing more comes by itself.
+#[must_use]
+pub fn tell(follower: Follower, version: Version, id: Value, history: Option<usize>) -> Response<Body> {
+    let teller = Teller { follower, version, id, history, begun: false, over: false };
+    let body = stream::unfold(teller, async |mut teller| {
+        let piece = teller.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), teller))
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+impl Teller {
+    async fn next(&mut self) -> Option<String> {
+        if self.over {
+            return None;
+        }
+        if !self.begun {
+            self.begun = true;
+            let task = self.follower.task();
+            let shown = view::given(self.version, view::task(self.version, task, self.history, true));
+            let mut out = self.data(shown);
+            if view::settles(task.state) {
+                // It has come to this while it was taken on: the end is told all the same.
+                self.over = true;
+                out.push_str(&self.data(view::status_update(self.version, task, None)));
+            }
+            return Some(out);
+        }
+        match self.follower.next().await {
+            Ok(Seen::Changed) => Some(self.change()),
+            Ok(Seen::Tool(tool)) => {
+                let note = format!("calls {tool}");
+                Some(self.data(view::status_update(self.version, self.follower.task(), Some(&note))))
+            }
+            Ok(Seen::Nothing) => Some(": still working\n\n".to_owned()),
+            Ok(Seen::Stopping) => None,
+            Err(error) => {
+                tracing::error!(error = chain(&error), "failed to follow a task");
+                self.over = true;
+                Some(format!("data: {}\n\n", answer(&self.id, Err(Fault::internal()))))
+            }
+        }
+    }
+
+    fn change(&mut self) -> String {
+        let task = self.follower.task();
+        let mut out = String::new();
+        if task.state == TaskState::Completed {
+            out.push_str(&self.data(view::artifact_update(self.version, task)));
+        }
+        out.push_str(&self.data(view::status_update(self.version, task, None)));
+        self.over = view::settles(task.state);
+        out
+    }
+
+    fn data(&self, result: Value) -> String {
+        format!("data: {}\n\n", answer(&self.id, Ok(result)))
+    }
+}

@@ -1,0 +1,214 @@
+//! Tasks in the words of each version.
+
+use serde_json::{Map, Value, json};
+
+use super::Version;
+use crate::store::{Task, TaskState};
+
+/// A task as it is. `history` is how many messages of its conversation go along, the newest; all without it.
+#[must_use]
+pub fn task(version: Version, task: &Task, history: Option<usize>, artifacts: bool) -> Value {
+    let mut messages = conversation(version, task);
+    let skip = messages.len() - messages.len().min(history.unwrap_or(usize::MAX));
+    messages.drain(..skip);
+    let mut shown = json!({
+        "id": task.id,
+        "contextId": task.context,
+        "status": status(version, task, None),
+    });
+    if !messages.is_empty() {
+        shown["history"] = messages.into();
+    }
+    if artifacts && task.state == TaskState::Completed {
+        shown["artifacts"] = json!([artifact(version, task)]);
+    }
+    kind(version, "task", shown)
+}
+
+/// That a task changed. `note` says what is being done meanwhile.
+#[must_use]
+pub fn status_update(version: Version, task: &Task, note: Option<&str>) -> Value {
+    let update = json!({
+        "taskId": task.id,
+        "contextId": task.context,
+        "status": status(version, task, note),
+    });
+    match version {
+        Version::V03 => {
+            let mut update = kind(version, "status-update", update);
+            update["final"] = settles(task.state).into();
+            update
+        }
+        Version::V1 => json!({"statusUpdate": update}),
+    }
+}
+
+/// A task's answer.
+#[must_use]
+pub fn artifact_update(version: Version, task: &Task) -> Value {
+    let update = json!({
+        "taskId": task.id,
+        "contextId": task.context,
+        "artifact": artifact(version, task),
+        "append": false,
+        "lastChunk": true,
+    });
+    match version {
+        Version::V03 => kind(version, "artifact-update", update),
+        Version::V1 => json!({"artifactUpdate": update}),
+    }
+}
+
+/// A task as the answer to a message, or at the beginning of a stream.
+#[must_use]
+pub fn given(version: Version, shown: Value) -> Value {
+    match version {
+        Version::V03 => shown,
+        Version::V1 => json!({"task": shown}),
+    }
+}
+
+/// Whether nothing more comes by itself.
+#[must_use]
+pub const fn settles(state: TaskState) -> bool {
+    state.is_final() || matches!(state, TaskState::InputRequired)
+}
+
+fn status(version: Version, task: &Task, note: Option<&str>) -> Value {
+    let state = match version {
+        Version::V03 => task.state.as_str().to_owned(),
+        Version::V1 => {
+            format!("TASK_STATE_{}", task.state.as_str().to_ascii_uppercase().replace('-', "_"))
+        }
+    };
+    let mut status = json!({"state": state, "timestamp": moment(task.updated_at)});
+    let said = match task.state {
+        TaskState::InputRequired => task.question.as_deref(),
+        TaskState::Failed | TaskState::Rejected | TaskState::Canceled => task.response.as_deref(),
+        _ => note,
+    };
+    if let Some(said) = said {
+        let name = if note.is_some() { "note" } else { "status" };
+        status["message"] = message(version, task, name, false, said);
+    }
+    status
+}
+
+fn conversation(version: Version, task: &Task) -> Vec<Value> {
+    let mut messages = vec![message(version, task, "request", true, &task.request)];
+    if let Some(question) = &task.question {
+        messages.push(message(version, task, "question", false, question));
+    }
+    if let Some(reply) = &task.reply {
+        messages.push(message(version, task, "reply", true, reply));
+    }
+    messages
+}
+
+fn message(version: Version, task: &Task, name: &str, is_user: bool, text: &str) -> Value {
+    let role = match (version, is_user) {
+        (Version::V03, true) => "user",
+        (Version::V03, false) => "agent",
+        (Version::V1, true) => "ROLE_USER",
+        (Version::V1, false) => "ROLE_AGENT",
+    };
+    let message = json!({
+        "messageId": format!("{}-{name}", task.id),
+        "contextId": task.context,
+        "taskId": task.id,
+        "role": role,
+        "parts": [part(version, text)],
+    });
+    kind(version, "message", message)
+}
+
+fn artifact(version: Version, task: &Task) -> Value {
+    json!({
+        "artifactId": format!("{}-response", task.id),
+        "name": "response",
+        "parts": [part(version, task.response.as_deref().unwrap_or_default())],
+    })
+}
+
+fn part(version: Version, text: &str) -> Value {
+    kind(version, "text", json!({"text": text}))
+}
+
+/// In 0.3 everything says what it is.
+fn kind(version: Version, kind: &str, shown: Value) -> Value {
+    match (version, shown) {
+        (Version::V03, Value::Object(shown)) => {
+            let mut named = Map::from_iter([("kind".to_owned(), kind.into())]);
+            named.extend(shown);
+            named.into()
+        }
+        (_, shown) => shown,
+    }
+}
+
+fn moment(at: i64) -> Option<String> {
+    jiff::Timestamp::from_millisecond(at).ok().map(|at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::TaskKind;
+
+    fn sample(state: TaskState) -> Task {
+        Task {
+            id: "t".into(),
+            context: "c".into(),
+            kind: TaskKind::A2a,
+            requester: "a2a:owner".into(),
+            origin: None,
+            session: "agent:coder:flock:dm:a2a:c".parse().unwrap(),
+            state,
+            summary: "do".into(),
+            request: "do it".into(),
+            question: Some("which?".into()),
+            asked_in: None,
+            reply: Some("that".into()),
+            response: Some("done".into()),
+            turn: None,
+            created_at: 0,
+            updated_at: 1_500,
+            completed_at: None,
+        }
+    }
+
+    #[test]
+    fn a_completed_task_has_its_answer_as_an_artifact() {
+        let old = task(Version::V03, &sample(TaskState::Completed), None, true);
+        assert_eq!((&old["kind"], &old["status"]["state"]), (&json!("task"), &json!("completed")));
+        assert_eq!(old["artifacts"][0]["parts"], json!([{"kind": "text", "text": "done"}]));
+        assert_eq!(old["status"]["timestamp"], "1970-01-01T00:00:01.5Z");
+        let roles: Vec<_> = old["history"].as_array().unwrap().iter().map(|m| m["role"].clone()).collect();
+        assert_eq!(roles, ["user", "agent", "user"]);
+        let new = task(Version::V1, &sample(TaskState::Completed), Some(1), true);
+        assert_eq!(new["status"]["state"], "TASK_STATE_COMPLETED");
+        assert_eq!(new["artifacts"][0]["parts"], json!([{"text": "done"}]));
+        assert_eq!(new["history"].as_array().unwrap().len(), 1);
+        assert_eq!(new["history"][0]["role"], "ROLE_USER");
+        assert!(!new.to_string().contains("\"kind\""), "{new}");
+        let none = task(Version::V1, &sample(TaskState::Completed), Some(0), false);
+        assert!(none.get("history").is_none() && none.get("artifacts").is_none());
+    }
+
+    #[test]
+    fn updates_say_what_is_asked_and_whether_more_comes() {
+        let old = status_update(Version::V03, &sample(TaskState::InputRequired), None);
+        assert_eq!((&old["kind"], &old["final"]), (&json!("status-update"), &json!(true)));
+        assert_eq!(old["status"]["message"]["parts"][0]["text"], "which?");
+        let new = status_update(Version::V1, &sample(TaskState::Working), Some("calls exec"));
+        let new = &new["statusUpdate"];
+        assert_eq!(new["status"]["state"], "TASK_STATE_WORKING");
+        assert_eq!(new["status"]["message"]["parts"], json!([{"text": "calls exec"}]));
+        assert!(new.get("final").is_none());
+        let failed = status_update(Version::V1, &sample(TaskState::Failed), None);
+        assert_eq!(failed["statusUpdate"]["status"]["message"]["parts"][0]["text"], "done");
+        let answer = artifact_update(Version::V1, &sample(TaskState::Completed));
+        assert_eq!(answer["artifactUpdate"]["lastChunk"], true);
+        assert!(TaskState::ALL.iter().filter(|state| !settles(**state)).count() == 2);
+    }
+}

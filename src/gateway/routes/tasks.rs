@@ -1,0 +1,104 @@
+//! `/api/tasks`: what was asked of agents and what became of it; a person may stop any of them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::gateway::error::ApiError;
+use crate::gateway::state::Gateway;
+use crate::id::AgentId;
+use crate::store::{StoreError, Task, TaskFilter, TaskState};
+use crate::swarm::SwarmError;
+
+/// Which tasks.
+#[derive(Debug, Default, Deserialize)]
+pub struct Asked {
+    agent: Option<String>,
+    state: Option<String>,
+    before: Option<String>,
+    limit: Option<u32>,
+}
+
+/// Tasks, the newest first.
+pub async fn list(
+    State(gateway): State<Arc<Gateway>>,
+    Query(asked): Query<Asked>,
+) -> Result<Json<Value>, ApiError> {
+    let invalid = |reason: String| ApiError::invalid("invalid_filter", reason);
+    let party = asked.agent.map(|id| id.parse::<AgentId>()).transpose();
+    let state = asked.state.map(|word| {
+        TaskState::named(&word).ok_or_else(|| invalid("`state` is no state of a task".to_owned()))
+    });
+    let filter = TaskFilter {
+        party: party.map_err(|error| invalid(error.to_string()))?,
+        state: state.transpose()?,
+        before: asked.before,
+        ..TaskFilter::default()
+    };
+    let limit = asked.limit.unwrap_or(50).clamp(1, 200);
+    let found = gateway.swarm.store().tasks(&filter, limit).map_err(ApiError::explained)?;
+    Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
+}
+
+/// One task with its texts.
+pub async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let task = find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
+    let mut shown = describe(&task);
+    for (key, text) in [
+        ("request", Some(&task.request)),
+        ("question", task.question.as_ref()),
+        ("reply", task.reply.as_ref()),
+        ("response", task.response.as_ref()),
+    ] {
+        shown[key] = json!(text);
+    }
+    Ok(Json(shown))
+}
+
+/// Stops a task and the turn that works on it; answers when that has ended.
+pub async fn cancel(
+    State(gateway): State<Arc<Gateway>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
+    match gateway.stop_task("owner", &id).await {
+        Ok(task) => Ok(Json(describe(&task))),
+        Err(SwarmError::Refused(reason)) => {
+            Err(ApiError::new(axum::http::StatusCode::CONFLICT, "task_ended", reason))
+        }
+        Err(error) => Err(ApiError::explained(error)),
+    }
+}
+
+fn find(gateway: &Gateway, id: &str) -> Result<Option<Task>, StoreError> {
+    gateway.swarm.store().task(id)
+}
+
+fn unknown() -> ApiError {
+    ApiError::not_found("task_not_found", "there is no such task").with_hint("flock tasks")
+}
+
+/// A task for programs, without its texts.
+#[must_use]
+pub fn describe(task: &Task) -> Value {
+    json!({
+        "id": task.id,
+        "contextId": task.context,
+        "kind": task.kind.as_str(),
+        "requester": task.requester,
+        "assignee": task.assignee(),
+        "session": task.session,
+        "state": task.state.as_str(),
+        "summary": task.summary,
+        "turn": task.turn,
+        "createdAt": task.created_at,
+        "updatedAt": task.updated_at,
+        "completedAt": task.completed_at,
+    })
+}

@@ -1,0 +1,66 @@
+use serde_json::{Value, json};
+
+use super::House;
+
+/// The orchestrator sends the coder a message; the coder answers.
+fn replies() -> Value {
+    json!([
+        {"when": "delegate", "steps": [
+            {"calls": [{"name": "flock_message", "arguments": {"to": "coder", "message": "count to three"}}]},
+            {"say": "Sent."}
+        ]},
+        {"when": "count to three", "steps": [{"say": "one two three"}]},
+        {"when": "slowly", "steps": [{"say": "word ".repeat(20_000), "pace_ms": 50}]},
+        {"when": "to your task", "steps": [{"say": "So that is done."}]},
+        {"steps": [{"say": "Nothing to do."}]}
+    ])
+}
+
+fn task(house: &House, of: &str) -> Option<Value> {
+    let tasks = house.get("/api/tasks");
+    tasks["tasks"].as_array().unwrap().iter().find(|task| task["requester"] == of).cloned()
+}
+
+#[test]
+fn a_message_between_agents_is_one_task_whose_answer_comes_back() {
+    let house = House::new(&replies());
+    house.home.run(["chat", "orchestrator", "please delegate", "--session", "agent:orchestrator:flock:main:ann"]).ok();
+    let done = house.until("the task is done", |house| {
+        task(house, "orchestrator").filter(|task| task["state"] == "completed").ok_or_else(|| house.get("/api/tasks").to_string())
+    });
+    assert_eq!((&done["assignee"], &done["summary"]), (&json!("coder"), &json!("count to three")));
+    let whole = house.get(&format!("/api/tasks/{}", done["id"].as_str().unwrap()));
+    assert_eq!(whole["response"], "one two three");
+    house.until("the answer was given to the session that asked", |house| {
+        let transcripts = std::fs::read_dir(house.home.file("agents/orchestrator/sessions")).unwrap();
+        let texts: Vec<String> =
+            transcripts.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+        let has = texts.iter().any(|text| text.contains("one two three") && text.contains("So that is done."));
+        if has { Ok(()) } else { Err(texts.join("\n---\n")) }
+    });
+    // The answer to the answer goes nowhere: there is one task, counted once.
+    assert_eq!(house.get("/api/tasks")["tasks"].as_array().unwrap().len(), 1);
+    let listed = house.home.run(["tasks", "--agent", "coder", "--state", "completed", "--json"]).ok().json();
+    assert_eq!(listed["tasks"][0]["id"], done["id"]);
+    assert_eq!(house.home.run(["tasks", "--state", "failed", "--json"]).ok().json(), json!({"tasks": []}));
+    let shown = house.home.run(["tasks"]).ok().stdout;
+    assert!(shown.contains("orchestrator") && shown.contains("count to three"), "{shown}");
+    house.home.run(["tasks", "--state", "done"]).fails(2);
+}
+
+#[test]
+fn a_person_stops_a_task_and_its_turn_ends() {
+    let house = House::new(&replies());
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go slowly"}]});
+    let params = json!({"message": message, "configuration": {"returnImmediately": true}});
+    let id = house.call("coder", "SendMessage", params)["result"]["task"]["id"].as_str().unwrap().to_owned();
+    house.until("it is worked on", |house| {
+        task(house, "a2a:owner").filter(|task| task["state"] == "working").ok_or_else(|| house.get("/api/tasks").to_string())
+    });
+    house.home.run(["tasks", "--cancel", &id]).ok();
+    assert_eq!(task(&house, "a2a:owner").unwrap()["state"], "canceled");
+    assert_eq!(house.get("/api/sessions?agent=coder")["turns"], json!([]));
+    house.home.run(["tasks", "--cancel", &id]).fails(5);
+    house.home.run(["tasks", "--cancel", "../x"]).fails(2);
+    house.home.run(["tasks", "--cancel", "0"]).fails(1);
+}
