@@ -49,6 +49,9 @@ if [ -z "$quick" ]; then
     step "The OpenAI client"
     ./standalone/openai.sh
 
+    step "The A2A clients"
+    ./standalone/a2a.sh
+
     step "The whole life of a home, in a container with the host's engine"
     ./standalone/compose.sh
 fi

@@ -498,6 +498,22 @@ impl Store {
         })
     }
 
+    /// The agents with tasks that have not come to an end.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn assignees(&self) -> Result<Vec<AgentId>, StoreError> {
+        self.read("list tasks", |connection| {
+            connection
+                .prepare(
+                    "SELECT DISTINCT assignee FROM task WHERE state IN ('submitted', 'working', 'input-required')",
+                )?
+                .query_map((), |row| parsed(row, 0))?
+                .collect()
+        })
+    }
+
     /// The tasks of an agent that have not come to an end.
     ///
     /// # Errors

@@ -434,7 +434,8 @@ impl Swarm {
         }
     }
 
-    /// Ends the tasks that an earlier run left under way with nothing that could end them. Gives how many.
+    /// Ends the tasks that an earlier run left under way with nothing that could end them, and those of agents
+    /// that are gone. Gives how many the first were.
     ///
     /// # Errors
     ///
@@ -443,6 +444,10 @@ impl Swarm {
         let stranded = self.store().stranded_tasks()?;
         for id in &stranded {
             self.lose(id, "the gateway stopped before its answer was kept").await?;
+        }
+        let config = self.config();
+        for agent in self.store().assignees()?.iter().filter(|agent| config.agent(agent).is_none()) {
+            self.forget_tasks(agent).await?;
         }
         Ok(stranded.len())
     }

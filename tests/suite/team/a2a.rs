@@ -58,12 +58,17 @@ fn a_message_is_answered_in_both_versions_and_told_as_it_goes() {
     let got = house.call("coder", "GetTask", json!({"id": id}));
     assert_eq!(got["result"]["status"]["state"], "TASK_STATE_COMPLETED");
     let listed = house.call("coder", "ListTasks", json!({"pageSize": 1}));
-    assert_eq!((&listed["result"]["totalSize"], &listed["result"]["tasks"][0]["id"]), (&json!(2), &json!(id)));
+    assert_eq!(
+        (&listed["result"]["totalSize"], &listed["result"]["tasks"][0]["id"]),
+        (&json!(2), &json!(id))
+    );
     let token = listed["result"]["nextPageToken"].as_str().unwrap();
     let rest = house.call("coder", "ListTasks", json!({"pageSize": 1, "pageToken": token}));
     assert_eq!(rest["result"]["nextPageToken"], "", "{rest}");
 
-    for (method, params) in [("SendStreamingMessage", message("hello")), ("message/stream", old_message("hello"))] {
+    for (method, params) in
+        [("SendStreamingMessage", message("hello")), ("message/stream", old_message("hello"))]
+    {
         let (_, body) = house.call_raw("coder", method, params);
         let events: Vec<Value> = body
             .lines()
@@ -75,7 +80,11 @@ fn a_message_is_answered_in_both_versions_and_told_as_it_goes() {
         let (first, last) = (&events[0], &events[events.len() - 1]);
         if method == "message/stream" {
             assert_eq!((&first["kind"], &last["kind"]), (&json!("task"), &json!("status-update")), "{text}");
-            assert_eq!((&last["final"], &last["status"]["state"]), (&json!(true), &json!("completed")), "{text}");
+            assert_eq!(
+                (&last["final"], &last["status"]["state"]),
+                (&json!(true), &json!("completed")),
+                "{text}"
+            );
             assert!(text.contains("artifact-update"), "{text}");
         } else {
             assert!(first["task"]["id"].is_string(), "{text}");
@@ -122,7 +131,11 @@ fn a_task_survives_a_killed_gateway() {
     assert_eq!(kept["result"]["artifacts"][0]["parts"][0]["text"], "Hello from here.", "{kept}");
     house.until("the task that was accepted is done", |house| {
         let task = house.call("coder", "GetTask", json!({"id": id}));
-        if task["result"]["status"]["state"] == "TASK_STATE_COMPLETED" { Ok(()) } else { Err(task.to_string()) }
+        if task["result"]["status"]["state"] == "TASK_STATE_COMPLETED" {
+            Ok(())
+        } else {
+            Err(task.to_string())
+        }
     });
     // One that a turn was in the middle of comes to an end too, and is not lost.
     let sent = house.call("coder", "SendMessage", not_waiting("go slowly"));
@@ -181,7 +194,8 @@ fn what_is_unknown_or_not_taken_is_refused_in_the_protocols_words() {
     assert_eq!(code(&house.call("coder", "tasks/drop", json!({}))), -32601);
     assert_eq!(code(&house.call("coder", "tasks/pushNotificationConfig/set", json!({}))), -32003);
     assert_eq!(code(&house.call("coder", "GetExtendedAgentCard", json!({}))), -32007);
-    let file = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"url": "file:///etc/passwd"}]}});
+    let file =
+        json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"url": "file:///etc/passwd"}]}});
     assert_eq!(code(&house.call("coder", "SendMessage", file)), -32005);
     assert_eq!(code(&house.call("coder", "SendMessage", message(&"x".repeat(300 * 1024)))), -32602);
 
@@ -221,6 +235,7 @@ fn cards_serve_both_versions_and_the_directory_has_all_of_them() {
     let home = house.get("/.well-known/agent-card.json");
     assert!(home["url"].as_str().unwrap().ends_with("/flock/a2a/orchestrator"));
     let all = house.get("/flock/.well-known/agent-card.json");
-    let ids: Vec<&str> = all["agents"].as_array().unwrap().iter().map(|card| card["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        all["agents"].as_array().unwrap().iter().map(|card| card["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["orchestrator", "sysadmin", "coder", "tester"]);
 }

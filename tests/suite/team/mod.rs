@@ -25,11 +25,11 @@ struct House {
 impl House {
     /// A gateway whose agents answer by these replies.
     fn new(replies: &Value) -> Self {
-        let home = TempHome::new();
-        home.run(["init", "--yes", "--no-images", "--model", "script/team", "--port", &free_port().to_string()]).ok();
+        let home = TempHome::new().init();
+        home.flock(["config", "set", "agents.defaults.model.primary", "script/team"]).ok();
         std::fs::write(home.file("scripts/team"), json!({ "replies": replies }).to_string()).unwrap();
         for worker in ["coder", "tester"] {
-            home.run(["add", worker, "--role", "worker"]).ok();
+            home.flock(["add", worker, "--no-container"]).ok();
         }
         let mut house = Self { home, gateway: None, ids: AtomicU64::new(0) };
         house.start();
@@ -81,7 +81,11 @@ impl House {
         stream.read_to_string(&mut answer).ok()?;
         let status = answer.split(' ').nth(1)?.parse().ok()?;
         let (head, body) = answer.split_once("\r\n\r\n")?;
-        let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
+        let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+            unchunked(body)
+        } else {
+            body.to_owned()
+        };
         Some((status, body))
     }
 
@@ -115,10 +119,6 @@ impl Drop for House {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
 fn unchunked(mut body: &str) -> String {
