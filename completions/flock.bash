@@ -70,6 +70,9 @@ _flock() {
             flock,stop)
                 cmd="flock__subcmd__stop"
                 ;;
+            flock,tasks)
+                cmd="flock__subcmd__tasks"
+                ;;
             flock__subcmd__config,get)
                 cmd="flock__subcmd__config__subcmd__get"
                 ;;
@@ -147,6 +150,9 @@ _flock() {
                 ;;
             flock__subcmd__help,stop)
                 cmd="flock__subcmd__help__subcmd__stop"
+                ;;
+            flock__subcmd__help,tasks)
+                cmd="flock__subcmd__help__subcmd__tasks"
                 ;;
             flock__subcmd__help__subcmd__config,get)
                 cmd="flock__subcmd__help__subcmd__config__subcmd__get"
@@ -242,7 +248,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls config nix doctor completions chat help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix doctor completions chat help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -590,7 +596,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list config nix doctor completions chat help"
+            opts="init start stop restart status logs service add remove list tasks config nix doctor completions chat help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -968,6 +974,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__tasks)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1530,6 +1550,44 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__tasks)
+            opts="-q -v -y -h --agent --state --limit --cancel --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -W "submitted working input-required completed failed canceled rejected" -- "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cancel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
