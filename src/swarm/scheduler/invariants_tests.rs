@@ -198,7 +198,7 @@ impl Watch {
                 self.on(Event::Seen(key(agent, channel)));
             }
             Step::Ended { nth, how } => match self.running.keys().nth(nth).cloned() {
-                Some(session) => self.end(session, how),
+                Some(session) => self.end(&session, how),
                 None => self.on(ended("a/never", how)),
             },
             Step::Answered(nth) => {
@@ -221,13 +221,13 @@ impl Watch {
     }
 
     /// A turn ends; what it could not deliver is unseen again.
-    fn end(&mut self, session: SessionKey, how: Ended) {
-        let taken = self.running.remove(&session).flatten();
+    fn end(&mut self, session: &SessionKey, how: Ended) {
+        let taken = self.running.remove(session).flatten();
         if let Some(urgent) = taken.filter(|_| !matches!(how, Ended::Done | Ended::Cancelled | Ended::Empty))
         {
             *self.unseen.entry(session.clone()).or_default() |= urgent;
         }
-        self.on(Event::Ended { session, how });
+        self.on(Event::Ended { session: session.clone(), how });
     }
 
     /// Everybody may run and every turn ends well: what is unseen is delivered.
@@ -240,12 +240,12 @@ impl Watch {
         }
         for _ in 0..200 {
             while let Some(session) = self.running.keys().next().cloned() {
-                self.end(session, Ended::Done);
+                self.end(&session, Ended::Done);
             }
             self.pass(10 * MINUTE);
         }
         while let Some(session) = self.running.keys().next().cloned() {
-            self.end(session, Ended::Done);
+            self.end(&session, Ended::Done);
         }
         assert!(self.unseen.is_empty(), "never delivered: {:?}", self.unseen);
         assert_eq!(self.scheduler.next_deadline(), None, "an idle team wants nothing");

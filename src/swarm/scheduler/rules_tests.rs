@@ -539,12 +539,34 @@ fn a_turn_of_the_future_holds_nobody_up() {
 fn after_a_start_nobody_comes_in_a_herd() {
     let settings = Settings { together: 1_000, ..Settings::default() };
     let agents: Vec<Event> = (0..600).map(|n| agent(&format!("a-{n}"))).collect();
-    let mut team = Team::new(settings.clone(), agents);
+    let mut team = Team::new(settings, agents);
     for n in 0..600 {
         assert_eq!(team.on(plain(&format!("a-{n}/x"))), NOTHING);
     }
     let begun = team.pass(HOUR);
     assert_eq!(begun.len(), 600);
+    let mut seconds = vec![0; 61];
+    for (when, _) in begun {
+        seconds[usize::try_from(when / SECOND).unwrap()] += 1;
+    }
+    assert!(seconds.iter().all(|count| *count < 30), "{seconds:?}");
+}
+
+#[test]
+fn after_a_providers_return_nobody_comes_in_a_herd() {
+    let settings = Settings { together: 1_000, ..Settings::default() };
+    let mut team = Team::new(settings, (0..600).map(|n| agent(&format!("a-{n}"))));
+    team.pass(HOUR);
+    team.on(human("a-0/x"));
+    team.on(ended("a-0/x", Ended::Unavailable));
+    for n in 0..600 {
+        assert_eq!(team.on(plain(&format!("a-{n}/y"))), NOTHING);
+    }
+    assert_eq!(team.pass(5 * SECOND), [at(5 * SECOND, "a-0/x")]);
+    let at_once = team.on(ended("a-0/x", Ended::Done));
+    assert!(at_once.len() < 30, "{} at once", at_once.len());
+    let begun = team.pass(HOUR);
+    assert_eq!(at_once.len() + begun.len(), 600);
     let mut seconds = vec![0; 61];
     for (when, _) in begun {
         seconds[usize::try_from(when / SECOND).unwrap()] += 1;

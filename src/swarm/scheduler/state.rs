@@ -62,7 +62,7 @@ impl Scheduler {
         match event {
             Event::Agent { agent, mode, asleep, frozen, provider, last_turn_at } => {
                 let profile = Profile { mode, asleep, frozen, provider };
-                self.agent(agent, profile, last_turn_at, now);
+                self.agent(&agent, profile, last_turn_at, now);
             }
             Event::Gone(agent) => self.gone(&agent),
             Event::Unseen { session, priority, urgency } => {
@@ -113,13 +113,13 @@ impl Scheduler {
         now
     }
 
-    fn agent(&mut self, id: AgentId, profile: Profile, last_turn_at: Option<i64>, now: i64) {
-        let known = self.agents.get(&id).filter(|agent| !agent.is_gone);
+    fn agent(&mut self, id: &AgentId, profile: Profile, last_turn_at: Option<i64>, now: i64) {
+        let known = self.agents.get(id).filter(|agent| !agent.is_gone);
         if known.is_some_and(|agent| agent.profile == profile) {
             return;
         }
-        self.regroup(&id, profile.provider.as_deref());
-        match self.agents.get_mut(&id) {
+        self.regroup(id, profile.provider.as_deref());
+        match self.agents.get_mut(id) {
             Some(agent) if !agent.is_gone => {
                 let before = std::mem::replace(&mut agent.profile, profile);
                 let after = &agent.profile;
@@ -127,11 +127,11 @@ impl Scheduler {
                     agent.asleep_since = after.asleep.then_some(now);
                 }
                 if (before.mode, before.asleep) != (after.mode, after.asleep) {
-                    self.recall(&id);
+                    self.recall(id);
                 }
             }
             before => {
-                let pace = Pace::of(&id, &self.settings);
+                let pace = Pace::of(id, &self.settings);
                 let mut agent = Agent::new(profile, pace);
                 let taken = last_turn_at.map(|at| self.clock.taken(at).min(now));
                 agent.last_tick = taken;
@@ -144,7 +144,7 @@ impl Scheduler {
                 self.agents.insert(id.clone(), agent);
             }
         }
-        self.settle(&id, now);
+        self.settle(id, now);
     }
 
     fn gone(&mut self, id: &AgentId) {
