@@ -72,6 +72,12 @@ impl Home {
         self.data().join("flock.db")
     }
 
+    /// Where the chain of the audit ends, as it was last written.
+    #[must_use]
+    pub fn audit_head(&self) -> PathBuf {
+        self.data().join("audit.head")
+    }
+
     /// An agent's transcripts.
     #[must_use]
     pub fn sessions(&self, agent: &AgentId) -> PathBuf {

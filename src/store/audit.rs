@@ -1,9 +1,11 @@
 //! The audit: what was done by whom. A row's hash covers the row and the hash of the one before it, so that
 //! a row that was changed or taken out shows.
 
-use rusqlite::{OptionalExtension as _, Transaction};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, Transaction, params_from_iter};
 use sha2::{Digest as _, Sha256};
 
+use super::{Reader, Store, StoreError, chain};
 use crate::id::{SessionKey, TurnId};
 
 /// How much it matters.
@@ -27,6 +29,17 @@ impl Level {
             Self::Yellow => "YELLOW",
             Self::Red => "RED",
         }
+    }
+}
+
+impl std::str::FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Green, Self::Yellow, Self::Red]
+            .into_iter()
+            .find(|level| level.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| "write GREEN, YELLOW or RED".to_owned())
     }
 }
 
@@ -54,11 +67,7 @@ pub const MAX_DETAIL: usize = 500;
 
 /// Adds a row to the chain, in the transaction of what it tells of.
 pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> rusqlite::Result<()> {
-    let previous: Vec<u8> = transaction
-        .prepare_cached("SELECT hash FROM audit ORDER BY id DESC LIMIT 1")?
-        .query_row((), |row| row.get(0))
-        .optional()?
-        .unwrap_or_else(|| vec![0; 32]);
+    let previous = chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
     let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL)];
     let session = entry.session.as_ref().map(SessionKey::as_str);
     let turn = entry.turn.map(|turn| turn.to_string());
@@ -94,8 +103,120 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
         .map(drop)
 }
 
+/// Which rows of the audit are asked for. The newest come first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Who did it.
+    pub actor: Option<String>,
+    /// How much it matters.
+    pub level: Option<Level>,
+    /// What was done: an action, or a part of one up to a dot, as in `channel`.
+    pub action: Option<String>,
+    /// Not before this, in Unix milliseconds.
+    pub since: Option<i64>,
+    /// Only rows with a smaller number, for the next page.
+    pub before: Option<i64>,
+}
+
+/// A row of the audit.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditRow {
+    /// Its number in the chain.
+    pub id: i64,
+    /// When, in Unix milliseconds.
+    pub at: i64,
+    /// Who did it.
+    pub actor: String,
+    /// What.
+    pub action: String,
+    /// On what.
+    pub subject: String,
+    /// How much it matters.
+    pub level: String,
+    /// More of it.
+    pub detail: String,
+    /// From which session.
+    pub session: Option<String>,
+    /// In which turn.
+    pub turn: Option<String>,
+}
+
+/// The most rows that are given at once.
+pub const MAX_ROWS: u32 = 100;
+
+fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
+    Ok(AuditRow {
+        id: row.get(0)?,
+        at: row.get(1)?,
+        actor: row.get(2)?,
+        action: row.get(3)?,
+        subject: row.get(4)?,
+        level: row.get(5)?,
+        detail: row.get(6)?,
+        session: row.get(7)?,
+        turn: row.get(8)?,
+    })
+}
+
+fn query(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite::Result<Vec<AuditRow>> {
+    let mut conditions = vec!["1"];
+    let mut values: Vec<Value> = Vec::new();
+    if let Some(actor) = &filter.actor {
+        conditions.push("actor = ?");
+        values.push(actor.clone().into());
+    }
+    if let Some(level) = filter.level {
+        conditions.push("level = ?");
+        values.push(level.as_str().to_owned().into());
+    }
+    if let Some(action) = &filter.action {
+        conditions.push("(action = ? OR substr(action, 1, length(?) + 1) = ? || '.')");
+        values.extend([(); 3].map(|()| Value::from(action.clone())));
+    }
+    if let Some(since) = filter.since {
+        conditions.push("at >= ?");
+        values.push(since.into());
+    }
+    if let Some(before) = filter.before {
+        conditions.push("id < ?");
+        values.push(before.into());
+    }
+    values.push(i64::from(limit.clamp(1, MAX_ROWS)).into());
+    let conditions = conditions.join(" AND ");
+    connection
+        .prepare_cached(&format!(
+            "SELECT id, at, actor, action, subject, level, detail, session, turn FROM audit
+             WHERE {conditions} ORDER BY id DESC LIMIT ?"
+        ))?
+        .query_map(params_from_iter(values), row)?
+        .collect()
+}
+
+impl Store {
+    /// At most `limit` rows of the audit, and never more than [`MAX_ROWS`], the newest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+        self.read("read the audit", |connection| query(connection, filter, limit))
+    }
+}
+
+impl Reader {
+    /// As [`Store::audit_rows`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+        self.read("read the audit", |connection| query(connection, filter, limit))
+    }
+}
+
 /// The hash of a row: each field with its length before it, so that none can take part of another's place.
-fn link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
+pub(super) fn link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(previous);
     for field in fields {

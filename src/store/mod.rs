@@ -7,6 +7,7 @@
 mod archive;
 mod audit;
 mod card;
+mod chain;
 mod channel;
 mod delivery;
 mod error;
@@ -30,8 +31,9 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use crate::home::Home;
 
 pub use archive::ArchiveStep;
-pub use audit::{AuditEntry, Level};
 pub use card::{CardUpdate, StoredCard};
+pub use audit::{AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS};
+pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
 pub use delivery::{Batch, BatchLimits, InFlight, Unseen};
 pub use error::StoreError;
@@ -55,6 +57,7 @@ const READERS: usize = 4;
 /// The database of one home, open for reading and writing.
 pub struct Store {
     path: PathBuf,
+    head: PathBuf,
     // Dropped in this order: the connection that closes last folds the WAL into the file, which a reading
     // one can't; and what the writer commits last must still be synced.
     readers: Mutex<Vec<Connection>>,
@@ -74,9 +77,11 @@ impl Store {
         create_private(&path)?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::migrate(&mut connection, &path, &home.backups())?;
-        let syncer = Syncer::start(wal_of(&path)).map_err(StoreError::Thread)?;
-        let writer = Writer::start(connection, syncer.handle()).map_err(StoreError::Thread)?;
-        Ok(Self { path, readers: Mutex::default(), writer, syncer })
+        let head = chain::open(&mut connection, &home.audit_head())
+            .map_err(|source| StoreError::Query { what: "read where the audit ends", source })?;
+        let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
+        let writer = Writer::start(connection, syncer.handle(), head).map_err(StoreError::Thread)?;
+        Ok(Self { path, head: home.audit_head(), readers: Mutex::default(), writer, syncer })
     }
 
     /// Takes note of files that were written and makes them safe from a power cut.
@@ -99,6 +104,21 @@ impl Store {
         })))?;
         let folded = answered.await.map_err(|_| StoreError::Stopped)?;
         folded.map_err(|source| StoreError::Query { what, source })?;
+        let syncer = self.syncer.handle();
+        tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
+    }
+
+    /// Brings what was committed until now to the disk, and the end of the audit's chain with it: for what
+    /// must survive a power cut before anybody acts on it, as an approval.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn sync(&self) -> Result<(), StoreError> {
+        let (tell, passed) = tokio::sync::oneshot::channel();
+        // Behind the changes before it: only then the syncing thread has been told of them.
+        self.writer.submit(Job::Alone(Box::new(move |_| drop(tell.send(())))))?;
+        passed.await.map_err(|_| StoreError::Stopped)?;
         let syncer = self.syncer.handle();
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
     }
@@ -169,6 +189,7 @@ impl Store {
 /// The database of one home, open for reading beside a gateway that writes it.
 pub struct Reader {
     connection: Connection,
+    head: PathBuf,
 }
 
 impl Reader {
@@ -186,7 +207,7 @@ impl Reader {
         if schema::check(&connection, &path)? == 0 {
             return Ok(None);
         }
-        Ok(Some(Self { connection }))
+        Ok(Some(Self { connection, head: home.audit_head() }))
     }
 
     fn read<T>(
@@ -239,6 +260,8 @@ fn wal_of(path: &Path) -> PathBuf {
     name.into()
 }
 
+#[cfg(test)]
+mod chain_tests;
 #[cfg(test)]
 mod channel_tests;
 #[cfg(test)]

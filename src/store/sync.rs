@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::chain::Head;
+
 /// How long writes are gathered before they are synced.
 pub const GROUP: Duration = Duration::from_millis(15);
 
@@ -24,6 +26,8 @@ pub struct Handle(Arc<Shared>);
 
 struct Shared {
     wal: PathBuf,
+    /// Where the end of the audit's chain is written.
+    head: PathBuf,
     state: Mutex<State>,
     wake: Condvar,
     /// Held while files are synced.
@@ -35,6 +39,7 @@ struct State {
     // Paths and not open files: however slow a disk is, they can't use up the process's descriptors.
     paths: BTreeSet<PathBuf>,
     wal: bool,
+    head: Option<Head>,
     stop: bool,
 }
 
@@ -50,8 +55,8 @@ impl Syncer {
     /// # Errors
     ///
     /// Where the system has no thread left.
-    pub fn start(wal: PathBuf) -> std::io::Result<Self> {
-        let shared = Shared { wal, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
+    pub fn start(wal: PathBuf, head: PathBuf) -> std::io::Result<Self> {
+        let shared = Shared { wal, head, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
         let handle = Handle(Arc::new(shared));
         let shared = Arc::clone(&handle.0);
         let thread =
@@ -90,11 +95,12 @@ impl Handle {
         }
     }
 
-    /// The database committed something.
-    pub(super) fn wal_written(&self) {
+    /// The database committed something; the audit's chain ends with `head` now, where that is new.
+    pub(super) fn wal_written(&self, head: Option<Head>) {
         let mut state = self.state();
         let was_clean = state.is_clean();
         state.wal = true;
+        state.head = head.or_else(|| state.head.take());
         drop(state);
         if was_clean {
             self.0.wake.notify_one();
@@ -134,12 +140,19 @@ impl Shared {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = std::mem::take(&mut state.paths);
         let wal_written = std::mem::take(&mut state.wal);
+        let head = state.head.take();
         drop(state);
         for path in &paths {
             sync(path);
         }
         if wal_written {
             sync(&self.wal);
+        }
+        // After the rows themselves: the file must never name a row that a power cut could take away.
+        if let Some(head) = head
+            && let Err(error) = head.write(&self.head)
+        {
+            tracing::error!(path = %self.head.display(), %error, "failed to write where the audit ends");
         }
     }
 }
@@ -162,13 +175,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         fs_err::write(&file, "x").unwrap();
-        let syncer = Syncer::start(folder.path().join("none-wal")).unwrap();
+        let syncer = Syncer::start(folder.path().join("none-wal"), folder.path().join("head")).unwrap();
         let handle = syncer.handle();
         handle.written(&file);
         handle.written(&file);
         handle.written(folder.path());
         handle.written(&folder.path().join("gone"));
-        handle.wal_written();
+        handle.wal_written(None);
         drop(syncer);
         assert!(handle.state().is_clean());
     }

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, ffi};
 
+use super::chain::{self, Head};
 use super::StoreError;
 use super::sync::Handle;
 
@@ -45,9 +46,10 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Gives the connection to a thread of its own.
-    pub(super) fn start(mut connection: Connection, syncer: Handle) -> std::io::Result<Self> {
+    pub(super) fn start(mut connection: Connection, syncer: Handle, head: Head) -> std::io::Result<Self> {
         let (sender, jobs) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || {
+            let mut known = head;
             while let Ok(first) = jobs.recv() {
                 let mut changes = Vec::new();
                 let mut next = Some(first);
@@ -56,7 +58,9 @@ impl Writer {
                     next = if changes.len() < MOST { jobs.try_recv().ok() } else { None };
                 }
                 if !changes.is_empty() && together(&mut connection, changes) {
-                    syncer.wal_written();
+                    let head = chain::head(&connection).ok().filter(|head| *head != known);
+                    known = head.clone().unwrap_or(known);
+                    syncer.wal_written(head);
                 }
                 if let Some(Job::Alone(work)) = next
                     && catch_unwind(AssertUnwindSafe(|| work(&mut connection))).is_err()

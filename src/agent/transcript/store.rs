@@ -141,7 +141,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents/coder/sessions/x.jsonl");
-        let syncer = Syncer::start(folder.path().join("wal")).unwrap();
+        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
         let mut transcript = Transcript::open(&path, &header(), syncer.handle()).unwrap();
         transcript.append(&[said("a"), said("b")]).unwrap();
         drop(transcript);
@@ -157,7 +157,7 @@ mod tests {
     fn a_torn_last_line_is_cut_before_the_next_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
-        let syncer = Syncer::start(folder.path().join("wal")).unwrap();
+        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
         Transcript::open(&path, &header(), syncer.handle()).unwrap().append(&[said("good")]).unwrap();
         let mut bytes = fs_err::read(&path).unwrap();
         bytes.extend_from_slice(br#"{"type":"message","id":"torn"#);

@@ -1,0 +1,102 @@
+//! `flock audit`: what was done by whom, and whether that record is whole.
+
+use serde_json::json;
+
+use super::{Context, Exit, Failure};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::store::{AuditFilter, AuditRow, Level, MAX_AUDIT_ROWS, Reader, Verified};
+use crate::ui::{Line, Table, Tone};
+
+/// Show what was done by whom, or check that this record is whole
+///
+/// Each row's hash covers the row before it. --verify walks along all of them and names the first that was
+/// changed, taken out or put in; it ends with exit code 1 then.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Check the whole record instead
+    #[arg(long, conflicts_with_all = ["agent", "level", "action", "limit"])]
+    verify: bool,
+    /// Only what this one did: an agent's id, human:NAME or system
+    #[arg(long, value_name = "WHO")]
+    agent: Option<String>,
+    /// Only what matters so much: GREEN, YELLOW or RED
+    #[arg(long)]
+    level: Option<Level>,
+    /// Only this action, as in channel.post, or all of a kind, as in channel
+    #[arg(long)]
+    action: Option<String>,
+    /// At most so many rows, and never more than 100
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    limit: u32,
+}
+
+/// Prints the newest rows, or what a walk along all of them found.
+///
+/// # Errors
+///
+/// If there is no home, or the database can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let reader = Reader::open(&home)?;
+    if args.verify {
+        return verify(&home, reader.as_ref(), context);
+    }
+    let filter = AuditFilter {
+        actor: args.agent.clone(),
+        level: args.level,
+        action: args.action.clone(),
+        ..AuditFilter::default()
+    };
+    let limit = args.limit.clamp(1, MAX_AUDIT_ROWS);
+    let rows = reader.map(|reader| reader.audit_rows(&filter, limit)).transpose()?.unwrap_or_default();
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"rows": rows}));
+    } else if rows.is_empty() {
+        context.printer.say("there is nothing in the audit");
+    } else {
+        context.printer.table(&table(&rows));
+    }
+    Ok(Exit::Done)
+}
+
+fn table(rows: &[AuditRow]) -> Table {
+    let mut table = Table::new(&["ROW", "TIME", "WHO", "LEVEL", "ACTION", "SUBJECT", "DETAIL"]);
+    for row in rows {
+        let tone = match row.level.parse() {
+            Ok(Level::Red) => Tone::Bad,
+            Ok(Level::Yellow) => Tone::Warn,
+            _ => Tone::Plain,
+        };
+        table.toned_row(vec![
+            (Tone::Dim, row.id.to_string()),
+            (Tone::Plain, super::time(row.at)),
+            (Tone::Accent, row.actor.clone()),
+            (tone, row.level.clone()),
+            (Tone::Plain, row.action.clone()),
+            (Tone::Plain, row.subject.clone()),
+            (Tone::Plain, row.detail.clone()),
+        ]);
+    }
+    table
+}
+
+fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exit, Failure> {
+    let found = match reader {
+        Some(reader) => reader.verify_audit()?,
+        None => Verified { rows: 0, last: 0, broken: None },
+    };
+    let is_whole = found.broken.is_none();
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({
+            "valid": is_whole, "rows": found.rows, "last": found.last, "broken": found.broken,
+        }));
+    } else if let Some(broken) = &found.broken {
+        let text = format!("the audit of {} is not whole: {broken}", home.root().display());
+        context.printer.fail(&Failure::new(Kind::Failed, text).hint("flock audit --json"));
+    } else {
+        let line = Line::new().with(Tone::Good, "whole").plain(format!(": {} rows", found.rows));
+        context.printer.line(line);
+    }
+    Ok(if is_whole { Exit::Done } else { Exit::Failed(Kind::Failed) })
+}

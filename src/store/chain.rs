@@ -1,0 +1,272 @@
+//! The chain that the rows of the audit make: walked from its beginning, and compared with a file that says
+//! where it ends. A row that was changed, put in or taken out breaks the chain; rows that were cut off its
+//! end leave the file behind, which is why the end is written down outside of the database.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior};
+use serde::{Deserialize, Serialize};
+
+use super::audit::{self, AuditEntry, Level};
+use super::{Reader, Store, StoreError};
+use crate::home::{HomeError, atomic};
+use crate::id::hex;
+
+/// Where the chain ends: the number and the hash of its last row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// The row's number; 0 before the first.
+    pub(super) id: i64,
+    /// Its hash in hex.
+    pub(super) hash: String,
+}
+
+impl Head {
+    fn new(id: i64, hash: &[u8]) -> Self {
+        Self { id, hash: hex(hash) }
+    }
+
+    /// Puts it at `path` and returns when it is on the disk.
+    pub(super) fn write(&self, path: &Path) -> Result<(), HomeError> {
+        atomic::write(path, serde_json::json!(self).to_string().as_bytes(), 0o600)
+    }
+
+    /// What is at `path`; `None` where there is nothing that can be read.
+    fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&atomic::read(path, 4096).ok()??).ok()
+    }
+}
+
+/// What a walk along the whole chain found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// How many rows there are.
+    pub rows: u64,
+    /// The number of the last one; 0 where there is none.
+    pub last: i64,
+    /// The first thing that does not fit.
+    pub broken: Option<Broken>,
+}
+
+/// Where a chain does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("row {id} {reason}")]
+pub struct Broken {
+    /// The row.
+    pub id: i64,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+/// The action of the row that says that the chain had been cut off when flock opened it.
+const CUT: &str = "audit.cut";
+
+const PAGE: u32 = 1000;
+
+/// The chain's last row, or that which the first row follows.
+pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found = connection
+        .prepare_cached("SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1")?
+        .query_row((), row)
+        .optional()?;
+    match found {
+        Some(found) => Ok(Some(found)),
+        None => base(connection),
+    }
+}
+
+/// What was the last of the rows that are not kept any more.
+fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+    connection
+        .prepare_cached("SELECT id, hash FROM audit_base")?
+        .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
+
+/// Where the chain ends.
+pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
+    Ok(match last(connection)? {
+        Some((id, hash)) => Head::new(id, &hash),
+        None => Head::new(0, &[0; 32]),
+    })
+}
+
+/// Compares the chain with the file when the database is opened to be written. What was cut off is lost, but
+/// that it was must not be: the next head would cover it up. Gives the head that is in the file now.
+pub(super) fn open(connection: &mut Connection, path: &Path) -> rusqlite::Result<Head> {
+    let now = head(connection)?;
+    let written = Head::read(path);
+    if written.is_none() && now.id == 0 {
+        note(now.write(path));
+        return Ok(now);
+    }
+    if cut(connection, written.as_ref())?.is_none() {
+        return Ok(written.unwrap_or(now));
+    }
+    tracing::error!("rows of the audit are missing at its end");
+    let entry = AuditEntry {
+        actor: "system".to_owned(),
+        action: CUT,
+        subject: "audit".to_owned(),
+        level: Level::Red,
+        detail: match &written {
+            Some(head) => format!("the last row was {} with the hash {}", head.id, head.hash),
+            None => "it was not written down which row was the last".to_owned(),
+        },
+        session: None,
+        turn: None,
+    };
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    audit::append(&transaction, &entry, crate::clock::unix_ms())?;
+    transaction.commit()?;
+    let now = head(connection)?;
+    note(now.write(path));
+    Ok(now)
+}
+
+fn note(written: Result<(), HomeError>) {
+    if let Err(error) = written {
+        tracing::error!(error = crate::error::chain(&error), "failed to write where the audit ends");
+    }
+}
+
+/// What is missing of the chain that ended with `written`.
+fn cut(connection: &Connection, written: Option<&Head>) -> rusqlite::Result<Option<Broken>> {
+    let Some(written) = written else {
+        return Ok(Some(Broken { id: head(connection)?.id, reason: "is the last, and nothing says that it is" }));
+    };
+    let kept_from = base(connection)?.map_or(0, |(id, _)| id);
+    if written.id <= kept_from {
+        return Ok(None);
+    }
+    let hash: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT hash FROM audit WHERE id = ?1")?
+        .query_row([written.id], |row| row.get(0))
+        .optional()?;
+    Ok(match hash {
+        None => Some(Broken { id: written.id, reason: "was the last and is missing" }),
+        Some(hash) if hex(&hash) != written.hash => {
+            Some(Broken { id: written.id, reason: "is not the row that was the last" })
+        }
+        Some(_) => None,
+    })
+}
+
+/// Walks along the chain in one view of the database.
+fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
+    // Before the rows: a head that is written meanwhile would name rows that this view does not hold.
+    let written = Head::read(path);
+    let view = connection.unchecked_transaction()?;
+    let mut verified = Verified { rows: 0, last: 0, broken: None };
+    let (mut at, mut previous) = base(&view)?.unwrap_or_else(|| (0, vec![0; 32]));
+    loop {
+        let mut statement = view.prepare_cached(
+            "SELECT id, previous, hash, at, actor, action, subject, level, detail, session, turn
+             FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2",
+        )?;
+        let mut rows = statement.query((at, PAGE))?;
+        let mut is_empty = true;
+        while let Some(row) = rows.next()? {
+            is_empty = false;
+            let id: i64 = row.get(0)?;
+            let hash: Vec<u8> = row.get(2)?;
+            verified.rows += 1;
+            verified.last = id;
+            verified.broken = fault(row, at, &previous, &hash)?;
+            if verified.broken.is_some() {
+                return Ok(verified);
+            }
+            (at, previous) = (id, hash);
+        }
+        if is_empty {
+            break;
+        }
+    }
+    let is_new = verified.rows == 0 && at == 0 && written.is_none();
+    verified.broken = if is_new { None } else { cut(&view, written.as_ref())? };
+    Ok(verified)
+}
+
+/// What is wrong with a row that follows row `before`, whose hash is `previous`.
+fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::Result<Option<Broken>> {
+    let id: i64 = row.get(0)?;
+    let broken = |reason| Ok(Some(Broken { id, reason }));
+    if id != before + 1 {
+        return broken("does not follow the row before it: rows are missing");
+    }
+    if row.get_ref(1)?.as_blob()? != previous {
+        return broken("does not follow the row before it");
+    }
+    let at: i64 = row.get(3)?;
+    let text = |column| -> rusqlite::Result<String> {
+        Ok(row.get::<_, Option<String>>(column)?.unwrap_or_default())
+    };
+    let fields = [
+        at.to_string(),
+        text(4)?,
+        text(5)?,
+        text(6)?,
+        text(7)?,
+        text(8)?,
+        text(9)?,
+        text(10)?,
+    ];
+    if audit::link(previous, &fields.each_ref().map(String::as_str)) != hash {
+        return broken("was changed");
+    }
+    if fields[2] == CUT {
+        return broken("says that rows before it had been cut off");
+    }
+    Ok(None)
+}
+
+impl Store {
+    /// Walks along the whole audit.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says. That the chain is broken is no error.
+    pub fn verify_audit(&self) -> Result<Verified, StoreError> {
+        self.read("verify the audit", |connection| verify(connection, &self.head))
+    }
+
+    /// Forgets the rows before `time` (Unix milliseconds), but never the last. The chain still verifies.
+    /// Gives how many they were.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn prune_audit(&self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
+        self.write("forget old rows of the audit", move |transaction| {
+            // Only a beginning of the chain can go: a row that the clock put before others stays with them.
+            let end: Option<(i64, Vec<u8>)> = transaction
+                .query_row(
+                    "SELECT id, hash FROM audit
+                     WHERE id < coalesce((SELECT min(id) FROM audit WHERE at >= ?1), (SELECT max(id) FROM audit))
+                     ORDER BY id DESC LIMIT 1",
+                    [time],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .optional()?;
+            let Some((id, hash)) = end else { return Ok(0) };
+            transaction.execute("DELETE FROM audit_base", ())?;
+            transaction.execute("INSERT INTO audit_base (id, hash) VALUES (?1, ?2)", (id, hash))?;
+            let pruned = transaction.execute("DELETE FROM audit WHERE id <= ?1", [id])?;
+            audit::append(transaction, &entry, now)?;
+            Ok(pruned as u64)
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// As [`Store::verify_audit`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn verify_audit(&self) -> Result<Verified, StoreError> {
+        self.read("verify the audit", |connection| verify(connection, &self.head))
+    }
+}

@@ -1,0 +1,144 @@
+use super::*;
+use crate::store::audit::{AuditEntry, AuditFilter, Level};
+
+fn entry(actor: &str, action: &'static str, level: Level) -> AuditEntry {
+    AuditEntry {
+        actor: actor.to_owned(),
+        action,
+        subject: "dev#1".to_owned(),
+        level,
+        detail: "some words".to_owned(),
+        session: None,
+        turn: None,
+    }
+}
+
+/// A home whose audit has ten rows, all of them on the disk.
+async fn ten_rows() -> (tempfile::TempDir, Home) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    let store = Store::open(&home).unwrap();
+    for at in 1..=10 {
+        store.audit(entry("coder", "channel.post", Level::Green), at * 100).await.unwrap();
+    }
+    store.sync().await.unwrap();
+    (folder, home)
+}
+
+/// Does something to the database behind flock's back, and verifies it.
+fn after(home: &Home, sql: &str) -> Verified {
+    let connection = Connection::open(home.database()).unwrap();
+    connection.execute_batch(sql).unwrap();
+    Reader::open(home).unwrap().unwrap().verify_audit().unwrap()
+}
+
+#[tokio::test]
+async fn an_audit_that_nobody_touched_verifies() {
+    let (_folder, home) = ten_rows().await;
+    assert_eq!(after(&home, ""), Verified { rows: 10, last: 10, broken: None });
+    let store = Store::open(&home).unwrap();
+    store.audit(entry("coder", "channel.post", Level::Green), 2000).await.unwrap();
+    assert_eq!(store.verify_audit().unwrap(), Verified { rows: 11, last: 11, broken: None });
+}
+
+#[tokio::test]
+async fn a_changed_row_shows() {
+    for change in ["actor = 'ann'", "detail = ''", "at = at + 1", "session = 'x'", "hash = zeroblob(32)"] {
+        let (_folder, home) = ten_rows().await;
+        let found = after(&home, &format!("UPDATE audit SET {change} WHERE id = 4")).broken.unwrap();
+        assert_eq!((found.id, found.reason), (4, "was changed"), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_was_taken_out_or_put_in_shows() {
+    let (_folder, home) = ten_rows().await;
+    assert_eq!(after(&home, "DELETE FROM audit WHERE id = 5").broken.unwrap().id, 6);
+    // Closing the gap does not help.
+    let found = after(&home, "UPDATE audit SET id = id - 1 WHERE id > 5").broken.unwrap();
+    assert_eq!((found.id, found.reason), (5, "does not follow the row before it"));
+
+    let (_folder, home) = ten_rows().await;
+    let found = after(
+        &home,
+        "UPDATE audit SET id = id + 100 WHERE id > 5; UPDATE audit SET id = id - 99 WHERE id > 100;
+         INSERT INTO audit SELECT 6, at, 'ann', action, subject, level, detail, session, turn, previous, hash
+         FROM audit WHERE id = 5",
+    );
+    assert_eq!(found.broken.unwrap().id, 6);
+
+    let (_folder, home) = ten_rows().await;
+    let found = after(
+        &home,
+        "INSERT INTO audit SELECT 11, at, actor, action, subject, level, detail, session, turn, hash, hash
+         FROM audit WHERE id = 10",
+    );
+    assert_eq!(found.broken.unwrap(), Broken { id: 11, reason: "was changed" });
+}
+
+#[tokio::test]
+async fn an_end_that_was_cut_off_shows_and_is_not_covered_up_by_what_comes_after() {
+    let (_folder, home) = ten_rows().await;
+    let found = after(&home, "DELETE FROM audit WHERE id > 7").broken.unwrap();
+    assert_eq!((found.id, found.reason), (10, "was the last and is missing"));
+    let store = Store::open(&home).unwrap();
+    for at in 0..5 {
+        store.audit(entry("coder", "channel.post", Level::Green), 3000 + at).await.unwrap();
+    }
+    store.sync().await.unwrap();
+    let found = store.verify_audit().unwrap().broken.unwrap();
+    assert_eq!((found.id, found.reason), (8, "says that rows before it had been cut off"));
+    let rows = store.audit_rows(&AuditFilter { level: Some(Level::Red), ..AuditFilter::default() }, 100).unwrap();
+    assert_eq!((rows.len(), rows[0].action.as_str()), (1, "audit.cut"));
+
+    let (_folder, home) = ten_rows().await;
+    assert_eq!(after(&home, "DELETE FROM audit").broken.unwrap().id, 10);
+    let (_folder, home) = ten_rows().await;
+    std::fs::remove_file(home.audit_head()).unwrap();
+    assert!(after(&home, "").broken.is_some(), "without the file nobody knows");
+}
+
+#[tokio::test]
+async fn the_end_is_written_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_folder, home) = ten_rows().await;
+    let mode = std::fs::metadata(home.audit_head()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn old_rows_can_go_without_breaking_the_chain() {
+    let (_folder, home) = ten_rows().await;
+    let store = Store::open(&home).unwrap();
+    let pruned = || store.prune_audit(500, entry("system", "audit.prune", Level::Yellow), 5000);
+    assert_eq!(pruned().await.unwrap(), 4);
+    assert_eq!(store.verify_audit().unwrap(), Verified { rows: 7, last: 11, broken: None });
+    assert_eq!(pruned().await.unwrap(), 0);
+    let all = store.prune_audit(i64::MAX, entry("system", "audit.prune", Level::Yellow), 6000).await.unwrap();
+    assert_eq!(all, 6, "the last row stays");
+    store.sync().await.unwrap();
+    drop(store);
+    assert_eq!(after(&home, ""), Verified { rows: 2, last: 12, broken: None });
+    assert!(after(&home, "UPDATE audit_base SET hash = zeroblob(32)").broken.is_some());
+}
+
+#[tokio::test]
+async fn rows_are_found_newest_first_and_at_most_a_hundred_of_them() {
+    let (_folder, home) = ten_rows().await;
+    let store = Store::open(&home).unwrap();
+    store.audit(entry("ann", "channel.create", Level::Yellow), 1100).await.unwrap();
+    store.audit(entry("ann", "channels", Level::Yellow), 1200).await.unwrap();
+    for at in 0..150 {
+        store.audit(entry("system", "tick", Level::Green), 5000 + at).await.unwrap();
+    }
+    let ids = |filter: AuditFilter, limit| -> Vec<i64> {
+        store.audit_rows(&filter, limit).unwrap().into_iter().map(|row| row.id).collect()
+    };
+    let all = AuditFilter::default();
+    assert_eq!(ids(all.clone(), 1000).len(), 100);
+    assert_eq!(ids(all.clone(), 0), [162]);
+    assert_eq!(ids(AuditFilter { actor: Some("ann".into()), ..all.clone() }, 9), [12, 11]);
+    assert_eq!(ids(AuditFilter { action: Some("channel".into()), before: Some(3), ..all.clone() }, 9), [2, 1]);
+    assert_eq!(ids(AuditFilter { action: Some("channel.create".into()), ..all.clone() }, 9), [11]);
+    assert_eq!(ids(AuditFilter { level: Some(Level::Yellow), since: Some(1200), ..all }, 9), [12]);
+}
