@@ -6,7 +6,7 @@ use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::store::{AuditFilter, AuditRow, Level, MAX_AUDIT_ROWS, Reader, Verified};
-use crate::ui::{Line, Table, Tone};
+use crate::ui::{Line, Table, Tone, time};
 
 /// Show what was done by whom, or check that this record is whole
 ///
@@ -70,7 +70,7 @@ fn table(rows: &[AuditRow]) -> Table {
         };
         table.toned_row(vec![
             (Tone::Dim, row.id.to_string()),
-            (Tone::Plain, super::time(row.at)),
+            (Tone::Plain, time::local(row.at)),
             (Tone::Accent, row.actor.clone()),
             (tone, row.level.clone()),
             (Tone::Plain, row.action.clone()),

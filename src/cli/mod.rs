@@ -6,6 +6,7 @@
 
 pub mod add;
 pub mod approvals;
+pub mod audit;
 pub mod chat;
 pub mod completions;
 pub mod config;
@@ -17,6 +18,7 @@ mod images;
 pub mod init;
 pub mod list;
 pub mod logs;
+mod misuse;
 mod models;
 pub mod nix;
 pub mod remove;
@@ -28,7 +30,7 @@ pub mod stop;
 pub mod supervise;
 pub mod tasks;
 mod team;
-mod usage;
+pub mod usage;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -106,6 +108,8 @@ enum Verb {
     Config(config::Args),
     Nix(nix::Args),
     Approvals(approvals::Args),
+    Usage(usage::Args),
+    Audit(audit::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Chat(chat::Args),
@@ -132,6 +136,8 @@ impl Verb {
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),
+            Self::Usage(args) => usage::run(&args, context),
+            Self::Audit(args) => audit::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
@@ -194,7 +200,7 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
     }
     if args.iter().any(|arg| arg == "--json") {
         let printer = Printer::new(Options { json: true, ..Options::default() });
-        printer.fail(&usage::failure(error, args));
+        printer.fail(&misuse::failure(error, args));
     } else {
         // Not clap's own printing: what was typed may hold control characters.
         Printer::new(Options::default()).usage(&error.to_string());

@@ -1,62 +1,139 @@
-//! What a program is told of a command line that is not valid.
+//! `flock usage`: what models were asked, and what it cost.
 
-use std::ffi::OsString;
+use jiff::Zoned;
+use jiff::civil::Date;
+use serde_json::{Value, json};
 
-use super::{Failure, command};
-use crate::error::Kind;
+use super::{Context, Exit, Failure};
+use crate::id::AgentId;
+use crate::store::{Reader, UsageBy, UsageFilter, UsageSum};
+use crate::ui::{Table, Tone};
 
-/// Clap's error as a failure: what is wrong, and the help of the verb it is wrong in.
-pub fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
-    let text = error.to_string();
-    // The first paragraph says it all: what is missing is in lines of its own.
-    let said: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-    let said = said.join(" ");
-    let message = said.strip_prefix("error: ").unwrap_or(&said);
-    Failure::new(Kind::Usage, message).hint(format!("{} --help", verb(args)))
+/// Show what models were asked and what it cost
+///
+/// Shows today, in the zone of this machine. Money is what the price table and the configuration say
+/// (models.providers.<name>.models[].cost), not a bill; of a model in neither, only the tokens are counted.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// This day, as in 2026-02-28
+    #[arg(long, conflicts_with = "since")]
+    day: Option<Date>,
+    /// From this day on
+    #[arg(long, value_name = "DAY")]
+    since: Option<Date>,
+    /// Only what this agent used
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// What it is summed by
+    #[arg(long, value_enum, default_value_t)]
+    by: UsageBy,
 }
 
-/// The verbs that the line names, as in `flock config set`.
-fn verb(args: &[OsString]) -> String {
-    let root = command();
-    let mut at = &root;
-    let mut names = vec![root.get_name()];
-    let mut words = args.iter().skip(1).filter_map(|arg| arg.to_str());
-    while let Some(word) = words.next() {
-        if ["--home", "--color"].contains(&word) {
-            words.next();
-        } else if !word.starts_with('-') {
-            let Some(found) = at.find_subcommand(word) else { break };
-            names.push(found.get_name());
-            at = found;
-        }
+/// Prints the sums.
+///
+/// # Errors
+///
+/// If there is no home, or the database can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let until = args.since.is_none().then(|| args.day.unwrap_or_else(|| Zoned::now().date()));
+    let since = args.since.or(until).unwrap_or_default();
+    let filter = UsageFilter {
+        since: since.to_string(),
+        until: until.map(|day| day.to_string()).unwrap_or_default(),
+        agent: args.agent.clone(),
+    };
+    let sums = Reader::open(&home)?.map(|reader| reader.usage(&filter, args.by)).transpose()?;
+    let sums = sums.unwrap_or_default();
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({
+            "since": filter.since, "until": until.map(|day| day.to_string()),
+            "usage": sums.iter().map(describe).collect::<Vec<_>>(),
+            "total": describe(&total(&sums)),
+        }));
+        return Ok(Exit::Done);
     }
-    names.join(" ")
+    if sums.is_empty() {
+        context.printer.say("no model was asked in that time");
+        return Ok(Exit::Done);
+    }
+    let sum = total(&sums);
+    context.printer.table(&table(&sums, &sum, args.by));
+    if sum.unpriced > 0 {
+        let text = format!(
+            "{} calls were of models whose price is not known: their money is not counted",
+            sum.unpriced
+        );
+        context.printer.warn(&text);
+    }
+    Ok(Exit::Done)
+}
+
+/// A sum for programs.
+pub fn describe(sum: &UsageSum) -> Value {
+    let mut value = json!(sum);
+    value["tokens"] = json!(sum.tokens());
+    value
+}
+
+/// All of them together.
+fn total(sums: &[UsageSum]) -> UsageSum {
+    sums.iter().fold(UsageSum { name: "total".to_owned(), ..UsageSum::default() }, |mut all, sum| {
+        all.calls += sum.calls;
+        all.unpriced += sum.unpriced;
+        all.input += sum.input;
+        all.output += sum.output;
+        all.cache_read += sum.cache_read;
+        all.cache_write += sum.cache_write;
+        all.cost_micros += sum.cost_micros;
+        all
+    })
+}
+
+fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {
+    let name = match by {
+        UsageBy::Agent => "AGENT",
+        UsageBy::Channel => "CHANNEL",
+        UsageBy::Model => "MODEL",
+        UsageBy::Day => "DAY",
+    };
+    let mut table = Table::new(&[name, "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"]);
+    for (tone, sum) in sums.iter().map(|sum| (Tone::Accent, sum)).chain([(Tone::Strong, total)]) {
+        let name = if sum.name.is_empty() { "(no channel)" } else { &sum.name };
+        table.toned_row(vec![
+            (tone, name.to_owned()),
+            (Tone::Plain, sum.calls.to_string()),
+            (Tone::Plain, (sum.input + sum.cache_write).to_string()),
+            (Tone::Plain, sum.cache_read.to_string()),
+            (Tone::Plain, sum.output.to_string()),
+            (Tone::Plain, dollars(sum)),
+        ]);
+    }
+    table
+}
+
+/// Dollars to four places; with a mark where some of it is not known.
+fn dollars(sum: &UsageSum) -> String {
+    if sum.unpriced == sum.calls && sum.calls > 0 {
+        return "unknown".to_owned();
+    }
+    let ten_thousandths = sum.cost_micros.div_ceil(100);
+    let more = if sum.unpriced > 0 { "+" } else { "" };
+    format!("{}.{:04}{more}", ten_thousandths / 10_000, ten_thousandths % 10_000)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
 
-    fn told(line: &str) -> (String, String) {
-        let args: Vec<OsString> = std::iter::once("flock").chain(line.split(' ')).map(Into::into).collect();
-        let failure = failure(&super::super::Cli::try_parse_from(&args).unwrap_err(), &args);
-        (failure.message, failure.hint.unwrap())
-    }
-
     #[test]
-    fn a_program_is_told_what_is_missing_and_where() {
-        let (message, hint) = told("add --json");
-        assert_eq!(message, "the following required arguments were not provided: <ID>");
-        assert_eq!(hint, "flock add --help");
-        let (message, hint) = told("--home list config set gateway.bind");
-        assert!(message.ends_with(": <VALUE>"), "{message}");
-        assert_eq!(hint, "flock config set --help");
-        assert_eq!(told("rm -x list").1, "flock remove --help");
-        assert_eq!(told("lsit --json"), ("unrecognized subcommand 'lsit'".into(), "flock --help".into()));
-        let (message, hint) = told("list --color sometimes");
-        assert!(message.ends_with("[possible values: auto, always, never]"), "{message}");
-        assert_eq!(hint, "flock list --help");
+    fn money_is_shown_to_four_places_and_says_what_it_leaves_out() {
+        let sum =
+            |calls, unpriced, cost_micros| UsageSum { calls, unpriced, cost_micros, ..UsageSum::default() };
+        assert_eq!(dollars(&sum(1, 0, 1)), "0.0001");
+        assert_eq!(dollars(&sum(1, 0, 12_345_600)), "12.3456");
+        assert_eq!(dollars(&sum(2, 1, 1_000_000)), "1.0000+");
+        assert_eq!(dollars(&sum(2, 2, 0)), "unknown");
+        assert_eq!(dollars(&sum(0, 0, 0)), "0.0000");
     }
 }

@@ -4,6 +4,7 @@
 //! JSON document, so that unknown keys and their order survive.
 
 pub mod agents;
+pub mod budgets;
 pub mod edit;
 pub mod file;
 pub mod live;
@@ -20,10 +21,11 @@ use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 use crate::id::{AgentId, IdError};
 
+pub use budgets::{Allowance, Budgets};
 pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
-pub use model::{Agent, Api, Autonomy, Config, DockerSettings, Network, Role, SandboxMode};
+pub use model::{Agent, Api, Autonomy, Config, DockerSettings, ModelCost, Network, Role, SandboxMode};
 
 /// Why the configuration can't be read or changed.
 #[derive(Debug, thiserror::Error)]

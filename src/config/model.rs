@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::budgets::Budgets;
 use crate::id::{AgentId, ModelRef, Party};
 
 /// The gateway's port where nothing else is said.
@@ -196,6 +197,21 @@ pub struct ModelSettings {
     pub max_tokens: Option<u64>,
     /// Whether it takes images.
     pub images: bool,
+    /// What it costs, where that is said.
+    pub cost: Option<ModelCost>,
+}
+
+/// What a model costs: millionths of a dollar for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelCost {
+    /// Fresh input.
+    pub input: u64,
+    /// Output, thinking included.
+    pub output: u64,
+    /// Input read from the provider's cache.
+    pub cache_read: u64,
+    /// Input written to the provider's cache.
+    pub cache_write: u64,
 }
 
 /// The whole configuration, as flock reads it.
@@ -217,6 +233,8 @@ pub struct Config {
     pub nix_image: Option<String>,
     /// The sandbox's image; `None` is the built-in one.
     pub sandbox_image: Option<String>,
+    /// What may be used in one day.
+    pub budgets: Budgets,
     /// The most agents there may be by an agent's own making.
     pub max_agents: usize,
     /// Folders of the host below which a mount may be approved; none by default.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::budgets;
 use super::model::{
-    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelSettings, Network, ProviderSettings, Role,
+    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network, ProviderSettings, Role,
     SandboxMode,
 };
 use super::starter::SANDBOX_TOOLS;
@@ -91,6 +92,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         nix_flake: nix.get("flake")?.text()?,
         nix_image: nix.get("image")?.text()?,
         sandbox_image: own.get("sandbox")?.get("image")?.text()?,
+        budgets: budgets::budgets(&own.get("budgets")?)?,
         max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
         approvers: approvers(&own)?,
@@ -341,6 +343,7 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
                 max_tokens: model.get("maxTokens")?.number()?,
                 // Where nothing is said, a model is taken to read images: it says so itself if not.
                 images: input.is_empty() || input.iter().any(|kind| kind == "image"),
+                cost: cost(&model.get("cost")?)?,
             });
         }
         let settings = ProviderSettings {
@@ -358,19 +361,47 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
     Ok(found)
 }
 
+fn cost(view: &View<'_>) -> Result<Option<ModelCost>, Problem> {
+    if view.value.is_none() {
+        return Ok(None);
+    }
+    let price = |name| -> Result<u64, Problem> {
+        let place = view.get(name)?;
+        let price = place.value.map(|value| {
+            budgets::micros(value)
+                .ok_or_else(|| place.problem("must be dollars per million tokens, as in 2.5"))
+        });
+        Ok(price.transpose()?.unwrap_or(0))
+    };
+    Ok(Some(ModelCost {
+        input: price("input")?,
+        output: price("output")?,
+        cache_read: price("cacheRead")?,
+        cache_write: price("cacheWrite")?,
+    }))
+}
+
 /// A place in the document that may be empty, and its name.
 #[derive(Clone)]
-struct View<'a> {
-    value: Option<&'a Value>,
-    at: String,
+pub(super) struct View<'a> {
+    pub(super) value: Option<&'a Value>,
+    pub(super) at: String,
 }
 
 impl<'a> View<'a> {
-    fn problem(&self, message: &str) -> Problem {
+    /// Refuses a key that is none of these.
+    pub(super) fn only(&self, names: &[&str]) -> Result<(), Problem> {
+        match self.entries()?.into_iter().find(|(name, _)| !names.contains(&name.as_str())) {
+            Some((_, entry)) => Err(entry.problem(&format!("is not known here: use {}", names.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn problem(&self, message: &str) -> Problem {
         Problem { at: self.at.clone(), message: message.to_owned() }
     }
 
-    fn get(&self, name: &str) -> Result<Self, Problem> {
+    pub(super) fn get(&self, name: &str) -> Result<Self, Problem> {
         let at = if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) };
         let value = match self.value {
             None => None,
@@ -380,7 +411,7 @@ impl<'a> View<'a> {
         Ok(Self { value, at })
     }
 
-    fn entries(&self) -> Result<Vec<(String, Self)>, Problem> {
+    pub(super) fn entries(&self) -> Result<Vec<(String, Self)>, Problem> {
         match self.value {
             None => Ok(Vec::new()),
             Some(Value::Object(object)) => {
@@ -430,7 +461,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn number(&self) -> Result<Option<u64>, Problem> {
+    pub(super) fn number(&self) -> Result<Option<u64>, Problem> {
         match self.value {
             None => Ok(None),
             Some(value) => {

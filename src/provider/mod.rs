@@ -13,6 +13,7 @@ pub mod http;
 pub mod key;
 pub mod message;
 pub mod openai;
+pub mod price;
 pub mod retry;
 pub mod script;
 mod stream;

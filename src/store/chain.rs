@@ -134,7 +134,10 @@ fn note(written: Result<(), HomeError>) {
 /// What is missing of the chain that ended with `written`.
 fn cut(connection: &Connection, written: Option<&Head>) -> rusqlite::Result<Option<Broken>> {
     let Some(written) = written else {
-        return Ok(Some(Broken { id: head(connection)?.id, reason: "is the last, and nothing says that it is" }));
+        return Ok(Some(Broken {
+            id: head(connection)?.id,
+            reason: "is the last, and nothing says that it is",
+        }));
     };
     let kept_from = base(connection)?.map_or(0, |(id, _)| id);
     if written.id <= kept_from {
@@ -202,16 +205,7 @@ fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::
     let text = |column| -> rusqlite::Result<String> {
         Ok(row.get::<_, Option<String>>(column)?.unwrap_or_default())
     };
-    let fields = [
-        at.to_string(),
-        text(4)?,
-        text(5)?,
-        text(6)?,
-        text(7)?,
-        text(8)?,
-        text(9)?,
-        text(10)?,
-    ];
+    let fields = [at.to_string(), text(4)?, text(5)?, text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
     if audit::link(previous, &fields.each_ref().map(String::as_str)) != hash {
         return broken("was changed");
     }

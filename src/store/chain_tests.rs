@@ -88,7 +88,8 @@ async fn an_end_that_was_cut_off_shows_and_is_not_covered_up_by_what_comes_after
     store.sync().await.unwrap();
     let found = store.verify_audit().unwrap().broken.unwrap();
     assert_eq!((found.id, found.reason), (8, "says that rows before it had been cut off"));
-    let rows = store.audit_rows(&AuditFilter { level: Some(Level::Red), ..AuditFilter::default() }, 100).unwrap();
+    let rows =
+        store.audit_rows(&AuditFilter { level: Some(Level::Red), ..AuditFilter::default() }, 100).unwrap();
     assert_eq!((rows.len(), rows[0].action.as_str()), (1, "audit.cut"));
 
     let (_folder, home) = ten_rows().await;
@@ -138,7 +139,10 @@ async fn rows_are_found_newest_first_and_at_most_a_hundred_of_them() {
     assert_eq!(ids(all.clone(), 1000).len(), 100);
     assert_eq!(ids(all.clone(), 0), [162]);
     assert_eq!(ids(AuditFilter { actor: Some("ann".into()), ..all.clone() }, 9), [12, 11]);
-    assert_eq!(ids(AuditFilter { action: Some("channel".into()), before: Some(3), ..all.clone() }, 9), [2, 1]);
+    assert_eq!(
+        ids(AuditFilter { action: Some("channel".into()), before: Some(3), ..all.clone() }, 9),
+        [2, 1]
+    );
     assert_eq!(ids(AuditFilter { action: Some("channel.create".into()), ..all.clone() }, 9), [11]);
     assert_eq!(ids(AuditFilter { level: Some(Level::Yellow), since: Some(1200), ..all }, 9), [12]);
 }

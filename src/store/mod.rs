@@ -20,6 +20,7 @@ mod state;
 pub mod sync;
 mod task;
 mod turn;
+mod usage;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ pub use session::{NewSession, Session, SessionState, StoredPrompt};
 pub use state::AgentState;
 pub use task::{NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind, TaskState};
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
+pub use usage::{Exceeded, NewUsage, Scope, UsageBy, UsageFilter, UsageLimit, UsageSum, Used};
 
 use sync::Syncer;
 use writer::{Change, Job, Writer};
@@ -117,7 +119,10 @@ impl Store {
     pub async fn sync(&self) -> Result<(), StoreError> {
         let (tell, passed) = tokio::sync::oneshot::channel();
         // Behind the changes before it: only then the syncing thread has been told of them.
-        self.writer.submit(Job::Alone(Box::new(move |_| drop(tell.send(())))))?;
+        self.writer.submit(Job::Alone(Box::new(move |_| {
+            // The caller may have stopped waiting.
+            let _ = tell.send(());
+        })))?;
         passed.await.map_err(|_| StoreError::Stopped)?;
         let syncer = self.syncer.handle();
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)

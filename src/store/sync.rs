@@ -56,7 +56,8 @@ impl Syncer {
     ///
     /// Where the system has no thread left.
     pub fn start(wal: PathBuf, head: PathBuf) -> std::io::Result<Self> {
-        let shared = Shared { wal, head, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
+        let shared =
+            Shared { wal, head, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
         let handle = Handle(Arc::new(shared));
         let shared = Arc::clone(&handle.0);
         let thread =

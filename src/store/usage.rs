@@ -241,7 +241,10 @@ fn exceeded(
 }
 
 /// A call that is set aside.
-fn reserved(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<Option<(Place, Tokens, Option<u64>)>> {
+fn reserved(
+    transaction: &Transaction<'_>,
+    id: i64,
+) -> rusqlite::Result<Option<(Place, Tokens, Option<u64>)>> {
     transaction
         .prepare_cached(
             "SELECT day, agent, channel, model, input, output, cache_read, cache_write, cost
@@ -403,10 +406,17 @@ impl Store {
     /// # Errors
     ///
     /// As [`StoreError`] says.
-    pub async fn note_budget(&self, day: String, channel: ChannelId, budget: String) -> Result<bool, StoreError> {
+    pub async fn note_budget(
+        &self,
+        day: String,
+        channel: ChannelId,
+        budget: String,
+    ) -> Result<bool, StoreError> {
         self.write("note that a budget is used up", move |transaction| {
             transaction
-                .prepare_cached("INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)")?
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",
+                )?
                 .execute((day, channel.as_str(), budget))
                 .map(|added| added == 1)
         })

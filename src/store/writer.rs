@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, ffi};
 
-use super::chain::{self, Head};
 use super::StoreError;
+use super::chain::{self, Head};
 use super::sync::Handle;
 
 /// Does a change, within a transaction.

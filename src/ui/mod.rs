@@ -11,6 +11,7 @@ pub mod panic;
 pub mod printer;
 pub mod progress;
 pub mod table;
+pub mod time;
 
 pub use failure::Failure;
 pub use line::{Line, Tone};

@@ -2,6 +2,7 @@
 //! compared with checked-in snapshots; paths, ports, ids and times in them are replaced.
 
 mod add;
+mod audit;
 mod completions;
 mod config;
 mod doctor;

@@ -98,6 +98,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         nix_flake: None,
         nix_image: None,
         sandbox_image: None,
+        budgets: flock::config::Budgets::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
         approvers: Vec::new(),

@@ -59,6 +59,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         nix_flake: None,
         nix_image: None,
         sandbox_image: None,
+        budgets: flock::config::Budgets::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
         approvers: Vec::new(),

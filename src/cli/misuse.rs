@@ -1,0 +1,62 @@
+//! What a program is told of a command line that is not valid.
+
+use std::ffi::OsString;
+
+use super::{Failure, command};
+use crate::error::Kind;
+
+/// Clap's error as a failure: what is wrong, and the help of the verb it is wrong in.
+pub fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
+    let text = error.to_string();
+    // The first paragraph says it all: what is missing is in lines of its own.
+    let said: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let said = said.join(" ");
+    let message = said.strip_prefix("error: ").unwrap_or(&said);
+    Failure::new(Kind::Usage, message).hint(format!("{} --help", verb(args)))
+}
+
+/// The verbs that the line names, as in `flock config set`.
+fn verb(args: &[OsString]) -> String {
+    let root = command();
+    let mut at = &root;
+    let mut names = vec![root.get_name()];
+    let mut words = args.iter().skip(1).filter_map(|arg| arg.to_str());
+    while let Some(word) = words.next() {
+        if ["--home", "--color"].contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            let Some(found) = at.find_subcommand(word) else { break };
+            names.push(found.get_name());
+            at = found;
+        }
+    }
+    names.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn told(line: &str) -> (String, String) {
+        let args: Vec<OsString> = std::iter::once("flock").chain(line.split(' ')).map(Into::into).collect();
+        let failure = failure(&super::super::Cli::try_parse_from(&args).unwrap_err(), &args);
+        (failure.message, failure.hint.unwrap())
+    }
+
+    #[test]
+    fn a_program_is_told_what_is_missing_and_where() {
+        let (message, hint) = told("add --json");
+        assert_eq!(message, "the following required arguments were not provided: <ID>");
+        assert_eq!(hint, "flock add --help");
+        let (message, hint) = told("--home list config set gateway.bind");
+        assert!(message.ends_with(": <VALUE>"), "{message}");
+        assert_eq!(hint, "flock config set --help");
+        assert_eq!(told("rm -x list").1, "flock remove --help");
+        assert_eq!(told("lsit --json"), ("unrecognized subcommand 'lsit'".into(), "flock --help".into()));
+        let (message, hint) = told("list --color sometimes");
+        assert!(message.ends_with("[possible values: auto, always, never]"), "{message}");
+        assert_eq!(hint, "flock list --help");
+    }
+}

@@ -1,0 +1,152 @@
+//! What models cost. A table of well-known ones comes with the program; what the configuration says of a
+//! model goes before it. Of a model in neither, nobody knows: its tokens count, its money does not.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::Usage;
+use crate::config::{Config, ModelCost};
+use crate::id::ModelRef;
+
+/// Dollars for a million tokens, as they are published.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Listed {
+    input: f64,
+    output: f64,
+    #[serde(default)]
+    cache_read: f64,
+    #[serde(default)]
+    cache_write: f64,
+}
+
+/// Provider, then model; `*` stands for all models of a provider.
+type Table = BTreeMap<String, BTreeMap<String, Listed>>;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    // A test holds that it can be read.
+    serde_json::from_str(include_str!("prices.json")).unwrap_or_default()
+});
+
+/// What a model costs; `None` where nobody knows.
+#[must_use]
+pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
+    let own = config.providers.get(model.provider());
+    let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
+    own.and_then(|one| one.cost).or_else(|| listed(model))
+}
+
+fn listed(model: &ModelRef) -> Option<ModelCost> {
+    if model.is_script() {
+        return Some(ModelCost::default());
+    }
+    let models = TABLE.get(model.provider())?;
+    let found = models
+        .get(model.model())
+        .or_else(|| models.get(undated(model.model())))
+        .or_else(|| models.get("*"))?;
+    Some(ModelCost {
+        input: micros(found.input),
+        output: micros(found.output),
+        cache_read: micros(found.cache_read),
+        cache_write: micros(found.cache_write),
+    })
+}
+
+/// A model's name without the day of its release: providers serve it under both.
+fn undated(name: &str) -> &str {
+    let is_day = |text: &str| {
+        let digits = text.bytes().filter(u8::is_ascii_digit).count();
+        digits == 8 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    };
+    for length in [8, 10] {
+        let Some(at) = name.len().checked_sub(length + 1) else { continue };
+        if let Some((start, end)) = name.split_at_checked(at)
+            && let Some(day) = end.strip_prefix('-')
+            && is_day(day)
+        {
+            return start;
+        }
+    }
+    name.strip_suffix("-latest").unwrap_or(name)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the table's own numbers, which a test looks at"
+)]
+fn micros(dollars: f64) -> u64 {
+    (dollars * 1e6).round() as u64
+}
+
+/// What this much costs, in millionths of a dollar, rounded up.
+#[must_use]
+pub fn cost(price: &ModelCost, usage: &Usage) -> u64 {
+    let parts = [
+        (usage.input, price.input),
+        (usage.output, price.output),
+        (usage.cache_read, price.cache_read),
+        (usage.cache_write, price.cache_write),
+    ];
+    let sum = parts.iter().fold(0u128, |sum, (tokens, price)| {
+        sum.saturating_add(u128::from(*tokens).saturating_mul(u128::from(*price)))
+    });
+    u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// The most that a call can cost of so much input and at most so much output.
+#[must_use]
+pub fn most(price: &ModelCost, input: u64, output: u64) -> u64 {
+    let dearest = ModelCost { input: price.input.max(price.cache_write), ..*price };
+    cost(&dearest, &Usage { input, output, ..Usage::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(model: &str) -> Option<ModelCost> {
+        listed(&model.parse().unwrap())
+    }
+
+    #[test]
+    fn the_table_can_be_read_and_its_prices_are_prices() {
+        assert!(TABLE.len() > 4);
+        for (provider, models) in &*TABLE {
+            for (model, listed) in models {
+                for price in [listed.input, listed.output, listed.cache_read, listed.cache_write] {
+                    assert!((0.0..=200.0).contains(&price), "{provider}/{model}");
+                }
+                assert!(listed.cache_read <= listed.input, "{provider}/{model}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_model_is_found_with_the_day_of_its_release_too() {
+        let plain = price("anthropic/claude-opus-4-5").unwrap();
+        assert_eq!((plain.input, plain.output), (5_000_000, 25_000_000));
+        assert_eq!(price("anthropic/claude-opus-4-5-20251101"), Some(plain));
+        assert_eq!(price("openai/gpt-4o-2024-08-06"), price("openai/gpt-4o"));
+        assert_eq!(price("script/demo"), Some(ModelCost::default()));
+        assert_eq!(price("ollama/anything"), Some(ModelCost::default()));
+        for unknown in ["anthropic/claude-opus-4-5-99", "lab/qwen3", "openai/é-1234567", "openai/x"] {
+            assert_eq!(price(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn costs_are_rounded_up_and_never_overflow() {
+        let price = ModelCost { input: 250_000, output: 2_000_000, cache_read: 25_000, cache_write: 300_000 };
+        let usage = Usage { input: 1_000_000, output: 500_000, cache_read: 1, cache_write: 0 };
+        assert_eq!(cost(&price, &usage), 1_250_001);
+        assert_eq!(most(&price, 1_000_000, 0), 300_000);
+        let all = Usage { input: u64::MAX, output: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX };
+        let dear =
+            ModelCost { input: u64::MAX, output: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX };
+        assert_eq!(cost(&dear, &all), u64::MAX);
+    }
+}

@@ -1,0 +1,129 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::home::Home;
+use crate::store::Store;
+
+fn open() -> (tempfile::TempDir, Arc<Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(&Home::new(folder.path().to_owned(), None)).unwrap());
+    (folder, store)
+}
+
+fn call(id: i64, agent: &str, channel: Option<&str>, input: u64, cost: Option<u64>) -> NewUsage {
+    let agent: AgentId = agent.parse().unwrap();
+    NewUsage {
+        id,
+        at: 1000 + id,
+        day: "2026-02-28".to_owned(),
+        session: SessionKey::new(&agent, crate::id::SessionKind::Main, "ann"),
+        agent,
+        channel: channel.map(|channel| channel.parse().unwrap()),
+        turn: TurnId::new(),
+        model: "anthropic/claude-opus-4-5".parse().unwrap(),
+        tokens: Tokens { input, output: 100, ..Tokens::default() },
+        cost,
+    }
+}
+
+fn limit(scope: Scope, tokens: Option<u64>, cost: Option<u64>) -> UsageLimit {
+    UsageLimit { scope, tokens, cost }
+}
+
+fn by(store: &Store, by: UsageBy) -> Vec<UsageSum> {
+    store.usage(&UsageFilter::default(), by).unwrap()
+}
+
+#[tokio::test]
+async fn what_was_set_aside_is_replaced_by_the_truth() {
+    let (_folder, store) = open();
+    store.reserve_usage(call(1, "coder", Some("dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
+    store.reserve_usage(call(2, "coder", None, 900, None), vec![]).await.unwrap().unwrap();
+    let agents = by(&store, UsageBy::Agent);
+    assert_eq!(
+        (agents[0].calls, agents[0].unpriced, agents[0].tokens(), agents[0].cost_micros),
+        (2, 1, 2000, 50)
+    );
+    let truth = Tokens { input: 10, output: 20, cache_read: 30, cache_write: 40 };
+    store.settle_usage(1, Some((truth, Some(7))));
+    store.settle_usage(2, None);
+    store.settle_usage(1, Some((truth, Some(700))));
+    store.settle_usage(3, Some((truth, Some(700))));
+    store.settle().await.unwrap();
+    let agents = by(&store, UsageBy::Agent);
+    assert_eq!(agents.len(), 1);
+    let sum = &agents[0];
+    assert_eq!((sum.name.as_str(), sum.calls, sum.unpriced), ("coder", 1, 0));
+    assert_eq!(
+        (sum.input, sum.output, sum.cache_read, sum.cache_write, sum.cost_micros),
+        (10, 20, 30, 40, 7)
+    );
+    assert_eq!(by(&store, UsageBy::Channel)[0].name, "dev");
+    assert_eq!(by(&store, UsageBy::Day)[0].name, "2026-02-28");
+}
+
+#[tokio::test]
+async fn each_limit_counts_its_own() {
+    let (_folder, store) = open();
+    let agent = |id: &str| Scope::Agent(id.parse().unwrap());
+    let channel = |id: &str| Scope::Channel(id.parse().unwrap());
+    store.reserve_usage(call(1, "a", Some("Dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
+    store.reserve_usage(call(2, "b", None, 400, Some(5)), vec![]).await.unwrap().unwrap();
+    for (scope, tokens, cost, fits) in [
+        (Scope::Day, Some(1600), None, true),
+        (Scope::Day, Some(1599), None, false),
+        (Scope::Day, None, Some(56), true),
+        (Scope::Day, None, Some(55), false),
+        (agent("a"), Some(1100), None, true),
+        (agent("a"), Some(1099), None, false),
+        (agent("b"), Some(600), Some(6), true),
+        (agent("c"), Some(0), None, false),
+        (channel("dev"), Some(1099), None, false),
+        (channel("ops"), Some(100), Some(1), true),
+    ] {
+        let limits = [limit(scope.clone(), tokens, cost)];
+        let found = store.usage_exceeded("2026-02-28", &limits, Used { tokens: 100, cost: 1 }).unwrap();
+        assert_eq!(found.is_none(), fits, "{scope:?} {tokens:?} {cost:?} {found:?}");
+    }
+    let other_day = [limit(Scope::Day, Some(100), None)];
+    assert_eq!(store.usage_exceeded("2026-03-01", &other_day, Used { tokens: 100, cost: 1 }).unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sixty_four_at_once_do_not_exceed_a_limit_together() {
+    let (_folder, store) = open();
+    let limits = vec![limit(Scope::Day, Some(2000), None)];
+    let calls = (0..64).map(|id| {
+        let (store, limits) = (store.clone(), limits.clone());
+        tokio::spawn(
+            async move { store.reserve_usage(call(id, "coder", None, 100, None), limits).await.unwrap() },
+        )
+    });
+    let ended = futures_util::future::join_all(calls).await;
+    let fitted = ended.into_iter().filter(|ended| ended.as_ref().unwrap().is_ok()).count();
+    assert_eq!(fitted, 10, "each takes 200 of 2000");
+    assert_eq!(by(&store, UsageBy::Day)[0].tokens(), 2000);
+}
+
+#[tokio::test]
+async fn what_a_dead_process_left_counts_as_used() {
+    let (_folder, store) = open();
+    store.reserve_usage(call(1, "coder", None, 900, Some(50)), vec![]).await.unwrap().unwrap();
+    assert_eq!(store.settle_left_usage().await.unwrap(), 1);
+    store.settle_usage(1, None);
+    store.settle().await.unwrap();
+    assert_eq!(by(&store, UsageBy::Agent)[0].cost_micros, 50);
+    assert_eq!(store.settle_left_usage().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn that_a_budget_is_used_up_is_noted_once_a_day_and_channel() {
+    let (_folder, store) = open();
+    let note = |day: &str, channel: &str| {
+        store.note_budget(day.to_owned(), channel.parse().unwrap(), "day".to_owned())
+    };
+    assert!(note("2026-02-28", "dev").await.unwrap());
+    assert!(!note("2026-02-28", "Dev").await.unwrap());
+    assert!(note("2026-02-28", "ops").await.unwrap());
+    assert!(note("2026-03-01", "dev").await.unwrap());
+}
