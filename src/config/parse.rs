@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::budgets;
 use super::model::{
-    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network, ProviderSettings, Role,
-    SandboxMode,
+    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network,
+    ProviderSettings, Role, SandboxMode,
 };
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;

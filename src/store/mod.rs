@@ -32,8 +32,8 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use crate::home::Home;
 
 pub use archive::ArchiveStep;
-pub use card::{CardUpdate, StoredCard};
 pub use audit::{AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS};
+pub use card::{CardUpdate, StoredCard};
 pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
 pub use delivery::{Batch, BatchLimits, InFlight, Unseen};

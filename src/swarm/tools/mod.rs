@@ -18,5 +18,6 @@ use crate::tool::Tool;
 /// All tools of a team, in the order they are offered. Which agent has which is the policy's decision.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    [channel::all(swarm), standing::all(swarm), task::all(swarm), card::all(swarm), audit::all(swarm)].concat()
+    [channel::all(swarm), standing::all(swarm), task::all(swarm), card::all(swarm), audit::all(swarm)]
+        .concat()
 }
