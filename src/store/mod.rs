@@ -45,7 +45,7 @@ pub use session::{NewSession, Session, SessionState, StoredPrompt};
 pub use state::AgentState;
 pub use task::{NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind, TaskState};
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
-pub use usage::{Exceeded, NewUsage, Scope, UsageBy, UsageFilter, UsageLimit, UsageSum, Used};
+pub use usage::{Exceeded, NewUsage, Counted, UsageBy, UsageFilter, UsageLimit, UsageSum, Used};
 
 use sync::Syncer;
 use writer::{Change, Job, Writer};

@@ -35,7 +35,7 @@ pub struct NewUsage {
 
 /// What a limit counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum Counted {
     /// Everything.
     Day,
     /// The calls of one agent.
@@ -48,7 +48,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageLimit {
     /// Of what.
-    pub scope: Scope,
+    pub scope: Counted,
     /// Tokens of all kinds.
     pub tokens: Option<u64>,
     /// Millionths of a dollar.
@@ -207,11 +207,11 @@ fn add(transaction: &Transaction<'_>, place: &Place, delta: &Delta) -> rusqlite:
         .map(drop)
 }
 
-fn used(connection: &Connection, day: &str, scope: &Scope) -> rusqlite::Result<Used> {
+fn used(connection: &Connection, day: &str, scope: &Counted) -> rusqlite::Result<Used> {
     let (condition, value) = match scope {
-        Scope::Day => ("?2 = ''", ""),
-        Scope::Agent(agent) => ("agent = ?2", agent.as_str()),
-        Scope::Channel(channel) => ("channel = ?2", channel.as_str()),
+        Counted::Day => ("?2 = ''", ""),
+        Counted::Agent(agent) => ("agent = ?2", agent.as_str()),
+        Counted::Channel(channel) => ("channel = ?2", channel.as_str()),
     };
     connection
         .prepare_cached(&format!(
