@@ -144,7 +144,8 @@ fn session(args: &Args) -> Result<SessionKey, Failure> {
     }
 }
 
-fn login() -> String {
+/// The name of the person at this terminal.
+pub(super) fn login() -> String {
     let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
     env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, team};
 use crate::config::{self, Agent, SandboxMode};
 use crate::ui::{Table, Tone};
 
@@ -18,14 +18,21 @@ pub struct Args {}
 pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
+    let frozen = team::frozen(&home);
     if context.printer.json_wanted() {
-        let agents: Vec<Value> = config.agents.iter().map(describe).collect();
+        let with_state = |agent: &Agent| {
+            let mut value = describe(agent);
+            value["frozen"] = frozen.get(&agent.id).map_or(Value::Null, |state| json!(state));
+            value
+        };
+        let agents: Vec<Value> = config.agents.iter().map(with_state).collect();
         context.printer.json(&json!({"agents": agents}));
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &config.agents {
         let sandbox = match agent.sandbox {
+            _ if frozen.contains_key(&agent.id) => (Tone::Bad, frozen[&agent.id].to_string()),
             SandboxMode::All => (Tone::Plain, "docker".to_owned()),
             SandboxMode::Off => (Tone::Warn, "off".to_owned()),
         };

@@ -12,6 +12,7 @@ pub mod completions;
 pub mod config;
 mod context;
 pub mod doctor;
+pub mod freeze;
 pub mod gateway;
 mod handover;
 mod images;
@@ -108,6 +109,8 @@ enum Verb {
     Config(config::Args),
     Nix(nix::Args),
     Approvals(approvals::Args),
+    Freeze(freeze::Freeze),
+    Thaw(freeze::Thaw),
     Usage(usage::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -136,6 +139,8 @@ impl Verb {
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),
+            Self::Freeze(args) => freeze::freeze(&args, context),
+            Self::Thaw(args) => freeze::thaw(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),

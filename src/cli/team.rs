@@ -1,5 +1,6 @@
 //! Who makes and removes sandboxes: the gateway where it runs, this process where it does not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,12 @@ use crate::nix::Store;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
+use crate::store::{AgentState, Reader};
 use crate::supervise::control::{Connection, Request};
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
 use crate::supervise::unit::GATEWAY;
+use crate::ui::time;
 
 /// How long a gateway may take to say who it is.
 const SHORT: Duration = Duration::from_secs(3);
@@ -126,6 +129,31 @@ pub async fn engine() -> Result<Arc<Engine>, Failure> {
 /// The home's package store in an engine.
 pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
     Store::new(home.clone(), fixed(config), engine)
+}
+
+/// That an agent is frozen.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Frozen {
+    /// Since when, in Unix milliseconds.
+    since: i64,
+    /// By whom.
+    by: String,
+}
+
+impl std::fmt::Display for Frozen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FROZEN since {} by {}", time::local(self.since), self.by)
+    }
+}
+
+/// The agents that are frozen. Where the database can't be read, nothing is known of them.
+pub fn frozen(home: &Home) -> BTreeMap<AgentId, Frozen> {
+    let states = Reader::open(home).and_then(|reader| reader.map(|reader| reader.agent_states()).transpose());
+    let frozen = |state: AgentState| {
+        let by = state.frozen_by.unwrap_or_default();
+        state.frozen_at.map(|since| (state.agent, Frozen { since, by }))
+    };
+    states.ok().flatten().unwrap_or_default().into_iter().filter_map(frozen).collect()
 }
 
 /// A configuration that stays as it was read: a verb is over before it could follow a change.

@@ -2,11 +2,11 @@
 
 use jiff::Zoned;
 use jiff::civil::Date;
-use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure};
 use crate::id::AgentId;
-use crate::store::{Reader, UsageBy, UsageFilter, UsageSum};
+use crate::store::{Reader, UsageBy, UsageSum};
+use crate::swarm::budget;
 use crate::ui::{Table, Tone};
 
 /// Show what models were asked and what it cost
@@ -36,28 +36,18 @@ pub struct Args {
 /// If there is no home, or the database can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let until = args.since.is_none().then(|| args.day.unwrap_or_else(|| Zoned::now().date()));
-    let since = args.since.or(until).unwrap_or_default();
-    let filter = UsageFilter {
-        since: since.to_string(),
-        until: until.map(|day| day.to_string()).unwrap_or_default(),
-        agent: args.agent.clone(),
-    };
+    let filter = budget::period(args.day, args.since, Zoned::now().date(), args.agent.clone());
     let sums = Reader::open(&home)?.map(|reader| reader.usage(&filter, args.by)).transpose()?;
     let sums = sums.unwrap_or_default();
     if context.printer.json_wanted() {
-        context.printer.json(&json!({
-            "since": filter.since, "until": until.map(|day| day.to_string()),
-            "usage": sums.iter().map(describe).collect::<Vec<_>>(),
-            "total": describe(&total(&sums)),
-        }));
+        context.printer.json(&budget::report(&filter, &sums));
         return Ok(Exit::Done);
     }
     if sums.is_empty() {
         context.printer.say("no model was asked in that time");
         return Ok(Exit::Done);
     }
-    let sum = total(&sums);
+    let sum = budget::total(&sums);
     context.printer.table(&table(&sums, &sum, args.by));
     if sum.unpriced > 0 {
         let text = format!(
@@ -67,27 +57,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.warn(&text);
     }
     Ok(Exit::Done)
-}
-
-/// A sum for programs.
-pub fn describe(sum: &UsageSum) -> Value {
-    let mut value = json!(sum);
-    value["tokens"] = json!(sum.tokens());
-    value
-}
-
-/// All of them together.
-fn total(sums: &[UsageSum]) -> UsageSum {
-    sums.iter().fold(UsageSum { name: "total".to_owned(), ..UsageSum::default() }, |mut all, sum| {
-        all.calls += sum.calls;
-        all.unpriced += sum.unpriced;
-        all.input += sum.input;
-        all.output += sum.output;
-        all.cache_read += sum.cache_read;
-        all.cache_write += sum.cache_write;
-        all.cost_micros += sum.cost_micros;
-        all
-    })
 }
 
 fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {

@@ -16,6 +16,7 @@ use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
 use super::routes::{a2a, agents, approvals, chat, events, health, models, sessions, status, tasks};
+use super::routes::{agents, approvals, audit, chat, events, freeze, health, models, sessions, status};
 use super::server::Answer;
 use super::state::Gateway;
 
@@ -42,6 +43,12 @@ impl Front {
             .route("/api/approvals/{id}", get(approvals::show))
             .route("/api/approvals/{id}/approve", post(approvals::approve))
             .route("/api/approvals/{id}/deny", post(approvals::deny))
+            .route("/api/agents/{id}/freeze", post(freeze::freeze))
+            .route("/api/agents/{id}/thaw", post(freeze::thaw))
+            .route("/api/freeze", post(freeze::freeze_all))
+            .route("/api/thaw", post(freeze::thaw_all))
+            .route("/api/audit", get(audit::list))
+            .route("/api/usage", get(audit::usage))
             .route("/api/sessions", get(sessions::list))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))

@@ -21,11 +21,12 @@ use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, atomic, version};
 use crate::provider::{BoxFuture, Catalog};
 use crate::sandbox::docker::DockerSandbox;
-use crate::sandbox::{SandboxError, engine as docker};
+use crate::sandbox::{Sandbox as _, SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
 use crate::swarm::triage::{Machine, Triage};
+use crate::swarm::oversight::{AskNobody, TeamOversight};
 use crate::swarm::{self, Bell, Swarm, scheduler};
 use crate::tool;
 use tokio::sync::mpsc;
@@ -96,6 +97,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
+    tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
     tokio::spawn(take_requests(triage, gateway.stop.clone()));
 
@@ -143,6 +145,7 @@ fn assemble(
     let news = events.clone();
     let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
     let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
+    swarm.load_frozen()?;
     let sessions = Arc::new(GatewaySessions::default());
     let finder = live.clone();
     let mut registry = tool::catalog::build(&tool::catalog::Parts {
@@ -161,7 +164,7 @@ fn assemble(
         registry,
         catalog: Catalog::new(home.clone()),
         limits: agent::Limits::default(),
-        oversight: Arc::new(agent::Unwatched),
+        oversight: Arc::new(TeamOversight::new(swarm.clone(), Arc::new(AskNobody))),
     }));
     let port = live.current().port;
     let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
@@ -201,6 +204,16 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
 /// after which the supervisor kills; what is left then, the supervisor stops.
 const SANDBOXES: Duration = Duration::from_secs(4);
 
+/// Holds the sandboxes of frozen agents, which an earlier run may have left running.
+async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
+    for agent in swarm.frozen() {
+        match sandboxes.pause(&agent).await {
+            Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
+            Err(error) => tracing::error!(error = chain(&error), %agent, "a sandbox could not be frozen"),
+        }
+    }
+}
+
 /// Marks what an earlier run left half done, lets turns begin, and then does the team's work.
 async fn work(
     engine: Arc<Engine>,
@@ -214,6 +227,15 @@ async fn work(
         // Turns of other sessions are no worse for it.
         Err(error) => {
             tracing::error!(error = chain(&error), "failed to mark interrupted turns");
+        }
+    }
+    match engine.store().settle_left_usage().await {
+        Ok(0) => {}
+        Ok(calls) => {
+            tracing::warn!(calls, "model calls of an earlier run count as what was set aside for them")
+        }
+        Err(error) => {
+            tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run")
         }
     }
     driver.recovered();

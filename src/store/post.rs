@@ -61,7 +61,7 @@ impl Mentioned {
         (!ids.is_empty()).then(|| format!(" {} ", ids.join(" ")))
     }
 
-    fn from_column(text: Option<&str>) -> Self {
+    pub(super) fn from_column(text: Option<&str>) -> Self {
         let words = || text.unwrap_or_default().split_whitespace();
         let agents = words().filter_map(|word| word.parse().ok()).collect();
         Self { agents, all: words().any(|word| word == "*") }

@@ -1,10 +1,10 @@
 //! How each agent stands in the team's loop: asleep, frozen, when it last had a turn.
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Reader, Store, StoreError};
 use crate::id::AgentId;
 
 /// How an agent stands.
@@ -37,6 +37,24 @@ fn state(row: &Row<'_>) -> rusqlite::Result<AgentState> {
     })
 }
 
+fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state ORDER BY agent"))?
+        .query_map((), state)?
+        .collect()
+}
+
+impl Reader {
+    /// As [`Store::agent_states`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
+        self.read("list the agents' states", states)
+    }
+}
+
 impl Store {
     /// How all agents stand of whom anything is known.
     ///
@@ -44,12 +62,7 @@ impl Store {
     ///
     /// As [`StoreError`] says.
     pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
-        self.read("list the agents' states", |connection| {
-            connection
-                .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state ORDER BY agent"))?
-                .query_map((), state)?
-                .collect()
-        })
+        self.read("list the agents' states", |connection| states(connection))
     }
 
     /// How one agent stands; `None` where nothing is known of it.

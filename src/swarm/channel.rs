@@ -1,10 +1,12 @@
 //! Channels: made, posted to, joined and left. Every change is committed with its row of the audit; then
 //! those whom it wakes are told.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::scheduler::{Event, Priority, Urgency};
-use super::{By, Swarm, SwarmError, mention};
+use super::{Bell, By, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
@@ -104,8 +106,16 @@ impl Swarm {
             Party::Agent(_) => Wake::InTime,
             Party::System => Wake::Nobody,
         };
-        let new = self.message(by, channel, text, wake, unix_ms())?;
-        self.say(new).await
+        let mut new = self.message(by, channel, text, wake, unix_ms())?;
+        let braked = self.braked(&new)?;
+        if braked.stop.is_some() {
+            new.wake = Wake::Nobody;
+        }
+        let said = self.say_later(new, braked.after).await?;
+        if let (Said::New(_), Some(Some(why))) = (&said, braked.stop) {
+            self.say_as_system(channel, why, false).await?;
+        }
+        Ok(said)
     }
 
     /// Posts what an agent's turn ended with: once for each turn, and waking nobody.
@@ -135,14 +145,29 @@ impl Swarm {
     }
 
     async fn say(&self, new: NewPost) -> Result<Said, SwarmError> {
+        self.say_later(new, Duration::ZERO).await
+    }
+
+    /// Says something that wakes whom it wakes only after a while. A restart meanwhile wakes them at once.
+    async fn say_later(&self, new: NewPost, after: Duration) -> Result<Said, SwarmError> {
         checkpoint::reach(Checkpoint::Accepted);
         match self.store.post(new.clone()).await? {
             PostOutcome::Posted(posted) => {
                 checkpoint::reach(Checkpoint::Committed);
                 self.wake_by(&new, &posted).await?;
-                self.announce(&new, &posted);
+                let seq = posted.seq;
+                if after.is_zero() {
+                    self.announce(&new, &posted);
+                } else {
+                    publish(&self.bell, &new, &posted);
+                    let bell = self.bell.clone();
+                    tokio::spawn(async move {
+                        tokio::time::sleep(after).await;
+                        call(&bell, &new, &posted);
+                    });
+                }
                 checkpoint::reach(Checkpoint::Queued);
-                Ok(Said::New(posted.seq))
+                Ok(Said::New(seq))
             }
             PostOutcome::Repeated(seq) => Ok(Said::Before(seq)),
             PostOutcome::NoChannel => Err(SwarmError::NoChannel(new.channel)),
@@ -276,22 +301,8 @@ impl Swarm {
 
     /// Tells everybody of a message that is committed.
     pub(super) fn announce(&self, new: &NewPost, posted: &Posted) {
-        let data = json!({"channel": posted.channel, "seq": posted.seq, "author": new.author});
-        self.bell.publish("channel.message", &data);
-        if new.wake == Wake::Nobody {
-            return;
-        }
-        for agent in &posted.recipients {
-            let is_mentioned = new.mentions.has(agent);
-            let priority = match (new.author.is_human(), is_mentioned || new.wake == Wake::AtOnce) {
-                (true, _) => Priority::Human,
-                (false, true) => Priority::Mention,
-                (false, false) => Priority::Message,
-            };
-            let at_once = is_mentioned || new.wake == Wake::AtOnce;
-            let urgency = if at_once { Urgency::Now } else { Urgency::Tick };
-            self.bell.tell(Event::Unseen { session: session(agent, &posted.channel), priority, urgency });
-        }
+        publish(&self.bell, new, posted);
+        call(&self.bell, new, posted);
     }
 
     fn message(
@@ -345,6 +356,30 @@ impl Swarm {
             return Err(SwarmError::Invalid(format!("a channel has at most {MAX_MEMBERS} members")));
         }
         Ok(members)
+    }
+}
+
+/// Tells who watches of a message.
+fn publish(bell: &Bell, new: &NewPost, posted: &Posted) {
+    let data = json!({"channel": posted.channel, "seq": posted.seq, "author": new.author});
+    bell.publish("channel.message", &data);
+}
+
+/// Tells the scheduler whom a message wakes.
+fn call(bell: &Bell, new: &NewPost, posted: &Posted) {
+    if new.wake == Wake::Nobody {
+        return;
+    }
+    for agent in &posted.recipients {
+        let is_mentioned = new.mentions.has(agent);
+        let at_once = is_mentioned || new.wake == Wake::AtOnce;
+        let priority = match (new.author.is_human(), at_once) {
+            (true, _) => Priority::Human,
+            (false, true) => Priority::Mention,
+            (false, false) => Priority::Message,
+        };
+        let urgency = if at_once { Urgency::Now } else { Urgency::Tick };
+        bell.tell(Event::Unseen { session: session(agent, &posted.channel), priority, urgency });
     }
 }
 

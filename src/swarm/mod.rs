@@ -2,12 +2,17 @@
 
 pub mod archive;
 mod bell;
+pub mod brake;
+mod braking;
+pub mod budget;
 mod by;
 pub mod card;
 pub mod channel;
 mod error;
+pub mod freeze;
 pub mod mention;
 pub mod notice;
+pub mod oversight;
 pub mod scheduler;
 pub mod skill;
 pub mod standing;
@@ -50,6 +55,7 @@ pub struct Swarm {
     bell: Bell,
     /// Who sleeps, so that a post does not have to ask the database whom it wakes.
     asleep: Mutex<HashSet<AgentId>>,
+    frozen: freeze::Frozen,
 }
 
 impl Swarm {
@@ -57,7 +63,7 @@ impl Swarm {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { live, store, bell } = parts;
-        Self { live, store, bell, asleep: Mutex::default() }
+        Self { live, store, bell, asleep: Mutex::default(), frozen: freeze::Frozen::default() }
     }
 
     /// The database.

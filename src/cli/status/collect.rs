@@ -191,7 +191,8 @@ fn gateway(
 
 fn agents(home: &Home, config: &Config) -> Vec<Agent> {
     let catalog = Catalog::new(home.clone());
-    let describe = |agent: &config::Agent| {
+    let mut frozen = team::frozen(home);
+    let mut describe = |agent: &config::Agent| {
         let trouble = agent.model.as_ref().and_then(|model| catalog.describe(model, config).err());
         let none = agent.model.is_none();
         Agent {
@@ -204,6 +205,7 @@ fn agents(home: &Home, config: &Config) -> Vec<Agent> {
                 SandboxMode::All => "docker",
                 SandboxMode::Off => "off",
             },
+            frozen: frozen.remove(&agent.id),
             warning: match &trouble {
                 Some(error) => Some(chain(error)),
                 None => none.then(|| "it has no model".to_owned()),
@@ -216,7 +218,7 @@ fn agents(home: &Home, config: &Config) -> Vec<Agent> {
             },
         }
     };
-    config.agents.iter().map(describe).collect()
+    config.agents.iter().map(&mut describe).collect()
 }
 
 /// What the gateway says of the engine: it has asked it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cli::team::Frozen;
 use crate::supervise::figures::Figures;
 
 /// How a home stands.
@@ -96,6 +97,8 @@ pub struct Agent {
     pub scripted: bool,
     /// `docker` or `off`.
     pub sandbox: &'static str,
+    /// Since when and by whom it is frozen.
+    pub frozen: Option<Frozen>,
     /// Why its model can't be asked.
     pub warning: Option<String>,
     pub hint: Option<String>,

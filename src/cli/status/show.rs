@@ -144,7 +144,10 @@ fn agents(report: &Report) -> Table {
             (Tone::Accent, agent.id.clone()),
             (Tone::Plain, agent.role.to_owned()),
             (tone, model),
-            sandbox(report, &agent.id, agent.sandbox),
+            match &agent.frozen {
+                Some(frozen) => (Tone::Bad, frozen.to_string()),
+                None => sandbox(report, &agent.id, agent.sandbox),
+            },
         ]);
     }
     table

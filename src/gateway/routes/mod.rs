@@ -3,8 +3,10 @@
 pub mod a2a;
 pub mod agents;
 pub mod approvals;
+pub mod audit;
 pub mod chat;
 pub mod events;
+pub mod freeze;
 pub mod health;
 pub mod models;
 pub mod sessions;

@@ -6,6 +6,7 @@ mod audit;
 mod completions;
 mod config;
 mod doctor;
+mod freeze;
 mod handover;
 mod init;
 mod killed;

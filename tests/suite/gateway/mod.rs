@@ -3,6 +3,7 @@
 mod auth;
 mod chat;
 mod events;
+mod freeze;
 pub mod house;
 mod limits;
 mod process;

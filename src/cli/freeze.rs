@@ -1,0 +1,139 @@
+//! `flock freeze` and `flock thaw`: hold agents still, and let them go on.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Context, Exit, Failure, team};
+use crate::config::{self, Config, ConfigError};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::{AgentId, Party};
+use crate::store::Store;
+use crate::supervise::loopback::Call;
+use crate::swarm::{By, freeze};
+use crate::ui::{Line, Tone};
+
+/// Hold an agent still, or all of them
+///
+/// What runs in its sandbox stands still at once, and a running turn goes no step further. Nothing is lost: what
+/// comes meanwhile waits. It holds over restarts, until flock thaw.
+#[derive(Debug, clap::Args)]
+pub struct Freeze {
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Let a frozen agent go on, or all of them
+#[derive(Debug, clap::Args)]
+pub struct Thaw {
+    #[command(flatten)]
+    whom: Whom,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Whom {
+    /// The agent
+    agent: Option<AgentId>,
+    /// All agents
+    #[arg(long)]
+    all: bool,
+}
+
+/// How long the gateway may take: an engine that does not answer must not look like a hanging command.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What became of one agent.
+#[derive(Debug, Deserialize, serde::Serialize)]
+struct Changed {
+    id: AgentId,
+    frozen: bool,
+    changed: bool,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    agents: Vec<Changed>,
+}
+
+/// Freezes.
+///
+/// # Errors
+///
+/// If there is no such agent, or the gateway or the database fails.
+pub fn freeze(args: &Freeze, context: &Context) -> Result<Exit, Failure> {
+    run(&args.whom, true, context)
+}
+
+/// Thaws.
+///
+/// # Errors
+///
+/// As [`freeze()`].
+pub fn thaw(args: &Thaw, context: &Context) -> Result<Exit, Failure> {
+    run(&args.whom, false, context)
+}
+
+fn run(whom: &Whom, frozen: bool, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let config = config::read(&home)?;
+    if let Some(agent) = &whom.agent
+        && config.agent(agent).is_none()
+    {
+        return Err(ConfigError::Unknown(agent.clone()).into());
+    }
+    let changed = context.block_on(change(&home, &config, whom.agent.as_ref(), frozen))?;
+    let problems = changed.iter().filter(|one| one.problem.is_some()).count();
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"agents": changed}));
+    } else {
+        for one in &changed {
+            let word = match (one.frozen, one.changed) {
+                (true, true) => "frozen",
+                (true, false) => "was frozen already",
+                (false, true) => "thawed",
+                (false, false) => "was not frozen",
+            };
+            context.printer.line(Line::new().with(Tone::Accent, one.id.as_str()).plain(format!(" {word}")));
+            if let Some(problem) = &one.problem {
+                context.printer.warn(&format!("its sandbox did not follow: {problem}"));
+            }
+        }
+    }
+    Ok(if problems == 0 { Exit::Done } else { Exit::Failed(Kind::Failed) })
+}
+
+async fn change(
+    home: &Home,
+    config: &Config,
+    agent: Option<&AgentId>,
+    frozen: bool,
+) -> Result<Vec<Changed>, Failure> {
+    let verb = if frozen { "freeze" } else { "thaw" };
+    let Party::Human(login) = Party::human(&super::chat::login()) else {
+        return Err(Failure::new(Kind::Internal, "a person has no name"));
+    };
+    if let Some(gateway) = team::gateway(home, config).await? {
+        let path = match agent {
+            Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
+            None => format!("/api/{verb}?by={login}"),
+        };
+        let answer: Answer = gateway.ask(Call::post(&path), LIMIT).await?.json(LIMIT).await?;
+        return Ok(answer.agents);
+    }
+    // Without a gateway nothing of the team runs: it is enough that the next one knows.
+    let by = By::human(&login);
+    let store = Store::open(home)?;
+    let mut done = Vec::new();
+    for agent in config.agents.iter().map(|agent| &agent.id).filter(|id| agent.is_none_or(|one| one == *id)) {
+        let entry = freeze::entry(&by, agent, frozen);
+        let who = frozen.then(|| by.party.to_string());
+        let changed = store.set_frozen(agent.clone(), who, entry, crate::clock::unix_ms()).await?;
+        done.push(Changed { id: agent.clone(), frozen, changed, problem: None });
+    }
+    store.sync().await?;
+    Ok(done)
+}

@@ -1,0 +1,171 @@
+//! Budgets as functions of values: which limits hold for a model call, when a day ends, and what is said
+//! where one is used up.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::{Value, json};
+
+use crate::config::{Allowance, Budgets};
+use crate::id::{AgentId, ChannelId, SessionKey, SessionKind};
+use crate::store::{Counted, Exceeded, UsageFilter, UsageLimit, UsageSum};
+
+/// A day in a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day {
+    /// As in `2026-02-28`.
+    pub name: String,
+    /// When the next one begins, in Unix milliseconds; `None` where that is beyond all calendars.
+    pub ends_at: Option<i64>,
+}
+
+/// The day that this time (Unix milliseconds) is in.
+#[must_use]
+pub fn day(at: i64, zone: &TimeZone) -> Day {
+    let time = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(zone.clone());
+    // A day may have 23 hours, and may begin at one in the morning.
+    let next = time.date().checked_add(1.day()).ok().and_then(|date| date.to_zoned(zone.clone()).ok());
+    Day { name: time.date().to_string(), ends_at: next.map(|next| next.timestamp().as_millisecond()) }
+}
+
+/// The channel that a session is for.
+#[must_use]
+pub fn channel(session: &SessionKey) -> Option<ChannelId> {
+    (session.kind() == SessionKind::Channel).then(|| session.peer().parse().ok()).flatten()
+}
+
+/// The limits that hold for an agent's calls, in a channel or elsewhere.
+#[must_use]
+pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
+    let limit = |scope, Allowance { tokens, micros }| {
+        (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
+    };
+    [
+        limit(Counted::Day, budgets.day),
+        limit(Counted::Agent(agent.clone()), budgets.agent(agent)),
+        channel.and_then(|channel| limit(Counted::Channel(channel.clone()), budgets.channel(channel))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What people are told of a budget without room for another call.
+#[must_use]
+pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
+    let whose = match &exceeded.limit.scope {
+        Counted::Day => "the team's budget of the day".to_owned(),
+        Counted::Agent(agent) => format!("the budget of {agent} for the day"),
+        Counted::Channel(channel) => format!("the budget of channel {channel} for the day"),
+    };
+    let tokens = exceeded.limit.tokens.map(|limit| format!("{} of {limit} tokens", exceeded.used.tokens));
+    let cost = exceeded.limit.cost.map(|limit| format!("{} of {}", usd(exceeded.used.cost), usd(limit)));
+    let used: Vec<String> = tokens.into_iter().chain(cost).collect();
+    format!(
+        "{agent} pauses: {whose} ({}) has no room for another model call ({} used or set aside)",
+        day.name,
+        used.join(", ")
+    )
+}
+
+fn usd(micros: u64) -> String {
+    let cents = micros.div_ceil(10_000);
+    format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+/// A name for a budget as it is now: what is said of it is said anew where it was changed.
+#[must_use]
+pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
+    let scope = match &limit.scope {
+        Counted::Day => "day".to_owned(),
+        Counted::Agent(of) => format!("agent {of}"),
+        Counted::Channel(_) => "channel".to_owned(),
+    };
+    format!("{scope} {agent} {:?} {:?}", limit.tokens, limit.cost)
+}
+
+/// One day, or all from a day on; `today` where neither is named.
+#[must_use]
+pub fn period(day: Option<Date>, since: Option<Date>, today: Date, agent: Option<AgentId>) -> UsageFilter {
+    let until = since.is_none().then(|| day.unwrap_or(today));
+    UsageFilter {
+        since: since.or(until).unwrap_or(today).to_string(),
+        until: until.map(|day| day.to_string()).unwrap_or_default(),
+        agent,
+    }
+}
+
+/// Sums and their total for programs.
+#[must_use]
+pub fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
+    let describe = |sum: &UsageSum| {
+        let mut value = json!(sum);
+        value["tokens"] = json!(sum.tokens());
+        value
+    };
+    json!({
+        "since": filter.since,
+        "until": Some(&filter.until).filter(|day| !day.is_empty()),
+        "usage": sums.iter().map(describe).collect::<Vec<_>>(),
+        "total": describe(&total(sums)),
+    })
+}
+
+/// All of them together.
+#[must_use]
+pub fn total(sums: &[UsageSum]) -> UsageSum {
+    sums.iter().fold(UsageSum { name: "total".to_owned(), ..UsageSum::default() }, |mut all, sum| {
+        all.calls += sum.calls;
+        all.unpriced += sum.unpriced;
+        all.input += sum.input;
+        all.output += sum.output;
+        all.cache_read += sum.cache_read;
+        all.cache_write += sum.cache_write;
+        all.cost_micros += sum.cost_micros;
+        all
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Used;
+
+    #[test]
+    fn a_day_ends_at_the_next_midnight_of_its_zone() {
+        let hour = 3_600_000;
+        let utc = TimeZone::UTC;
+        assert_eq!(day(0, &utc), Day { name: "1970-01-01".into(), ends_at: Some(24 * hour) });
+        assert_eq!(day(24 * hour - 1, &utc).name, "1970-01-01");
+        assert_eq!(day(24 * hour, &utc).name, "1970-01-02");
+        let east = TimeZone::fixed(jiff::tz::offset(9));
+        assert_eq!(day(16 * hour, &east), Day { name: "1970-01-02".into(), ends_at: Some(39 * hour) });
+    }
+
+    #[test]
+    fn only_what_is_limited_has_a_limit() {
+        let agent: AgentId = "coder".parse().unwrap();
+        let channel: ChannelId = "dev".parse().unwrap();
+        let mut budgets = Budgets::default();
+        assert!(limits(&budgets, &agent, Some(&channel)).is_empty());
+        budgets.day.micros = Some(5);
+        budgets.any_channel.tokens = Some(7);
+        let scopes: Vec<Counted> =
+            limits(&budgets, &agent, Some(&channel)).into_iter().map(|limit| limit.scope).collect();
+        assert_eq!(scopes, [Counted::Day, Counted::Channel(channel)]);
+        assert_eq!(limits(&budgets, &agent, None).len(), 1);
+    }
+
+    #[test]
+    fn a_refusal_names_the_budget_and_how_far_it_is_used() {
+        let agent: AgentId = "coder".parse().unwrap();
+        let limit = UsageLimit { scope: Counted::Day, tokens: Some(100), cost: Some(2_000_000) };
+        let exceeded = Exceeded { limit, used: Used { tokens: 90, cost: 1_999_999 } };
+        let text = refusal(&agent, &exceeded, &day(0, &TimeZone::UTC));
+        assert_eq!(
+            text,
+            "coder pauses: the team's budget of the day (1970-01-01) has no room for another model call \
+             (90 of 100 tokens, $2.00 of $2.00 used or set aside)"
+        );
+    }
+}

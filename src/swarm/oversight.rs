@@ -1,0 +1,289 @@
+//! Who watches the team's turns: freezing, budgets, the audit of tool calls, and the person that a call
+//! needs.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use super::budget::{self, Day};
+use super::scheduler::Event;
+use super::{By, Swarm};
+use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation};
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::id::{AgentId, ChannelId, ModelRef};
+use crate::provider::{BoxFuture, Usage, price};
+use crate::sandbox::policy::Decision;
+use crate::store::{Counted, Exceeded, Level, NewUsage, Store, Tokens, Used};
+use crate::tool::CallContext;
+
+/// Asks a person about a tool call that the policy does not let run by itself.
+pub trait AskPerson: Send + Sync {
+    /// Keeps the question. Gives what the model is told, such as that a request waits.
+    ///
+    /// # Errors
+    ///
+    /// Why nobody can be asked, for the model.
+    fn ask<'a>(
+        &'a self,
+        context: &'a CallContext,
+        tool: &'a str,
+        arguments: &'a Value,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Asks nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskNobody;
+
+impl AskPerson for AskNobody {
+    fn ask<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        _tool: &'a str,
+        _arguments: &'a Value,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        let answer = format!("not run: {reason}; there is no way here to ask a person");
+        Box::pin(std::future::ready(Err(answer)))
+    }
+}
+
+/// Watches the turns of a team.
+pub struct TeamOversight {
+    swarm: Arc<Swarm>,
+    ask: Arc<dyn AskPerson>,
+    zone: TimeZone,
+    last_id: AtomicI64,
+    calls: Mutex<HashMap<i64, Call>>,
+    paused: Arc<Mutex<HashMap<AgentId, Pause>>>,
+}
+
+/// A model call that is under way.
+struct Call {
+    model: ModelRef,
+    input_estimate: u64,
+}
+
+/// A pause of an agent, and the call that it could not make.
+struct Pause {
+    day: String,
+    need: Used,
+}
+
+/// How often the configuration is looked at while somebody pauses.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl TeamOversight {
+    /// Watches the turns of this team.
+    #[must_use]
+    pub fn new(swarm: Arc<Swarm>, ask: Arc<dyn AskPerson>) -> Self {
+        Self {
+            swarm,
+            ask,
+            zone: TimeZone::system(),
+            last_id: AtomicI64::new(0),
+            calls: Mutex::default(),
+            paused: Arc::default(),
+        }
+    }
+
+    /// A number that no call before had, of this process or of an earlier one.
+    fn next_id(&self) -> i64 {
+        let now = unix_ms().saturating_mul(1000);
+        let next = |last: i64| Some(now.max(last + 1));
+        self.last_id
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .map_or(now, |last| now.max(last + 1))
+    }
+
+    async fn set_aside(&self, call: &ModelCall) -> Result<Reservation, Paused> {
+        let config = self.swarm.config();
+        let now = unix_ms();
+        let day = budget::day(now, &self.zone);
+        let channel = budget::channel(&call.session);
+        let price = price::of(&config, &call.model);
+        let new = NewUsage {
+            id: self.next_id(),
+            at: now,
+            day: day.name.clone(),
+            agent: call.agent.clone(),
+            session: call.session.clone(),
+            channel: channel.clone(),
+            turn: call.turn,
+            model: call.model.clone(),
+            tokens: Tokens { input: call.input_estimate, output: call.max_output, ..Tokens::default() },
+            cost: price.map(|price| price::most(&price, call.input_estimate, call.max_output)),
+        };
+        let id = new.id;
+        let need =
+            Used { tokens: call.input_estimate.saturating_add(call.max_output), cost: new.cost.unwrap_or(0) };
+        let limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
+        let mut unclaimed = Unclaimed { store: self.swarm.store(), id: Some(id) };
+        let outcome = self.swarm.store().reserve_usage(new, limits).await;
+        match outcome {
+            Ok(Ok(())) => {
+                unclaimed.id = None;
+                let known = Call { model: call.model.clone(), input_estimate: call.input_estimate };
+                lock(&self.calls).insert(id, known);
+                Ok(Reservation::new(id.unsigned_abs()))
+            }
+            Ok(Err(exceeded)) => {
+                unclaimed.id = None;
+                let text = budget::refusal(&call.agent, &exceeded, &day);
+                self.pause(call, channel, &exceeded, &day, need, &text).await;
+                Err(Paused(text))
+            }
+            Err(error) => {
+                // Nobody knows what is left: without the database nothing is spent.
+                tracing::error!(error = chain(&error), "failed to look at the budgets");
+                Err(Paused("the budgets could not be looked at".to_owned()))
+            }
+        }
+    }
+
+    async fn pause(
+        &self,
+        call: &ModelCall,
+        channel: Option<ChannelId>,
+        exceeded: &Exceeded,
+        day: &Day,
+        need: Used,
+        text: &str,
+    ) {
+        tracing::warn!(agent = %call.agent, text, "a budget is used up");
+        // A channel's budget leaves the agent free to work elsewhere.
+        if !matches!(exceeded.limit.scope, Counted::Channel(_)) {
+            self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
+            let pause = Pause { day: day.name.clone(), need };
+            let is_first = lock(&self.paused).insert(call.agent.clone(), pause).is_none();
+            if is_first {
+                let paused = Arc::downgrade(&self.paused);
+                tokio::spawn(resume(paused, Arc::downgrade(&self.swarm), self.zone.clone()));
+            }
+        }
+        let Some(channel) = channel else { return };
+        let name = budget::name(&exceeded.limit, &call.agent);
+        match self.swarm.store().note_budget(day.name.clone(), channel.clone(), name).await {
+            Ok(true) => {
+                let said = self.swarm.say_as_system(&channel, text.to_owned(), false).await;
+                if let Err(error) = said {
+                    tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
+                }
+            }
+            Ok(false) => {}
+            Err(error) => tracing::error!(error = chain(&error), "failed to note that a budget is used up"),
+        }
+    }
+
+    /// What a call took: the truth, or where nobody knows it what was sent.
+    fn taken(&self, call: &Call, usage: Option<Usage>) -> (Tokens, Option<u64>) {
+        let usage = usage.unwrap_or(Usage { input: call.input_estimate, ..Usage::default() });
+        let price = price::of(&self.swarm.config(), &call.model);
+        let Usage { input, output, cache_read, cache_write } = usage;
+        let tokens = Tokens { input, output, cache_read, cache_write };
+        (tokens, price.map(|price| price::cost(&price, &usage)))
+    }
+}
+
+/// Takes back what was set aside for a call that is given up before anybody knows of it.
+struct Unclaimed<'s> {
+    store: &'s Arc<Store>,
+    id: Option<i64>,
+}
+
+impl Drop for Unclaimed<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.store.settle_usage(id, None);
+        }
+    }
+}
+
+/// Tells the scheduler of agents that pause and have room again because a budget was raised. The end of the
+/// day it knows by itself. Ends when nobody pauses.
+async fn resume(paused: Weak<Mutex<HashMap<AgentId, Pause>>>, swarm: Weak<Swarm>, zone: TimeZone) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let (Some(paused), Some(swarm)) = (paused.upgrade(), swarm.upgrade()) else { return };
+        let config = swarm.config();
+        let today = budget::day(unix_ms(), &zone).name;
+        let mut paused = lock(&paused);
+        paused.retain(|agent, pause| {
+            let limits = budget::limits(&config.budgets, agent, None);
+            let has_room = match swarm.store().usage_exceeded(&today, &limits, pause.need) {
+                Ok(exceeded) => exceeded.is_none(),
+                Err(error) => {
+                    tracing::error!(error = chain(&error), "failed to look at the budgets");
+                    false
+                }
+            };
+            if has_room {
+                swarm.bell().tell(Event::Resumed(agent.clone()));
+            }
+            !has_room && pause.day == today
+        });
+        if paused.is_empty() {
+            return;
+        }
+    }
+}
+
+impl Oversight for TeamOversight {
+    fn thawed<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, ()> {
+        Box::pin(self.swarm.thawed(agent))
+    }
+
+    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>> {
+        Box::pin(self.set_aside(call))
+    }
+
+    fn settle(&self, reservation: Reservation, usage: Option<Usage>) {
+        let Ok(id) = i64::try_from(reservation.id()) else { return };
+        let Some(call) = lock(&self.calls).remove(&id) else { return };
+        self.swarm.store().settle_usage(id, Some(self.taken(&call, usage)));
+    }
+
+    fn ask<'a>(
+        &'a self,
+        context: &'a CallContext,
+        tool: &'a str,
+        arguments: &'a Value,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        self.ask.ask(context, tool, arguments, reason)
+    }
+
+    fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (level, decision) = match &call.decision {
+                Decision::Allow => (Level::Green, "allowed"),
+                Decision::Ask(_) => (Level::Yellow, "asked"),
+                Decision::Deny(_) => (Level::Yellow, "denied"),
+            };
+            let ended = if call.is_error { "error" } else { "ok" };
+            let detail = format!(
+                "{decision}, {ended}, {} ms, arguments sha256:{}",
+                call.took.as_millis(),
+                call.arguments_sha256
+            );
+            let entry = By::call(context).entry("tool.call", &call.name, level, detail);
+            if let Err(error) = self.swarm.store().audit(entry, unix_ms()).await {
+                tracing::error!(error = chain(&error), "failed to write a tool call into the audit");
+            }
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "oversight_tests.rs"]
+mod tests;

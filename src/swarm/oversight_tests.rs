@@ -1,0 +1,222 @@
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::*;
+use crate::config::agents::{NewAgent, add};
+use crate::config::{Live, Role, edit, starter};
+use crate::home::{Home, atomic};
+use crate::id::{Party, SessionKey, TurnId};
+use crate::store::{AuditFilter, Page, UsageBy, UsageFilter};
+use crate::swarm::channel::Wanted;
+use crate::swarm::{self, Bell};
+
+struct Rig {
+    swarm: Arc<Swarm>,
+    watch: TeamOversight,
+    events: UnboundedReceiver<Event>,
+    home: Home,
+    _folder: tempfile::TempDir,
+}
+
+/// A team of `coder` and `tester` in the channel `dev`, with these budgets.
+async fn rig(budgets: Value) -> Rig {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    home.make_folders().unwrap();
+    let model = "anthropic/claude-opus-4-5".parse().unwrap();
+    let mut document = starter::document(&home, Some(&model), "token", 4000);
+    for id in ["coder", "tester"] {
+        let new = NewAgent {
+            id: id.parse().unwrap(),
+            role: Role::Worker,
+            archetype: None,
+            runtime: "native".into(),
+            model: None,
+            effort: None,
+            autonomy: None,
+            memory: None,
+            cpus: None,
+            network: None,
+            egress: Vec::new(),
+        };
+        add(&mut document, &home, &new).unwrap();
+    }
+    document["plugins"]["entries"]["flock"]["config"]["budgets"] = budgets;
+    atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+    let live = Arc::new(Live::open(home.clone()).unwrap());
+    let (ringer, events) = unbounded_channel();
+    let store = Arc::new(Store::open(&home).unwrap());
+    let bell = Bell::new(ringer, Arc::new(|_, _| {}));
+    let swarm = Arc::new(Swarm::new(swarm::Parts { live, store, bell }));
+    let members = ["coder", "tester"].map(|id| id.parse::<Party>().unwrap()).to_vec();
+    let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
+    swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let watch = TeamOversight::new(swarm.clone(), Arc::new(AskNobody));
+    Rig { swarm, watch, events, home, _folder: folder }
+}
+
+fn call(agent: &str, session: &str) -> ModelCall {
+    ModelCall {
+        agent: agent.parse().unwrap(),
+        session: format!("agent:{agent}:flock:{session}").parse().unwrap(),
+        turn: TurnId::new(),
+        model: "anthropic/claude-opus-4-5".parse().unwrap(),
+        input_estimate: 900,
+        max_output: 100,
+        step: 1,
+    }
+}
+
+fn used(rig: &Rig) -> (u64, u64) {
+    let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
+    sums.iter().fold((0, 0), |(tokens, cost), sum| (tokens + sum.tokens(), cost + sum.cost_micros))
+}
+
+fn said(rig: &Rig) -> Vec<String> {
+    let dev = "dev".parse().unwrap();
+    let posts = rig.swarm.store().messages(&dev, Page::Last, 50).unwrap();
+    posts.into_iter().map(|post| post.content).filter(|text| text.contains("pauses")).collect()
+}
+
+#[tokio::test]
+async fn a_call_is_set_aside_at_its_most_and_settled_at_its_truth() {
+    let rig = rig(json!({"day": {"tokens": 10_000}})).await;
+    let first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    assert_eq!(used(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
+    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40 };
+    rig.watch.settle(first, Some(usage));
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(used(&rig), (100, 815));
+    let second = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
+    rig.watch.settle(second, None);
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(used(&rig), (1000, 815 + 4500), "what failed counts as what was sent");
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
+    let rig = rig(json!({"day": {"tokens": 10_000}})).await;
+    for _ in 0..20 {
+        let call = call("coder", "channel:dev");
+        let reserve = rig.watch.reserve(&call);
+        tokio::select! {
+            biased;
+            reserved = reserve => rig.watch.settle(reserved.unwrap(), Some(Usage::default())),
+            () = std::future::ready(()) => {}
+        }
+    }
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(used(&rig), (0, 0));
+}
+
+#[tokio::test]
+async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_lets_it_go_on() {
+    let mut rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
+    let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    for _ in 0..3 {
+        let Paused(why) = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
+        assert!(why.contains("the budget of coder for the day") && why.contains("1000 of 1500"), "{why}");
+    }
+    assert_eq!(said(&rig).len(), 1);
+    rig.watch.reserve(&call("tester", "channel:dev")).await.expect("it has no budget");
+    let mut until = None;
+    while let Ok(event) = rig.events.try_recv() {
+        if let Event::Paused { agent, until: end } = event {
+            assert_eq!(agent.as_str(), "coder");
+            until = end;
+        }
+    }
+    assert!(until.is_some_and(|end| end > unix_ms() && end <= unix_ms() + 25 * 3_600_000));
+    edit(&rig.home, |document| {
+        document["plugins"]["entries"]["flock"]["config"]["budgets"]["agent"]["coder"]["tokens"] =
+            json!(9000);
+        Ok::<_, crate::config::ConfigError>(())
+    })
+    .unwrap();
+    let resumed = async {
+        while let Some(event) = rig.events.recv().await {
+            if event == Event::Resumed("coder".parse().unwrap()) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), resumed).await.expect("it goes on");
+    rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_channels_budget_leaves_its_agents_free_elsewhere() {
+    let mut rig = rig(json!({"channel": {"*": {"usd": 0.01}}})).await;
+    let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    rig.watch.reserve(&call("tester", "channel:Dev")).await.unwrap_err();
+    rig.watch.reserve(&call("tester", "dm:coder")).await.unwrap();
+    assert_eq!(said(&rig).len(), 1);
+    while let Ok(event) = rig.events.try_recv() {
+        assert!(!matches!(event, Event::Paused { .. }), "{event:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_finds_frozen() {
+    let rig = rig(json!({})).await;
+    let coder: AgentId = "coder".parse().unwrap();
+    let is_free = |watch: &TeamOversight| {
+        let mut waiting = watch.thawed(&coder);
+        futures_util::FutureExt::now_or_never(&mut waiting).is_some()
+    };
+    assert!(is_free(&rig.watch));
+    assert!(rig.swarm.freeze(&By::human("ann"), &coder).await.unwrap());
+    assert!(!rig.swarm.freeze(&By::human("bob"), &coder).await.unwrap(), "it is frozen already");
+    assert!(!is_free(&rig.watch));
+    let state = rig.swarm.store().agent_state(&coder).unwrap().unwrap();
+    assert_eq!(state.frozen_by.as_deref(), Some("human:ann"));
+
+    let (ringer, _events) = unbounded_channel();
+    let live = Arc::new(Live::open(rig.home.clone()).unwrap());
+    let bell = Bell::new(ringer, Arc::new(|_, _| {}));
+    let next = Arc::new(Swarm::new(swarm::Parts { live, store: rig.swarm.store().clone(), bell }));
+    next.load_frozen().unwrap();
+    let watch = TeamOversight::new(next.clone(), Arc::new(AskNobody));
+    assert!(!is_free(&watch));
+    let (waits, ann) = (watch.thawed(&coder), By::human("ann"));
+    let (thawed, ()) = tokio::join!(next.thaw(&ann, &coder), waits);
+    assert!(thawed.unwrap());
+    assert!(is_free(&watch));
+    let rows =
+        next.store().audit_rows(&AuditFilter { action: Some("agent".into()), ..AuditFilter::default() }, 9);
+    let actions: Vec<String> = rows.unwrap().into_iter().map(|row| row.action).collect();
+    assert_eq!(actions, ["agent.thaw", "agent.freeze"]);
+}
+
+#[tokio::test]
+async fn a_tool_call_is_in_the_audit_without_its_arguments() {
+    let rig = rig(json!({})).await;
+    let session: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
+    let context = CallContext {
+        agent: "coder".parse().unwrap(),
+        session: session.clone(),
+        turn: TurnId::new(),
+        cancel: tokio_util::sync::CancellationToken::new(),
+    };
+    let called = CalledTool {
+        call_id: "1".into(),
+        name: "exec".into(),
+        decision: Decision::Deny("never".into()),
+        is_error: true,
+        took: Duration::from_millis(12),
+        preview: "{\"command\":\"echo hunter2\"}".into(),
+        arguments_sha256: "ab".repeat(32),
+    };
+    rig.watch.called(&context, &called).await;
+    let rows = rig.swarm.store().audit_rows(&AuditFilter::default(), 1).unwrap();
+    let row = &rows[0];
+    assert_eq!(
+        (row.actor.as_str(), row.action.as_str(), row.subject.as_str()),
+        ("coder", "tool.call", "exec")
+    );
+    assert_eq!((row.level.as_str(), row.session.as_deref()), ("YELLOW", Some(session.as_str())));
+    assert!(row.detail.starts_with("denied, error, 12 ms, arguments sha256:abab"), "{}", row.detail);
+    assert!(!row.detail.contains("hunter2"));
+}

@@ -1,0 +1,31 @@
+//! `flock freeze` and `flock thaw` where no gateway runs.
+
+use crate::support::home::TempHome;
+
+#[test]
+fn a_frozen_agent_is_shown_and_stays_frozen_without_a_gateway() {
+    let home = TempHome::new().init();
+    home.flock(["freeze"]).fails(2);
+    home.flock(["freeze", "orchestrator", "--all"]).fails(2);
+    home.flock(["freeze", "nobody"]).fails(1);
+    let frozen = home.flock(["freeze", "orchestrator", "--json"]).ok().json();
+    assert_eq!(
+        (&frozen["agents"][0]["id"], &frozen["agents"][0]["changed"]),
+        (&"orchestrator".into(), &true.into())
+    );
+    let shown = home.flock(["list"]).ok().stdout;
+    assert!(shown.contains("FROZEN since") && shown.contains("by human:ann"), "{shown}");
+    let listed = home.flock(["list", "--json"]).ok().json();
+    assert_eq!(listed["agents"][0]["frozen"]["by"], "human:ann");
+    assert!(listed["agents"][1]["frozen"].is_null());
+    let status = home.flock(["status"]).fails(4).stdout;
+    assert!(status.contains("FROZEN since"), "{status}");
+    let again = home.flock(["freeze", "--all"]).ok().stdout;
+    assert!(
+        again.contains("orchestrator was frozen already") && again.contains("sysadmin frozen"),
+        "{again}"
+    );
+    home.flock(["thaw", "--all"]).ok();
+    assert!(!home.flock(["list"]).ok().stdout.contains("FROZEN"));
+    home.flock(["audit", "--verify"]).ok();
+}
