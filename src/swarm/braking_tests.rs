@@ -48,15 +48,14 @@ async fn at_the_cap_messages_are_kept_and_wake_nobody_until_a_person_speaks() {
     swarm.create_channel(&ann, wanted).await.unwrap();
     swarm.post(&ann, &dev, "go".into(), true).await.unwrap();
     let agent = By { party: "coder".parse().unwrap(), session: None, turn: None };
-    let mut rang = |swarm_said: &str| {
+    let mut rang = || {
         let mut count = 0;
         while let Ok(event) = events.try_recv() {
             count += usize::from(matches!(event, Event::Unseen { .. }));
         }
-        assert!(count < 3, "{swarm_said}");
         count
     };
-    rang("the beginning");
+    rang();
     for (text, wakes) in [
         ("first the plan for the whole of the week", 1),
         ("second the people who shall carry it out", 1),
@@ -65,14 +64,14 @@ async fn at_the_cap_messages_are_kept_and_wake_nobody_until_a_person_speaks() {
         ("fifth who has to be told about all of it", 0),
     ] {
         swarm.post(&agent, &dev, text.into(), true).await.unwrap();
-        assert_eq!(rang(text), wakes, "{text}");
+        assert_eq!(rang(), wakes, "{text}");
     }
     let posts = store.messages(&dev, Page::Last, 50).unwrap();
     let braked: Vec<_> = posts.iter().filter(|post| post.content.starts_with(MARK)).collect();
     assert_eq!(braked.len(), 1, "it is said once");
     assert_eq!(posts.iter().filter(|post| post.author == agent.party).count(), 5, "all are kept");
     swarm.post(&ann, &dev, "go on".into(), true).await.unwrap();
-    rang("a person");
+    rang();
     swarm.post(&agent, &dev, "sixth the costs, which nobody has seen yet".into(), true).await.unwrap();
-    assert_eq!(rang("after a person's message"), 1);
+    assert_eq!(rang(), 1);
 }

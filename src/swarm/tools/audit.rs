@@ -15,7 +15,7 @@ use crate::tool::{CallContext, Tool, ToolError};
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
-    vec![TeamTool::new(
+    vec![TeamTool::shared(
         swarm,
         "flock_audit",
         "Read what was done by whom, newest first; level: GREEN, YELLOW or RED.",
