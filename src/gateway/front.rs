@@ -15,8 +15,9 @@ use super::auth;
 use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
-use super::routes::{a2a, agents, approvals, chat, events, health, models, sessions, status, tasks};
-use super::routes::{agents, approvals, audit, chat, events, freeze, health, models, sessions, status};
+use super::routes::{
+    a2a, agents, approvals, audit, chat, events, freeze, health, models, sessions, status, tasks,
+};
 use super::server::Answer;
 use super::state::Gateway;
 
