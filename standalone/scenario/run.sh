@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# A team at work, from a person's wish to an archived channel, in the home FLOCK_HOME.
+#
+# The orchestrator makes a channel, architect plans, coder asks for a package, writes and runs a program, and the
+# channel is archived once every agent in it has said that it is ready. With a provider's model in FLOCK_MODEL the
+# agents think for themselves; without one each plays its script in scripts/, and the package comes from flake/.
+# Agents that are missing are added; models and the flake are put back in the end. A gateway that runs is used.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+flock=${FLOCK_BINARY:-flock}
+export FLOCK_HOME=${FLOCK_HOME:-$HOME/.flock}
+model=${FLOCK_MODEL:-script/demo}
+agents=(orchestrator architect coder sysadmin)
+case $model in
+script/*) scripted=1 package=count limit=120 ;;
+*) scripted= package=lua limit=900 ;;
+esac
+flake=plugins.entries.flock.config.nix.flake
+output=$FLOCK_HOME/workspaces/coder/output.txt
+
+fail() { echo "the scenario failed: $*" >&2; exit 1; }
+
+# Waits until the command succeeds, at most $limit seconds for each wait.
+until_true() {
+    local what=$1 end=$((SECONDS + limit))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || fail "$what did not come about within $limit seconds"
+        sleep 0.2
+    done
+}
+
+in_channel() { "$flock" channel read "$channel" -n 200 --json 2>/dev/null; }
+there() { in_channel >/dev/null; }
+is_over() { in_channel | grep -q '"content": *"CLOSED: '; }
+is_archived() { in_channel | grep -q '^ *"state": *"archived"'; }
+wanted() {
+    local number word
+    for number in $(seq 30); do
+        word=
+        [ $((number % 3)) = 0 ] && word=Fizz
+        [ $((number % 5)) = 0 ] && word=${word}Buzz
+        echo "${word:-$number}"
+    done
+}
+is_right() { [ -f "$output" ] && diff -q <(wanted) "$output" >/dev/null; }
+has_package() { "$flock" nix list coder --json | grep -q "\"name\": *\"$package\""; }
+text() { sed -e "s/CHANNEL/$channel/g" -e "s/PACKAGE/$package/g" "$1"; }
+
+# What this changes in the configuration, and what it starts, is undone however it ends.
+put_back=()
+started=
+reader=
+undo() {
+    local status=$? entry
+    [ -z "$reader" ] || kill "$reader" 2>/dev/null || true
+    for entry in ${put_back[@]+"${put_back[@]}"}; do
+        if [ -n "${entry#*=}" ]; then "$flock" -q config set "${entry%%=*}" "${entry#*=}" >/dev/null || true
+        else "$flock" -q config unset "${entry%%=*}" >/dev/null || true
+        fi
+    done
+    [ -z "$started" ] || "$flock" stop || status=1
+    exit "$status"
+}
+trap undo EXIT
+for_now() {
+    put_back+=("$1=$("$flock" config get "$1" 2>/dev/null || true)")
+    "$flock" -q config set "$1" "$2" >/dev/null
+}
+
+for agent in architect coder; do
+    if ! "$flock" list --json | grep -q "\"id\": *\"$agent\""; then
+        "$flock" add "$agent" --model "$model" --archetype code-first-developer
+    fi
+done
+
+# A channel's name is taken for good.
+channel=fizzbuzz-project
+number=1
+while there; do
+    number=$((number + 1))
+    channel=fizzbuzz-project-$number
+done
+
+rm -f "$output"
+if [ -n "$scripted" ]; then
+    mkdir -p "$FLOCK_HOME/scripts"
+    for agent in "${agents[@]}"; do
+        text "$here/scripts/$agent.json" >"$FLOCK_HOME/scripts/scenario-$agent.json"
+        for_now "agents.list[$agent].model.primary" "script/scenario-$agent.json"
+    done
+    for_now "$flake" "path:$here/flake"
+    echo "scripted: each agent plays its script, none is a model"
+else
+    for agent in "${agents[@]}"; do for_now "agents.list[$agent].model.primary" "$model"; done
+fi
+
+if ! "$flock" status --json >/dev/null 2>&1; then
+    "$flock" start
+    started=1
+fi
+
+echo "you to orchestrator: $(text "$here/ask.txt")"
+"$flock" chat orchestrator "$(text "$here/ask.txt")"
+until_true "the channel $channel" there
+
+echo
+"$flock" -q channel read "$channel" -f &
+reader=$!
+until_true "an output.txt with the 30 lines of FizzBuzz" is_right
+[ -z "$scripted" ] || until_true "the orchestrator's last word" is_over
+has_package || fail "coder has no package $package"
+
+"$flock" -q chat orchestrator "$(text "$here/archive.txt")"
+until_true "the archived channel" is_archived
+kill "$reader" 2>/dev/null || true
+wait "$reader" 2>/dev/null || true
+reader=
+
+echo
+echo "output.txt has the 30 right lines, coder has the package $package, and #$channel is archived."
