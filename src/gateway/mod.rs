@@ -12,6 +12,7 @@ pub mod driver;
 pub mod error;
 pub mod events;
 pub mod front;
+mod granted;
 pub mod limits;
 pub mod openai;
 pub mod places;

@@ -10,6 +10,7 @@ use super::bind::{BindError, bind};
 use super::driver::{Driver, OnEvent, Runner};
 use super::events::Events;
 use super::front::Front;
+use super::granted::Granted;
 use super::records::HomeRecords;
 use super::sessions::GatewaySessions;
 use super::state::{Gateway, Parts};
@@ -90,9 +91,12 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let instance = instance(&home)?;
     let identity = Identity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
-    let sandboxes = Arc::new(sandboxes(&home, live.clone()));
+    let newest = live.clone();
+    let granted = Granted::new(Arc::new(move || newest.current()));
+    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted));
     let Assembled { gateway, engine, team, triage, rings } =
         assemble(&home, live, sandboxes.clone(), instance)?;
+    granted.connect(gateway.swarm.clone());
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
@@ -187,8 +191,10 @@ fn assemble(
 }
 
 /// The agents' containers. The engine is connected to when the first one is needed.
-fn sandboxes(home: &Home, live: Arc<Live>) -> DockerSandbox {
+fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<Granted>) -> DockerSandbox {
     DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
+        .with_mounts(granted.mounts())
+        .with_egress(granted.clone())
 }
 
 /// Stops what runs in the engine for this home. Where no engine answers, nothing can be running.

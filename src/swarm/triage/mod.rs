@@ -36,6 +36,8 @@ use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config, Role};
 use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::sandbox::binds;
+use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::store::{
     Along, ItemKind, Level, Moved, NewItem, NewRequest, RequestRow, RequestState, Step, StoreError,
 };
@@ -100,7 +102,7 @@ impl Triage {
         if reason.trim().is_empty() || reason.len() > MAX_REASON {
             return Err(SwarmError::Invalid(format!("`reason` is a text of 1 to {MAX_REASON} bytes")));
         }
-        let place = self.resolve(&config, &mut request).await?;
+        let place = self.resolve(&config, agent, &mut request).await?;
         let asked = Asked { agent: agent.clone(), request };
         let body = asked.body();
         let context = self.context(&config, asker, &asked, place)?;
@@ -169,7 +171,12 @@ impl Triage {
     }
 
     /// Follows the links of a mount's path: what is decided about is where it leads.
-    async fn resolve(&self, config: &Config, request: &mut Request) -> Result<Place, SwarmError> {
+    async fn resolve(
+        &self,
+        config: &Config,
+        agent: &AgentId,
+        request: &mut Request,
+    ) -> Result<Place, SwarmError> {
         let Request::Mount { path, target } = request else { return Ok(Place::Outside) };
         let (home, roots, given) = (self.swarm.home().clone(), config.mount_roots.clone(), path.clone());
         let looked = tokio::task::spawn_blocking(move || place::look(&home, &roots, &given)).await;
@@ -177,7 +184,21 @@ impl Triage {
             looked.map_err(|_| SwarmError::Refused("the path could not be looked at".to_owned()))?;
         *path = resolved.to_string_lossy().into_owned();
         target.get_or_insert_with(|| request::mounted_at(path));
+        let name = target.as_ref().and_then(|target| target.strip_prefix("/mnt/")).unwrap_or_default();
+        let new = ApprovedMount { source: path.as_str().into(), name: name.to_owned() };
         request.check().map_err(SwarmError::Invalid)?;
+        let mut all = self.swarm.granted_mounts(agent)?;
+        if place == Place::Below && !all.contains(&new) {
+            // One that can't be mounted would keep the agent from all its commands.
+            all.push(new);
+            let mounts = Mounts::new(config, all);
+            let home = self.swarm.home().clone();
+            let judged =
+                tokio::task::spawn_blocking(move || mounts.decide(&home, None, binds::resolve)).await;
+            judged
+                .map_err(|_| SwarmError::Refused("the path could not be looked at".to_owned()))?
+                .map_err(SwarmError::Refused)?;
+        }
         Ok(place)
     }
 
@@ -555,12 +576,13 @@ impl Swarm {
     /// # Errors
     ///
     /// If the database fails.
-    pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<(std::path::PathBuf, String)>, StoreError> {
+    pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
         let granted = self.store().grants(agent, "mount")?;
         let mount = |body: &String| match Asked::read(body)?.request {
             Request::Mount { path, target } => {
                 let target = target.unwrap_or_else(|| request::mounted_at(&path));
-                Some((path.into(), target))
+                let name = target.strip_prefix("/mnt/")?.to_owned();
+                Some(ApprovedMount { source: path.into(), name })
             }
             _ => None,
         };

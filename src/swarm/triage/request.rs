@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, FolderName, ModelRef};
 use crate::nix::Attribute;
 use crate::sandbox::egress::EgressRule;
+use crate::sandbox::mount;
 use crate::store::Scope;
 use crate::tool::bounded;
 
@@ -176,7 +177,11 @@ impl Request {
             }
             Self::Mount { path, target } => {
                 check_path("path", path)?;
-                target.as_ref().map_or(Ok(()), |target| check_path("target", target))
+                let named = |target: &String| target.strip_prefix("/mnt/").is_some_and(mount::is_name);
+                if target.as_ref().is_none_or(named) {
+                    return Ok(());
+                }
+                Err("`target` is /mnt/ and a name of letters, digits and . _ -; give one".to_owned())
             }
             Self::Command { command, timeout } => {
                 if timeout.is_some_and(|timeout| timeout == 0 || timeout > MAX_TIMEOUT) {
