@@ -3,13 +3,12 @@
 mod answer;
 mod lines;
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, team};
+use super::{Context, Exit, Failure, person, team};
 use crate::config::{self, Agent};
-use crate::env;
 use crate::error::Kind;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::supervise::loopback::Client;
@@ -45,7 +44,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let text = match &args.text {
         Some(text) => Some(text.clone()),
         None if std::io::stdin().is_terminal() => None,
-        None => Some(all_of_stdin()?),
+        None => Some(person::stdin(MOST, "put it into a file of the agent's workspace and tell the agent to read it")?),
     };
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         return Err(Failure::new(Kind::Usage, "there is nothing to say").hint("flock chat AGENT TEXT"));
@@ -140,26 +139,9 @@ fn session(args: &Args) -> Result<SessionKey, Failure> {
         Some(key) => {
             Err(Failure::new(Kind::Usage, format!("session {key} is not one of agent {}", args.agent)))
         }
-        None => Ok(SessionKey::new(&args.agent, SessionKind::Main, &login())),
+        None => Ok(SessionKey::new(&args.agent, SessionKind::Main, &person::login())),
     }
-}
-
-/// The name of the person at this terminal.
-pub(super) fn login() -> String {
-    let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
-    env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
 }
 
 /// The most that is read from stdin: what a request to the gateway may hold, with room for its JSON.
 const MOST: u64 = 4 << 20;
-
-fn all_of_stdin() -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = std::io::stdin().take(MOST + 1).read_to_string(&mut text);
-    read.map_err(|error| Failure::caused("failed to read stdin as text", &error))?;
-    if text.len() as u64 > MOST {
-        return Err(Failure::new(Kind::Usage, format!("stdin holds more than {} MiB", MOST >> 20))
-            .hint("put it into a file of the agent's workspace and tell the agent to read it"));
-    }
-    Ok(text)
-}

@@ -113,7 +113,7 @@ async fn change(
     frozen: bool,
 ) -> Result<Vec<Changed>, Failure> {
     let verb = if frozen { "freeze" } else { "thaw" };
-    let Party::Human(login) = Party::human(&super::chat::login()) else {
+    let Party::Human(login) = Party::human(&super::person::login()) else {
         return Err(Failure::new(Kind::Internal, "a person has no name"));
     };
     if let Some(gateway) = team::gateway(home, config).await? {

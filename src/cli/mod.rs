@@ -7,6 +7,7 @@
 pub mod add;
 pub mod approvals;
 pub mod audit;
+pub mod channel;
 pub mod chat;
 pub mod completions;
 pub mod config;
@@ -22,6 +23,7 @@ pub mod logs;
 mod misuse;
 mod models;
 pub mod nix;
+mod person;
 pub mod remove;
 pub mod restart;
 pub mod service;
@@ -116,6 +118,7 @@ enum Verb {
     Doctor(doctor::Args),
     Completions(completions::Args),
     Chat(chat::Args),
+    Channel(channel::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
@@ -146,6 +149,7 @@ impl Verb {
             Self::Doctor(args) => doctor::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
+            Self::Channel(args) => channel::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
             Self::Supervise(args) => supervise::run(&args, context),
         }

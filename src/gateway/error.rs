@@ -12,6 +12,7 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use crate::error::{Explain, Kind, chain};
+use crate::swarm::SwarmError;
 
 /// A refusal or a failure, as a client may see it. [`Self::cause`] never leaves the process.
 #[derive(Debug)]
@@ -149,6 +150,24 @@ impl ApiError {
             400..=499 => "invalid_request_error",
             _ => "server_error",
         }
+    }
+}
+
+/// What the team refuses keeps its words; each reason has the status that clients know it by.
+impl From<SwarmError> for ApiError {
+    fn from(error: SwarmError) -> Self {
+        let (status, code) = match &error {
+            SwarmError::NoChannel(_) => (StatusCode::NOT_FOUND, "channel_not_found"),
+            SwarmError::NoAgent(_) => (StatusCode::NOT_FOUND, "agent_not_found"),
+            SwarmError::Archived(_) => (StatusCode::CONFLICT, "archived"),
+            SwarmError::Refused(_) => (StatusCode::CONFLICT, "refused"),
+            SwarmError::ChannelExists(_) | SwarmError::Invalid(_) | SwarmError::Store(_) => {
+                return Self::explained(error);
+            }
+        };
+        let mut api = Self::new(status, code, error.to_string());
+        api.hint = error.hint();
+        api
     }
 }
 

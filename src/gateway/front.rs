@@ -16,7 +16,7 @@ use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
 use super::routes::{
-    a2a, agents, approvals, audit, chat, events, freeze, health, models, sessions, status, tasks,
+    a2a, agents, approvals, audit, channels, chat, events, freeze, health, models, sessions, status, tasks,
 };
 use super::server::Answer;
 use super::state::Gateway;
@@ -50,6 +50,11 @@ impl Front {
             .route("/api/thaw", post(freeze::thaw_all))
             .route("/api/audit", get(audit::list))
             .route("/api/usage", get(audit::usage))
+            .route("/api/channels", get(channels::list).post(channels::create))
+            .route("/api/channels/{id}", get(channels::show))
+            .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
+            .route("/api/channels/{id}/members", post(channels::assign))
+            .route("/api/channels/{id}/archive", post(channels::archive))
             .route("/api/sessions", get(sessions::list))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))

@@ -8,6 +8,7 @@ pub mod a2a;
 pub mod auth;
 pub mod bind;
 pub mod body;
+pub mod channels;
 pub mod driver;
 pub mod error;
 pub mod events;

@@ -367,4 +367,18 @@ impl Reader {
     pub fn messages(&self, id: &ChannelId, which: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
         self.read("read messages", |connection| page(connection, id, which, limit))
     }
+
+    /// As [`Store::search_messages`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn search_messages(
+        &self,
+        channel: Option<&ChannelId>,
+        query: &str,
+        limit: u32,
+    ) -> Result<Vec<Post>, StoreError> {
+        self.read("search messages", |connection| search(connection, channel, query, limit))
+    }
 }

@@ -4,6 +4,7 @@ pub mod a2a;
 pub mod agents;
 pub mod approvals;
 pub mod audit;
+pub mod channels;
 pub mod chat;
 pub mod events;
 pub mod freeze;

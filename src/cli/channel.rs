@@ -1,0 +1,74 @@
+//! `flock channel`: what a person does in channels.
+
+mod archive;
+mod assign;
+mod create;
+mod desk;
+mod follow;
+mod list;
+mod post;
+mod read;
+mod reopen;
+mod show;
+
+use clap::Subcommand;
+
+use super::{Context, Exit, Failure, person};
+use crate::id::Party;
+
+/// Read and write channels, and say who takes part
+///
+/// Works without a gateway, too: what is written then is delivered when it is started.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    Create(create::Args),
+    Post(post::Args),
+    Read(read::Args),
+    Assign(assign::Args),
+    Archive(archive::Args),
+    Reopen(reopen::Args),
+}
+
+/// As whom a person does something.
+#[derive(Debug, clap::Args)]
+struct As {
+    /// Do it under this name instead of your login's
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl As {
+    /// The name that was given, or the login with what no name can hold replaced.
+    fn name(&self) -> String {
+        match (&self.name, Party::human(&person::login())) {
+            (Some(name), _) => name.clone(),
+            (None, Party::Human(login)) => login,
+            (None, other) => other.to_string(),
+        }
+    }
+}
+
+/// Runs the verb below `channel`.
+///
+/// # Errors
+///
+/// If there is no home, or the channel can't be read or changed.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::List(args) => list::run(args, context),
+        Verb::Create(args) => create::run(args, context),
+        Verb::Post(args) => post::run(args, context),
+        Verb::Read(args) => read::run(args, context),
+        Verb::Assign(args) => assign::run(args, context),
+        Verb::Archive(args) => archive::run(args, context),
+        Verb::Reopen(args) => reopen::run(args, context),
+    }
+}

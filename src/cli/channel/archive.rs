@@ -1,0 +1,56 @@
+//! `flock channel archive`.
+
+use super::desk::Desk;
+use super::{As, show};
+use crate::cli::{Context, Exit, Failure};
+use crate::gateway::channels::{Action, Step};
+use crate::id::ChannelId;
+
+/// Archive a channel
+///
+/// Its agents are asked to review it, to keep what they need and to say that they are ready. When all are, or
+/// after an hour, it is archived: it can be read, and nothing can be added. Again, it says how that stands.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The channel
+    id: ChannelId,
+    /// At once, whoever is ready
+    #[arg(long)]
+    force: bool,
+    /// Call it off
+    #[arg(long, conflicts_with = "force")]
+    cancel: bool,
+    #[command(flatten)]
+    by: As,
+}
+
+/// Begins the archiving, ends it, or calls it off.
+///
+/// # Errors
+///
+/// If there is no such channel, or none that is being archived to call off.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let action = match (args.force, args.cancel) {
+        (true, _) => Action::Force,
+        (false, true) => Action::Cancel,
+        (false, false) => Action::Begin,
+    };
+    step(&args.id, action, &args.by, context)
+}
+
+/// Does one step of the protocol and says how the channel stands then.
+///
+/// # Errors
+///
+/// As [`run`] says.
+pub fn step(id: &ChannelId, action: Action, by: &As, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let step = Step { action, name: Some(by.name()) };
+    let done = context.block_on(async { Desk::open(home, context).await?.archive(id, step).await })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&done);
+    } else {
+        context.printer.line(show::standing(&done));
+    }
+    Ok(Exit::Done)
+}

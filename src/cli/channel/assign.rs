@@ -1,0 +1,44 @@
+//! `flock channel assign`.
+
+use super::desk::Desk;
+use super::{As, show};
+use crate::cli::{Context, Exit, Failure};
+use crate::gateway::channels::Assign;
+use crate::id::{ChannelId, Party};
+
+/// Add members to a channel, or remove them
+///
+/// Who is new hears of it at once and gets the last 50 messages; the others hear of it with the next message.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+pub struct Args {
+    /// The channel
+    id: ChannelId,
+    /// Who comes, an agent or human:NAME; may be given more than once
+    #[arg(long, value_name = "MEMBER", group = "change")]
+    add: Vec<Party>,
+    /// Who goes; may be given more than once
+    #[arg(long, value_name = "MEMBER", group = "change")]
+    remove: Vec<Party>,
+    #[command(flatten)]
+    by: As,
+}
+
+/// Changes who is a member.
+///
+/// # Errors
+///
+/// If there is no such channel, it is archived, or somebody does not exist.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let change =
+        Assign { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
+    let done = context.block_on(async { Desk::open(home, context).await?.assign(&args.id, change).await })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&done);
+    } else {
+        let (joined, left) = (show::names(&done["joined"], 20), show::names(&done["left"], 20));
+        context.printer.line(format!("#{}: joined: {joined}; left: {left}", args.id));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,130 @@
+//! Following a channel: what is new is read whenever the gateway tells of it. Where it goes away, the channel
+//! is read from the database until it is back. What was shown last says where to go on, so nothing is left out
+//! or shown twice, whatever happens to the connection.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::desk::Desk;
+use super::show;
+use crate::cli::{Exit, Failure};
+use crate::gateway::channels::Reading;
+use crate::id::ChannelId;
+use crate::supervise::loopback::Event;
+use crate::ui::Printer;
+
+/// The gateway gives a sign of life every 15 seconds: after this it is gone.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How often is looked for a gateway that is not there.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Shows what `reading` asks for and then what comes, until Ctrl-C or until nobody reads.
+///
+/// # Errors
+///
+/// If there is no such channel, or it can't be read at all.
+pub async fn follow(
+    desk: &mut Desk<'_>,
+    id: &ChannelId,
+    reading: Reading,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let mut feed = Feed { desk, id, reading, seen: 0, printer };
+    tokio::select! {
+        ended = feed.run() => ended.map(|()| Exit::Done),
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Done),
+    }
+}
+
+struct Feed<'a, 'b> {
+    desk: &'a mut Desk<'b>,
+    id: &'a ChannelId,
+    reading: Reading,
+    /// The number of the last message that was shown or is before the first.
+    seen: u64,
+    printer: &'a Printer,
+}
+
+impl Feed<'_, '_> {
+    async fn run(&mut self) -> Result<(), Failure> {
+        let mut was_there = true;
+        loop {
+            let is_there = self.once().await?;
+            if self.printer.closed() {
+                return Ok(());
+            }
+            if was_there && !is_there {
+                self.printer.say("the gateway is not running: reading from the database until it is back");
+            }
+            tokio::time::sleep(AGAIN).await;
+            // One that does not answer just now is looked for again.
+            let is_back = self.desk.look().await.unwrap_or(false);
+            if is_back && !is_there {
+                self.printer.say("the gateway is there");
+            }
+            was_there = is_back || is_there;
+        }
+    }
+
+    /// Reads what is new and goes on as long as the gateway tells of more; says whether there was one.
+    async fn once(&mut self) -> Result<bool, Failure> {
+        // Listening begins before reading, so that nothing falls between the two.
+        let mut events = match self.desk.listen().await {
+            Ok(events) => events,
+            Err(_) => {
+                self.desk.lose();
+                None
+            }
+        };
+        if let Err(failure) = self.catch_up().await {
+            if events.is_none() {
+                return Err(failure);
+            }
+            // Perhaps it has just gone; if it is not that, the database says the same.
+            self.desk.lose();
+            self.catch_up().await?;
+            return Ok(false);
+        }
+        let Some(events) = &mut events else { return Ok(false) };
+        while let Ok(Some(event)) = events.next(SILENCE).await {
+            if self.printer.closed() {
+                break;
+            }
+            if self.concerns(&event) && self.catch_up().await.is_err() {
+                break;
+            }
+        }
+        self.desk.lose();
+        Ok(true)
+    }
+
+    fn concerns(&self, event: &Event) -> bool {
+        let Ok(data) = serde_json::from_str::<Value>(&event.data) else { return false };
+        event.name == "channel.message"
+            && data["channel"].as_str().is_some_and(|id| id.eq_ignore_ascii_case(self.id.as_str()))
+            && data["seq"].as_u64().is_some_and(|seq| seq > self.seen)
+    }
+
+    async fn catch_up(&mut self) -> Result<(), Failure> {
+        loop {
+            let answer = self.desk.read(self.id, &self.reading).await?;
+            for message in answer["messages"].as_array().into_iter().flatten() {
+                if self.printer.json_wanted() {
+                    self.printer.json_line(message);
+                } else {
+                    show::message(message, self.printer);
+                }
+                self.seen = message["seq"].as_u64().unwrap_or_default().max(self.seen);
+            }
+            self.reading = Reading {
+                after: Some(self.seen.max(self.reading.after.unwrap_or_default())),
+                limit: None,
+                ..Reading::default()
+            };
+            if answer["after"].is_null() {
+                return Ok(());
+            }
+        }
+    }
+}

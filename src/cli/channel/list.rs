@@ -1,0 +1,52 @@
+//! `flock channel list`.
+
+use serde_json::Value;
+
+use super::desk::Desk;
+use super::show;
+use crate::cli::{Context, Exit, Failure};
+use crate::gateway::channels::Filter;
+use crate::id::Party;
+
+/// List the channels
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only those of this member, an agent or human:NAME
+    #[arg(long)]
+    member: Option<Party>,
+    /// Archived ones, too
+    #[arg(long)]
+    all: bool,
+}
+
+/// Prints the channels.
+///
+/// # Errors
+///
+/// If there is no home, or its channels can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let mut answer = context.block_on(async {
+        let desk = Desk::open(home, context).await?;
+        desk.list(&Filter { member: args.member.clone(), state: None }).await
+    })?;
+    let printer = &context.printer;
+    let mut archived = 0;
+    if let Some(Value::Array(all)) = answer.get_mut("channels") {
+        let before = all.len();
+        all.retain(|channel| args.all || channel["state"] != "archived");
+        archived = before - all.len();
+    }
+    if printer.json_wanted() {
+        printer.json(&answer);
+        return Ok(Exit::Done);
+    }
+    match answer["channels"].as_array() {
+        Some(all) if !all.is_empty() => show::channels(all, printer),
+        _ => printer.say("there is no channel; make one with `flock channel create ID --topic TOPIC`"),
+    }
+    if archived > 0 {
+        printer.say(format!("{archived} archived, shown with --all"));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,63 @@
+//! `flock channel post`.
+
+use std::io::IsTerminal as _;
+
+use super::As;
+use super::desk::Desk;
+use crate::cli::{Context, Exit, Failure, person};
+use crate::error::Kind;
+use crate::gateway::channels::Say;
+use crate::id::ChannelId;
+use crate::swarm::channel::MAX_MESSAGE;
+use crate::ui::{Line, Tone};
+
+/// Post a message
+///
+/// The agents who are members hear of it at once. @AGENT in it calls one by name, @all calls everybody.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The channel
+    id: ChannelId,
+    /// What to say; "-", or nothing where stdin is no terminal, reads it from stdin
+    #[arg(allow_hyphen_values = true)]
+    text: Option<String>,
+    /// Wake nobody: it is read along with the next message that does
+    #[arg(long)]
+    no_notify: bool,
+    #[command(flatten)]
+    by: As,
+}
+
+const HINT: &str = "write it to a file of a workspace and name the file";
+
+/// Posts the message.
+///
+/// # Errors
+///
+/// If there is no such channel, it is archived, or the text is empty or too long.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let content = match args.text.as_deref() {
+        Some("-") => person::stdin(MAX_MESSAGE as u64, HINT)?,
+        Some(text) => text.to_owned(),
+        None if std::io::stdin().is_terminal() => String::new(),
+        None => person::stdin(MAX_MESSAGE as u64, HINT)?,
+    };
+    if content.trim().is_empty() {
+        return Err(Failure::new(Kind::Usage, "there is nothing to say")
+            .hint(format!("flock channel post {} TEXT", args.id)));
+    }
+    if content.len() > MAX_MESSAGE {
+        let text = format!("the message has {} bytes, and at most {MAX_MESSAGE} are taken", content.len());
+        return Err(Failure::new(Kind::Usage, text).hint(HINT));
+    }
+    let say = Say { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };
+    let said = context.block_on(async { Desk::open(home, context).await?.say(&args.id, say).await })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&said);
+    } else {
+        let line = Line::new().with(Tone::Good, "posted").plain(" to ").accent(format!("#{}", args.id));
+        context.printer.line(line.plain(format!(" as message {}", said["seq"])));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,74 @@
+//! `flock channel read`.
+
+use serde_json::Value;
+
+use super::desk::Desk;
+use super::{follow, show};
+use crate::cli::{Context, Exit, Failure};
+use crate::gateway::channels::Reading;
+use crate::id::ChannelId;
+
+/// Read a channel's messages
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The channel
+    id: ChannelId,
+    /// Those after this number
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["before", "search"])]
+    after: Option<u64>,
+    /// Those before this number
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["search", "follow"])]
+    before: Option<u64>,
+    /// At most so many, up to 200
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+    limit: u32,
+    /// Those with all these words
+    #[arg(long, value_name = "WORDS", conflicts_with = "follow")]
+    search: Option<String>,
+    /// Go on with what comes, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+}
+
+/// Prints messages, the oldest first.
+///
+/// # Errors
+///
+/// If there is no such channel, or it can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let reading = Reading {
+        after: args.after,
+        before: args.before,
+        limit: Some(args.limit),
+        q: args.search.clone(),
+    };
+    context.block_on(async {
+        let mut desk = Desk::open(home, context).await?;
+        if args.follow {
+            return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
+        }
+        let answer = desk.read(&args.id, &reading).await?;
+        if context.printer.json_wanted() {
+            context.printer.json(&answer);
+        } else {
+            shown(&answer, args, context);
+        }
+        Ok(Exit::Done)
+    })
+}
+
+fn shown(answer: &Value, args: &Args, context: &Context) {
+    let printer = &context.printer;
+    let messages = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    messages.iter().for_each(|message| show::message(message, printer));
+    if messages.is_empty() {
+        printer.say("there is nothing to read");
+    }
+    if let Some(before) = answer["before"].as_u64() {
+        printer.say(format!("earlier ones: flock channel read {} --before {before}", args.id));
+    }
+    if let Some(after) = answer["after"].as_u64() {
+        printer.say(format!("later ones: flock channel read {} --after {after}", args.id));
+    }
+}

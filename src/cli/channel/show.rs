@@ -1,0 +1,82 @@
+//! Channels and messages for people. What agents wrote is cleaned, and stands below its head with room before
+//! it, so that no message can pass for another.
+
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use crate::ui::{Line, Printer, Table, Tone, clean};
+
+/// One message.
+pub fn message(message: &Value, printer: &Printer) {
+    let text = |key: &str| message[key].as_str().unwrap_or_default();
+    let author = text("author");
+    let tone = if author.starts_with("human:") { Tone::Strong } else { Tone::Accent };
+    let head = Line::new()
+        .plain(format!("[{}] ", message["seq"]))
+        .with(tone, clean::inline(author))
+        .with(Tone::Dim, format!("  {}", time(message["createdAt"].as_i64().unwrap_or_default())));
+    printer.line(head);
+    for line in text("content").split('\n') {
+        printer.line(Line::new().plain(format!("    {line}")));
+    }
+}
+
+/// All channels.
+pub fn channels(all: &[Value], printer: &Printer) {
+    let mut table = Table::new(&["CHANNEL", "STATE", "MEMBERS", "MESSAGES", "TOPIC"]);
+    for channel in all {
+        let text = |key: &str| channel[key].as_str().unwrap_or_default().to_owned();
+        let tone = match channel["state"].as_str() {
+            Some("active") => Tone::Good,
+            Some("archiving") => Tone::Warn,
+            _ => Tone::Dim,
+        };
+        table.toned_row(vec![
+            (Tone::Accent, text("channelId")),
+            (tone, text("state")),
+            (Tone::Plain, names(&channel["members"], 8)),
+            (Tone::Plain, channel["lastSeq"].to_string()),
+            (Tone::Plain, shortened(&text("topic"), 60)),
+        ]);
+    }
+    printer.table(&table);
+}
+
+/// Where a channel is in its life.
+pub fn standing(channel: &Value) -> String {
+    let id = channel["channelId"].as_str().unwrap_or_default();
+    match channel["state"].as_str() {
+        Some("archiving") => {
+            let archive = &channel["archive"];
+            let due = time(archive["dueAt"].as_i64().unwrap_or_default());
+            let waiting = names(&archive["waiting"], 20);
+            format!("#{id} is being archived: waiting for {waiting}, until {due} at the latest")
+        }
+        Some(state) => format!("#{id} is {state}"),
+        None => format!("#{id}"),
+    }
+}
+
+/// Names with commas between them, `most` of them.
+pub fn names(list: &Value, most: usize) -> String {
+    let all: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    match all.len() {
+        0 => "nobody".to_owned(),
+        count if count > most => format!("{}, {} more", all[..most].join(", "), count - most),
+        _ => all.join(", "),
+    }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+fn time(milliseconds: i64) -> String {
+    jiff::Timestamp::from_millisecond(milliseconds).map_or_else(
+        |_| milliseconds.to_string(),
+        |time| time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
+    )
+}
