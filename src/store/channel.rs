@@ -298,6 +298,20 @@ impl Store {
         self.read("list channels", |connection| list(connection, member, state))
     }
 
+    /// How many channels are in each state.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn channel_counts(&self) -> Result<Vec<(ChannelState, u64)>, StoreError> {
+        self.read("count channels", |connection| {
+            connection
+                .prepare_cached("SELECT state, count(*) FROM channel GROUP BY state")?
+                .query_map((), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?
+                .collect()
+        })
+    }
+
     /// Changes who is a member, and says so in the channel; `None` where there is no such channel or it is
     /// archived. `notice` makes the message of what changed.
     ///

@@ -155,6 +155,12 @@ fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite:
     })
 }
 
+fn newest(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM message")?
+        .query_row((), |row| row.get(0))
+}
+
 impl Store {
     /// Takes what is new in a channel for a turn, after what that turn was given already; `None` where
     /// nothing is, or the agent is no member.
@@ -252,6 +258,45 @@ impl Store {
         self.read("look for new messages", |connection| match channel::find(connection, channel)? {
             Some(found) if is_told(&found, agent) => unseen(connection, agent, &found.id),
             _ => Ok(None),
+        })
+    }
+
+    /// The mark of the newest message, for [`Self::unseen_since`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn newest_message(&self) -> Result<i64, StoreError> {
+        self.read("look for new messages", newest)
+    }
+
+    /// What is unseen and wakes somebody in the channels that have messages after `mark`, and the mark of the
+    /// newest message: what this costs is a matter of what is new.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<Unseen>), StoreError> {
+        self.read("look for new messages", |connection| {
+            let newest = newest(connection)?;
+            if newest <= mark {
+                return Ok((mark, Vec::new()));
+            }
+            let members: Vec<(Party, ChannelId)> = connection
+                .prepare_cached(
+                    "SELECT member.member, channel.id FROM channel JOIN member ON member.channel = channel.id
+                     WHERE channel.state <> 'archived'
+                     AND channel.id IN (SELECT channel FROM message WHERE id > ?1)",
+                )?
+                .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            let mut found = Vec::new();
+            for (party, id) in &members {
+                if let Some(agent) = party.agent() {
+                    found.extend(unseen(connection, agent, id)?);
+                }
+            }
+            Ok((newest, found))
         })
     }
 

@@ -1,7 +1,6 @@
 //! Who does what is asked of channels: the gateway where it runs, this process where it does not.
 
 use std::fmt::Write as _;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,10 +132,10 @@ impl<'a> Desk<'a> {
     }
 
     /// Does it in the database. Nobody hears the bell; the gateway looks for what is new when it starts.
-    async fn here<F>(&self, work: impl FnOnce(&Swarm) -> F) -> Result<Value, Failure>
-    where
-        F: Future<Output = Result<Value, SwarmError>>,
-    {
+    async fn here(
+        &self,
+        work: impl AsyncFnOnce(&Swarm) -> Result<Value, SwarmError>,
+    ) -> Result<Value, Failure> {
         let store = Arc::new(Store::open(&self.home)?);
         let (rings, _) = mpsc::unbounded_channel();
         let bell = Bell::new(rings, Arc::new(|_, _| {}));

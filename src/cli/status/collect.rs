@@ -80,6 +80,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         }),
         gateway,
         agents,
+        team: said.get("team").filter(|team| !team.is_null()).cloned(),
         docker: engines.docker,
         containers: engines.containers,
         images: engines.images,

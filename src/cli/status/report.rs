@@ -27,6 +27,8 @@ pub struct Report {
     pub supervisor: Option<Supervisor>,
     pub gateway: Gateway,
     pub agents: Vec<Agent>,
+    /// What the gateway says of channels and of what waits in them; `None` where it does not run.
+    pub team: Option<Value>,
     pub docker: Docker,
     /// The containers of this home; `None` where nobody could be asked.
     pub containers: Option<Value>,

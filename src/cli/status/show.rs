@@ -31,6 +31,9 @@ pub fn show(report: &Report, context: &Context) {
         let text = format!("{} running, {} waiting{sessions}", turns["running"], turns["waiting"]);
         printer.line(title("turns").plain(text));
     }
+    if let Some(team) = &report.team {
+        printer.line(title("team").plain(channels(team)));
+    }
     printer.line(docker(report));
     if let Some(hint) = &report.docker.hint {
         printer.line(title("").plain("mend it with ").accent(hint.clone()));
@@ -112,6 +115,20 @@ fn crashes(gateway: &Gateway) -> String {
     if let Some(at) = gateway.retry_at {
         let _ = write!(text, ", tried again in {}", ago(at - clock::unix_ms()));
     }
+    text
+}
+
+fn channels(team: &Value) -> String {
+    let count = |state: &str| team["channels"][state].as_u64().unwrap_or_default();
+    let (active, archiving, archived) = (count("active"), count("archiving"), count("archived"));
+    let mut text = format!("{} channels", active + archiving);
+    if archiving > 0 {
+        let _ = write!(text, ", {archiving} being archived");
+    }
+    if archived > 0 {
+        let _ = write!(text, ", {archived} archived");
+    }
+    let _ = write!(text, ", {} unread by agents", team["unseen"].as_u64().unwrap_or_default());
     text
 }
 

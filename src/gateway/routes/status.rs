@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
+use crate::store::ChannelState;
 
 /// The state of everything.
 pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
@@ -24,11 +25,36 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "config": {"problem": gateway.config_problem()},
         "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
         "turns": {"running": turns.len() - waiting, "waiting": waiting},
+        "team": team(&gateway),
     });
     if let (Some(status), Value::Object(known)) = (status.as_object_mut(), gateway.records.status().await) {
         status.extend(known);
     }
     Json(status)
+}
+
+/// The channels by their states, and how many of the agents' sessions have something new to read.
+fn team(gateway: &Gateway) -> Value {
+    let store = gateway.swarm.store();
+    let counted = store.channel_counts().and_then(|counts| Ok((counts, store.all_unseen()?.len())));
+    let (counts, unseen) = match counted {
+        Ok(counted) => counted,
+        Err(error) => {
+            tracing::error!(error = crate::error::chain(&error), "failed to count the channels");
+            return Value::Null;
+        }
+    };
+    let count = |state: ChannelState| {
+        counts.iter().find(|(found, _)| *found == state).map_or(0, |(_, count)| *count)
+    };
+    json!({
+        "channels": {
+            "active": count(ChannelState::Active),
+            "archiving": count(ChannelState::Archiving),
+            "archived": count(ChannelState::Archived),
+        },
+        "unseen": unseen,
+    })
 }
 
 /// Memory of this process that is in RAM.

@@ -39,6 +39,9 @@ pub struct Team {
 
 /// How often the configuration is looked at, besides whenever a request does.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often is looked for what nobody rang for, in milliseconds: the command line writes into the database by
+/// itself where it finds no gateway, and one may start at that moment.
+const LOOK_AGAIN: i64 = 10_000;
 
 impl Team {
     /// A team of these parts. Nothing runs yet.
@@ -63,7 +66,9 @@ impl Team {
         if let Err(error) = self.swarm.settle_tasks().await {
             tracing::error!(error = chain(&error), "failed to end the tasks that an earlier run left");
         }
-        effects.extend(self.look_for_work(&mut scheduler));
+        let mut mark = None;
+        effects.extend(self.look_for_work(&mut scheduler, &mut mark));
+        let mut looked_at = unix_ms();
         let mut archive_at = self.end_archives().await;
         loop {
             self.carry_out(effects);
@@ -84,6 +89,10 @@ impl Team {
                 next = events.try_recv().ok();
             }
             effects.extend(scheduler.due(now));
+            if !(0..LOOK_AGAIN).contains(&(now - looked_at)) {
+                looked_at = now;
+                effects.extend(self.look_for_work(&mut scheduler, &mut mark));
+            }
             // An archive that began or was called off since has changed when the next one is due.
             if archive_at.is_none_or(|at| now >= at) {
                 archive_at = self.end_archives().await;
@@ -126,12 +135,19 @@ impl Team {
         effects
     }
 
-    /// Tells the scheduler of all that waits. Asked once; from then on the swarm tells.
-    fn look_for_work(&self, scheduler: &mut Scheduler) -> Vec<Effect> {
+    /// Tells the scheduler of all that waits, and later of what came after `mark`; what it has been told by the
+    /// swarm already changes nothing.
+    fn look_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
         let now = unix_ms();
         let mut effects = Vec::new();
-        match self.swarm.store().all_unseen() {
-            Ok(unseen) => {
+        let store = self.swarm.store();
+        let found = match *mark {
+            Some(mark) => store.unseen_since(mark),
+            None => store.newest_message().and_then(|newest| Ok((newest, store.all_unseen()?))),
+        };
+        match found {
+            Ok((newest, unseen)) => {
+                *mark = Some(newest);
                 for unseen in unseen {
                     let event = unseen_event(&unseen);
                     effects.extend(scheduler.on(event, now));

@@ -2,6 +2,12 @@
 
 mod a2a;
 mod approvals;
+mod channels;
+mod cli;
+mod isolation;
+mod play;
+mod roles;
+mod stage;
 mod tasks;
 
 use std::process::{Child, Stdio};
