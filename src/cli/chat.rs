@@ -44,7 +44,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let text = match &args.text {
         Some(text) => Some(text.clone()),
         None if std::io::stdin().is_terminal() => None,
-        None => Some(person::stdin(MOST, "put it into a file of the agent's workspace and tell the agent to read it")?),
+        None => Some(person::stdin(
+            MOST,
+            "put it into a file of the agent's workspace and tell the agent to read it",
+        )?),
     };
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         return Err(Failure::new(Kind::Usage, "there is nothing to say").hint("flock chat AGENT TEXT"));

@@ -192,7 +192,8 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
     match format!("human:{name}").parse::<Party>() {
         Ok(Party::Human(name)) => Ok(By::human(&name)),
         Ok(_) | Err(_) => Err(SwarmError::Invalid(
-            "the name of a person is 1 to 64 letters, digits, '.', '_', '@' and '-', without `human:`".to_owned(),
+            "the name of a person is 1 to 64 letters, digits, '.', '_', '@' and '-', without `human:`"
+                .to_owned(),
         )),
     }
 }
@@ -404,9 +405,12 @@ mod tests {
 
     #[test]
     fn a_name_is_a_persons_and_nothing_else() {
-        for (name, party) in
-            [("ann", "human:ann"), ("system", "human:system"), ("coder", "human:coder"), ("a.b@c", "human:a.b@c")]
-        {
+        for (name, party) in [
+            ("ann", "human:ann"),
+            ("system", "human:system"),
+            ("coder", "human:coder"),
+            ("a.b@c", "human:a.b@c"),
+        ] {
             let by = person(Some(name)).unwrap();
             assert_eq!(by.party.to_string(), party);
             assert!(by.party.is_human() && by.session.is_none());

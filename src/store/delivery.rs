@@ -156,9 +156,7 @@ fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite:
 }
 
 fn newest(connection: &Connection) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached("SELECT coalesce(max(id), 0) FROM message")?
-        .query_row((), |row| row.get(0))
+    connection.prepare_cached("SELECT coalesce(max(id), 0) FROM message")?.query_row((), |row| row.get(0))
 }
 
 impl Store {

@@ -31,8 +31,7 @@ pub struct Args {
 /// If there is no such channel, it is archived, or somebody does not exist.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    let change =
-        Assign { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
+    let change = Assign { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
     let done = context.block_on(async { Desk::open(home, context).await?.assign(&args.id, change).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&done);

@@ -85,7 +85,9 @@ impl<'a> Desk<'a> {
     /// Messages of a channel.
     pub async fn read(&self, id: &ChannelId, reading: &Reading) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            return Ok(gateway.get_json(&path(&format!("/api/channels/{id}/messages"), reading), LIMIT).await?);
+            return Ok(gateway
+                .get_json(&path(&format!("/api/channels/{id}/messages"), reading), LIMIT)
+                .await?);
         }
         match Reader::open(&self.home)? {
             Some(reader) => Ok(channels::read(&reader, id, reading)?),
@@ -177,8 +179,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_query_can_pass_for_another_field() {
-        let reading =
-            Reading { limit: Some(5), q: Some("a b&limit=9#é".to_owned()), ..Reading::default() };
+        let reading = Reading { limit: Some(5), q: Some("a b&limit=9#é".to_owned()), ..Reading::default() };
         assert_eq!(path("/x", &reading), "/x?limit=5&q=a%20b%26limit%3D9%23%C3%A9");
         assert_eq!(path("/x", &Reading::default()), "/x");
     }

@@ -37,12 +37,8 @@ pub struct Args {
 /// If there is no such channel, or it can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let reading = Reading {
-        after: args.after,
-        before: args.before,
-        limit: Some(args.limit),
-        q: args.search.clone(),
-    };
+    let reading =
+        Reading { after: args.after, before: args.before, limit: Some(args.limit), q: args.search.clone() };
     context.block_on(async {
         let mut desk = Desk::open(home, context).await?;
         if args.follow {

@@ -44,9 +44,8 @@ fn team(gateway: &Gateway) -> Value {
             return Value::Null;
         }
     };
-    let count = |state: ChannelState| {
-        counts.iter().find(|(found, _)| *found == state).map_or(0, |(_, count)| *count)
-    };
+    let count =
+        |state: ChannelState| counts.iter().find(|(found, _)| *found == state).map_or(0, |(_, count)| *count);
     json!({
         "channels": {
             "active": count(ChannelState::Active),

@@ -141,7 +141,10 @@ async fn members_come_and_go_and_an_archive_takes_its_steps() {
     refused(&house, archive, json!({"action": "cancel"}), 409, "refused").await;
     refused(&house, archive, json!({"action": "burn"}), 400, "invalid_body").await;
     let (_, begun) = post(&house, archive, json!({"action": "begin", "as": "bob"})).await;
-    assert_eq!((begun["state"].as_str(), begun["archive"]["by"].as_str()), (Some("archiving"), Some("human:bob")));
+    assert_eq!(
+        (begun["state"].as_str(), begun["archive"]["by"].as_str()),
+        (Some("archiving"), Some("human:bob"))
+    );
     assert_eq!(begun["archive"]["waiting"], json!(["coder", "tester"]));
     assert_eq!(post(&house, archive, json!({"action": "cancel"})).await.1["state"], "active");
     let (_, ended) = post(&house, archive, json!({"action": "force"})).await;
@@ -163,8 +166,12 @@ async fn nobody_without_the_owners_token_reads_or_says_anything() {
         let wrong = flock::supervise::loopback::Client::new(house.port).with_token("wrong");
         assert_eq!(wrong.send(Call::get(path), LIMIT).await.unwrap().status(), 401, "{path}");
     }
-    for path in ["/api/channels", "/api/channels/work/messages", "/api/channels/work/members", "/api/channels/work/archive"]
-    {
+    for path in [
+        "/api/channels",
+        "/api/channels/work/messages",
+        "/api/channels/work/members",
+        "/api/channels/work/archive",
+    ] {
         let client = flock::supervise::loopback::Client::new(house.port);
         let call = Call::post(path).json(&json!({"content": "x"})).unwrap();
         assert_eq!(client.send(call, LIMIT).await.unwrap().status(), 401, "{path}");

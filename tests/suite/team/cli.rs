@@ -27,14 +27,27 @@ fn channels_work_the_same_with_a_gateway_and_without() {
         if is_up {
             served = Some(Served::start(&home));
         }
-        let told = |stderr: &str| assert_eq!(stderr.contains("the gateway is not running"), !is_up, "{stderr}");
-        let made =
-            home.flock(["channel", "create", id, "--topic", "the work", "--member", "coder", "--member", "human:bob"]);
+        let told =
+            |stderr: &str| assert_eq!(stderr.contains("the gateway is not running"), !is_up, "{stderr}");
+        let made = home.flock([
+            "channel",
+            "create",
+            id,
+            "--topic",
+            "the work",
+            "--member",
+            "coder",
+            "--member",
+            "human:bob",
+        ]);
         told(&made.clone().ok().stderr);
         assert_eq!(made.stdout, format!("made #{id} with coder, human:bob\n"));
         let run = home.flock(["channel", "create", other, "--topic", "x"]).fails(5);
         assert!(run.stderr.contains(&format!("flock channel read {other}")), "{run:?}");
-        assert_eq!(home.flock(["--json", "channel", "create", other, "--topic", "x"]).fails(5).json()["error"]["code"], "conflict");
+        assert_eq!(
+            home.flock(["--json", "channel", "create", other, "--topic", "x"]).fails(5).json()["error"]["code"],
+            "conflict"
+        );
         let run = home.flock(["channel", "create", "x", "--topic", "x", "--member", "nobody"]).fails(1);
         assert!(run.stderr.contains("no agent nobody") && run.stderr.contains("flock list"), "{run:?}");
         home.flock(["channel", "create", "x", "--topic", " "]).fails(2);
@@ -44,19 +57,28 @@ fn channels_work_the_same_with_a_gateway_and_without() {
         let posted = home.flock(["channel", "post", other, "hello", "--no-notify"]).ok();
         told(&posted.stderr);
         assert_eq!(posted.stdout, format!("posted to #{other} as message 2\n"));
-        let posted = home.flock_with_input(["channel", "post", id, "-", "--as", "eve", "--json", "--no-notify"], "from\nstdin");
+        let posted = home.flock_with_input(
+            ["channel", "post", id, "-", "--as", "eve", "--json", "--no-notify"],
+            "from\nstdin",
+        );
         assert_eq!(posted.ok().json()["seq"], 3);
         home.flock(["channel", "post", id, " "]).fails(2);
         home.flock(["channel", "post", id, "x", "--as", "a b"]).fails(2);
         let run = home.flock(["channel", "post", "none", "x"]).fails(1);
-        assert!(run.stderr.contains("there is no channel none") && run.stderr.contains("flock channel list"), "{run:?}");
+        assert!(
+            run.stderr.contains("there is no channel none") && run.stderr.contains("flock channel list"),
+            "{run:?}"
+        );
         home.flock(["channel", "read", "none"]).fails(1);
 
         let read = home.flock(["channel", "read", id]).ok().stdout;
         assert!(read.contains("[2] human:ann  ") && read.contains("\n    hello\n"), "{read}");
         assert!(read.contains("[3] human:eve  ") && read.contains("\n    from\n    stdin\n"), "{read}");
         let page = home.flock(["channel", "read", id, "-n", "1", "--before", "3", "--json"]).ok().json();
-        assert_eq!((page["messages"][0]["content"].as_str(), &page["before"], &page["after"]), (Some("hello"), &json!(2), &json!(2)));
+        assert_eq!(
+            (page["messages"][0]["content"].as_str(), &page["before"], &page["after"]),
+            (Some("hello"), &json!(2), &json!(2))
+        );
         assert_eq!(page["messages"].as_array().unwrap().len(), 1);
         let found = home.flock(["channel", "read", id, "--search", "std", "--json"]).ok().json();
         assert_eq!(found["messages"][0]["seq"], 3);
@@ -76,7 +98,10 @@ fn channels_work_the_same_with_a_gateway_and_without() {
         let listed = home.flock(["channel", "list", "--all", "--json"]).ok().json();
         let mut all = listed["channels"].as_array().unwrap().iter();
         let own = all.find(|channel| channel["channelId"] == id).unwrap();
-        assert_eq!((own["state"].as_str(), &own["members"]), (Some("archived"), &json!(["coder", "human:zoe"])));
+        assert_eq!(
+            (own["state"].as_str(), &own["members"]),
+            (Some("archived"), &json!(["coder", "human:zoe"]))
+        );
         assert_eq!(home.flock(["channel", "reopen", id]).ok().stdout, format!("#{id} is active\n"));
         home.flock(["channel", "reopen", id]).fails(1);
         let listed = home.flock(["channel", "list", "--member", "coder"]).ok().stdout;
@@ -200,7 +225,11 @@ fn who_follows_misses_nothing_and_sees_nothing_twice() {
 #[test]
 fn what_nobody_rang_for_is_found_all_the_same() {
     let home = TempHome::new().init();
-    add(&home, "coder", &json!([{"when": "human:ann", "steps": [{"say": "found it"}]}, {"steps": [{"say": "no"}]}]));
+    add(
+        &home,
+        "coder",
+        &json!([{"when": "human:ann", "steps": [{"say": "found it"}]}, {"steps": [{"say": "no"}]}]),
+    );
     home.flock(["channel", "create", "work", "--topic", "x", "--member", "coder"]).ok();
     let _served = Served::start(&home);
     // As a command that looked for the gateway a moment before it began to listen.

@@ -44,5 +44,8 @@ fn a_secret_of_one_channel_is_never_in_a_request_of_another() {
     assert!(of_alpha >= 2, "the secret was given to both in its own channel");
     assert!(of_beta.len() >= 4, "{}", of_beta.len());
     assert!(of_beta.iter().all(|text| !text.contains(SECRET) && !text.contains("alpha-mark")));
-    assert!(of_beta.iter().any(|text| text.contains("beta-mark 0") && text.contains("beta-mark 1")), "it remembers its own");
+    assert!(
+        of_beta.iter().any(|text| text.contains("beta-mark 0") && text.contains("beta-mark 1")),
+        "it remembers its own"
+    );
 }

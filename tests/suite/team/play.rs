@@ -11,19 +11,28 @@ fn a_person_calls_one_agent_and_the_other_hears_of_its_post_at_its_tick() {
     let home = TempHome::new().init();
     let report = json!({"name": "flock_channel_post",
         "arguments": {"channelId": "work", "message": "the report is ready"}});
-    add(&home, "ada", &json!([
-        {"when": "please report", "steps": [{"calls": [report]}, {"say": "my final words"}]},
-        {"steps": [{"say": ""}]},
-    ]));
-    add(&home, "bob", &json!([
-        {"when": "the report is ready", "steps": [
-            {"calls": [{"name": "flock_channel_post",
-                        "arguments": {"channelId": "work", "message": "bob has read the report"}}]},
-            {"say": "noted"},
-        ]},
-        {"steps": [{"say": ""}]},
-    ]));
-    home.flock(["channel", "create", "work", "--topic", "reports", "--member", "ada", "--member", "bob"]).ok();
+    add(
+        &home,
+        "ada",
+        &json!([
+            {"when": "please report", "steps": [{"calls": [report]}, {"say": "my final words"}]},
+            {"steps": [{"say": ""}]},
+        ]),
+    );
+    add(
+        &home,
+        "bob",
+        &json!([
+            {"when": "the report is ready", "steps": [
+                {"calls": [{"name": "flock_channel_post",
+                            "arguments": {"channelId": "work", "message": "bob has read the report"}}]},
+                {"say": "noted"},
+            ]},
+            {"steps": [{"say": ""}]},
+        ]),
+    );
+    home.flock(["channel", "create", "work", "--topic", "reports", "--member", "ada", "--member", "bob"])
+        .ok();
     home.flock(["channel", "post", "work", "@ada please report", "--no-notify"]).ok();
     home.flock(["channel", "assign", "work", "--add", "human:ann"]).ok();
     // Said before the gateway runs, delivered when it does.
@@ -51,7 +60,12 @@ fn a_person_calls_one_agent_and_the_other_hears_of_its_post_at_its_tick() {
         let turns = &status["gateway"]["turns"];
         (turns["running"] == 0 && turns["waiting"] == 0).then_some(()).ok_or_else(|| status.to_string())
     });
-    assert_eq!(said(&home, "work").len(), before.len() + 1, "a restart says nothing again: {}", log_text(&home));
+    assert_eq!(
+        said(&home, "work").len(),
+        before.len() + 1,
+        "a restart says nothing again: {}",
+        log_text(&home)
+    );
 }
 
 #[test]

@@ -9,34 +9,37 @@ use serde_json::{Value, json};
 use super::stage::{Served, play, transcripts};
 use crate::support::home::TempHome;
 
+/// Tools that the table knows and nobody offers yet.
+const TO_COME: [&str; 6] = [
+    "flock_sysadmin_request",
+    "flock_create_agent",
+    "flock_decommission_agent",
+    "triage_decision",
+    "flock_audit",
+    "flock_restart_gateway",
+];
+
 /// What each tool answered, by the tool's name.
 fn answers(transcripts: &[String]) -> BTreeMap<String, String> {
-    let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut answers = BTreeMap::new();
     let records = transcripts.iter().flat_map(|text| text.lines());
     for record in records.filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        visit(&record, &mut |value| {
-            if let (Some(id), Some(name)) = (value["id"].as_str(), value["name"].as_str())
-                && value.get("arguments").is_some()
-            {
-                names.insert(id.to_owned(), name.to_owned());
-            }
-            let id = ["callId", "call_id", "toolCallId", "id"].into_iter().find_map(|key| value[key].as_str());
-            if let (Some(name), Some(content)) = (id.and_then(|id| names.get(id)), value.get("content")) {
-                answers.insert(name.clone(), content.to_string());
-            }
-        });
+        collect(&record, &mut answers);
     }
     answers
 }
 
-fn visit(value: &Value, with: &mut impl FnMut(&Value)) {
+fn collect(value: &Value, answers: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
-            with(value);
-            fields.values().for_each(|value| visit(value, with));
+            if fields.get("type").is_some_and(|kind| kind == "toolResult")
+                && let Some(name) = fields.get("name").and_then(Value::as_str)
+            {
+                answers.insert(name.to_owned(), value["content"].to_string());
+            }
+            fields.values().for_each(|value| collect(value, answers));
         }
-        Value::Array(items) => items.iter().for_each(|value| visit(value, with)),
+        Value::Array(items) => items.iter().for_each(|value| collect(value, answers)),
         _ => {}
     }
 }
@@ -45,11 +48,10 @@ fn visit(value: &Value, with: &mut impl FnMut(&Value)) {
 fn each_role_has_its_tools_and_no_other_when_it_calls_them() {
     let home = TempHome::new().init();
     // Arguments that no tool takes: whoever may call it gets as far as that.
-    let calls: Vec<Value> = FLOCK_TOOLS
-        .iter()
-        .map(|(name, _)| json!({"name": name, "arguments": "{\"broken"}))
-        .collect();
-    let steps: Vec<Value> = calls.chunks(4).map(|calls| json!({"calls": calls})).chain([json!({"say": "tried"})]).collect();
+    let calls: Vec<Value> =
+        FLOCK_TOOLS.iter().map(|(name, _)| json!({"name": name, "arguments": "{\"broken"})).collect();
+    let steps: Vec<Value> =
+        calls.chunks(4).map(|calls| json!({"calls": calls})).chain([json!({"say": "tried"})]).collect();
     play(&home, "all", &json!([{"steps": steps}]));
     let mut config = home.config();
     config["agents"]["defaults"]["model"]["primary"] = "script/all".into();
@@ -67,8 +69,15 @@ fn each_role_has_its_tools_and_no_other_when_it_calls_them() {
                 Roles::NotSysadmin => role != 1,
             };
             let answer = answers.get(*name).unwrap_or_else(|| panic!("{agent} {name}: {answers:#?}"));
-            let is_refused = answer.contains("belongs to the") || answer.contains("is how the others reach you");
-            assert_eq!(is_refused, !may, "{agent} {name}: {answer}");
+            if TO_COME.contains(name) && answer.contains("there is no tool") {
+                continue;
+            }
+            let expected = match (may, role) {
+                (true, _) => "the arguments are not valid JSON",
+                (false, 1) if *roles == Roles::NotSysadmin => "is how the others reach you",
+                (false, _) => "belongs to the",
+            };
+            assert!(answer.contains(expected), "{agent} {name}: {answer}");
         }
     }
 }
