@@ -4,7 +4,8 @@
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use crate::ui::{Line, Printer, Table, Tone, clean};
+use crate::clean;
+use crate::ui::{Line, Printer, Table, Tone};
 
 /// One message.
 pub fn message(message: &Value, printer: &Printer) {
