@@ -50,9 +50,14 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "tasks" -d 'List the tas
 complete -c flock -n "__fish_flock_needs_command" -f -a "config" -d 'Read, change or check the configuration'
 complete -c flock -n "__fish_flock_needs_command" -f -a "nix" -d 'Manage agents\' packages in the shared store'
 complete -c flock -n "__fish_flock_needs_command" -f -a "approvals" -d 'See what agents ask for, and approve or deny it'
+complete -c flock -n "__fish_flock_needs_command" -f -a "freeze" -d 'Hold an agent still, or all of them'
+complete -c flock -n "__fish_flock_needs_command" -f -a "thaw" -d 'Let a frozen agent go on, or all of them'
+complete -c flock -n "__fish_flock_needs_command" -f -a "usage" -d 'Show what models were asked and what it cost'
+complete -c flock -n "__fish_flock_needs_command" -f -a "audit" -d 'Show what was done by whom, or check that this record is whole'
 complete -c flock -n "__fish_flock_needs_command" -f -a "doctor" -d 'Look for what is broken, and say what mends it'
 complete -c flock -n "__fish_flock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c flock -n "__fish_flock_needs_command" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_needs_command" -f -a "channel" -d 'Read and write channels, and say who takes part'
 complete -c flock -n "__fish_flock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand init" -l model -d 'The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5' -r
 complete -c flock -n "__fish_flock_using_subcommand init" -l token-file -d 'Take the owner\'s token for the HTTP API from a file, or from stdin with "-"' -r
@@ -429,6 +434,56 @@ complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_s
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "deny" -d 'Deny a request, or take an approval back that nothing came of yet'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "revoke" -d 'Take back what a request granted for good: a host to reach, a folder to read'
 complete -c flock -n "__fish_flock_using_subcommand approvals; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l all -d 'All agents'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l all -d 'All agents'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand usage" -l day -d 'This day, as in 2026-02-28' -r
+complete -c flock -n "__fish_flock_using_subcommand usage" -l since -d 'From this day on' -r
+complete -c flock -n "__fish_flock_using_subcommand usage" -l agent -d 'Only what this agent used' -r
+complete -c flock -n "__fish_flock_using_subcommand usage" -l by -d 'What it is summed by' -r -f -a "agent\t'By agent'
+channel\t'By channel'
+model\t'By model'
+day\t'By day'"
+complete -c flock -n "__fish_flock_using_subcommand usage" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand usage" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand usage" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand usage" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand usage" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand usage" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand usage" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand audit" -l agent -d 'Only what this one did: an agent\'s id, human:NAME or system' -r
+complete -c flock -n "__fish_flock_using_subcommand audit" -l level -d 'Only what matters so much: GREEN, YELLOW or RED' -r
+complete -c flock -n "__fish_flock_using_subcommand audit" -l action -d 'Only this action, as in channel.post, or all of a kind, as in channel' -r
+complete -c flock -n "__fish_flock_using_subcommand audit" -l limit -d 'At most so many rows, and never more than 100' -r
+complete -c flock -n "__fish_flock_using_subcommand audit" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand audit" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand audit" -l verify -d 'Check the whole record instead'
+complete -c flock -n "__fish_flock_using_subcommand audit" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand audit" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand audit" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand audit" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
 complete -c flock -n "__fish_flock_using_subcommand doctor" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'
@@ -457,24 +512,149 @@ complete -c flock -n "__fish_flock_using_subcommand chat" -s q -l quiet -d 'Say 
 complete -c flock -n "__fish_flock_using_subcommand chat" -s v -l verbose -d 'Say more; twice for still more'
 complete -c flock -n "__fish_flock_using_subcommand chat" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
 complete -c flock -n "__fish_flock_using_subcommand chat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "init" -d 'Set up a home, or complete one that is half made'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "start" -d 'Start the gateway in the background and keep it running'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "stop" -d 'Stop the gateway, its supervisor and the containers of this home'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "restart" -d 'Restart the gateway, or start it'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "status" -d 'Show how the gateway, the agents and their sandboxes stand'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "logs" -d 'Show the log of the gateway or of the supervisor'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "service" -d 'Have the machine\'s service manager keep the gateway running'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "add" -d 'Add an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "remove" -d 'Remove an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "list" -d 'List the agents'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "tasks" -d 'List the tasks: what agents were asked, and what became of it'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "config" -d 'Read, change or check the configuration'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "nix" -d 'Manage agents\' packages in the shared store'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "approvals" -d 'See what agents ask for, and approve or deny it'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "doctor" -d 'Look for what is broken, and say what mends it'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "completions" -d 'Print a completion script for a shell'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "chat" -d 'Talk with an agent'
-complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals doctor completions chat help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "list" -d 'List the channels'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "ls" -d 'List the channels'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "create" -d 'Make a channel'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "post" -d 'Post a message'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "read" -d 'Read a channel\'s messages'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "assign" -d 'Add members to a channel, or remove them'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "archive" -d 'Archive a channel'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "reopen" -d 'Open an archived channel again'
+complete -c flock -n "__fish_flock_using_subcommand channel; and not __fish_seen_subcommand_from list ls create post read assign archive reopen help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l member -d 'Only those of this member, an agent or human:NAME' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l all -d 'Archived ones, too'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l member -d 'Only those of this member, an agent or human:NAME' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l all -d 'Archived ones, too'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l topic -d 'What it is about' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l member -d 'Who takes part, an agent or human:NAME; may be given more than once' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l message -d 'What to say first' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l as -d 'Do it under this name instead of your login\'s' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l as -d 'Do it under this name instead of your login\'s' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l no-notify -d 'Wake nobody: it is read along with the next message that does'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from post" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l after -d 'Those after this number' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l before -d 'Those before this number' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s n -l limit -d 'At most so many, up to 200' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l search -d 'Those with all these words' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s f -l follow -d 'Go on with what comes, until Ctrl-C'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from read" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l add -d 'Who comes, an agent or human:NAME; may be given more than once' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l remove -d 'Who goes; may be given more than once' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l as -d 'Do it under this name instead of your login\'s' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from assign" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l as -d 'Do it under this name instead of your login\'s' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l force -d 'At once, whoever is ready'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l cancel -d 'Call it off'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from archive" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l as -d 'Do it under this name instead of your login\'s' -r
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
+always\t'Always'
+never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -l json -d 'Print JSON for programs'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -s q -l quiet -d 'Say less: only data, warnings and errors'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -s v -l verbose -d 'Say more; twice for still more'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from reopen" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the channels'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "create" -d 'Make a channel'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "post" -d 'Post a message'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "read" -d 'Read a channel\'s messages'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "assign" -d 'Add members to a channel, or remove them'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "archive" -d 'Archive a channel'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "reopen" -d 'Open an archived channel again'
+complete -c flock -n "__fish_flock_using_subcommand channel; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "init" -d 'Set up a home, or complete one that is half made'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "start" -d 'Start the gateway in the background and keep it running'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "stop" -d 'Stop the gateway, its supervisor and the containers of this home'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "restart" -d 'Restart the gateway, or start it'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "status" -d 'Show how the gateway, the agents and their sandboxes stand'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "logs" -d 'Show the log of the gateway or of the supervisor'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "service" -d 'Have the machine\'s service manager keep the gateway running'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "add" -d 'Add an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "remove" -d 'Remove an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "list" -d 'List the agents'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "tasks" -d 'List the tasks: what agents were asked, and what became of it'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "config" -d 'Read, change or check the configuration'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "nix" -d 'Manage agents\' packages in the shared store'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "approvals" -d 'See what agents ask for, and approve or deny it'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "freeze" -d 'Hold an agent still, or all of them'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "thaw" -d 'Let a frozen agent go on, or all of them'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "usage" -d 'Show what models were asked and what it cost'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "audit" -d 'Show what was done by whom, or check that this record is whole'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "doctor" -d 'Look for what is broken, and say what mends it'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "chat" -d 'Talk with an agent'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "channel" -d 'Read and write channels, and say who takes part'
+complete -c flock -n "__fish_flock_using_subcommand help; and not __fish_seen_subcommand_from init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from service" -f -a "install" -d 'Write the service and start it'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from service" -f -a "remove" -d 'Stop the service and remove it'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "get" -d 'Print the configuration, or one value of it'
@@ -491,6 +671,13 @@ complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcom
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "approve" -d 'Approve a request'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "deny" -d 'Deny a request, or take an approval back that nothing came of yet'
 complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from approvals" -f -a "revoke" -d 'Take back what a request granted for good: a host to reach, a folder to read'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "list" -d 'List the channels'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "create" -d 'Make a channel'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "post" -d 'Post a message'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "read" -d 'Read a channel\'s messages'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "assign" -d 'Add members to a channel, or remove them'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "archive" -d 'Archive a channel'
+complete -c flock -n "__fish_flock_using_subcommand help; and __fish_seen_subcommand_from channel" -f -a "reopen" -d 'Open an archived channel again'
 
 # util-linux's flock has the same name: its lines begin with a file, so file names stay on offer.
 complete -c flock -n "__fish_flock_needs_command" -F
