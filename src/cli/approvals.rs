@@ -90,7 +90,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                     return Err(Failure::new(Kind::Failed, format!("{id} was not approved")));
                 }
             }
-            let decision = Decision::Approve { sha256: row.sha256.clone() };
+            let decision = Decision::Approve { sha256: row.sha256 };
             let row = context.block_on(take(&home, id, decision))?;
             report(&row, "approved", context);
             Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })

@@ -147,7 +147,7 @@ pub fn denied(path: &Path) -> Option<&'static str> {
     let key = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
         name.starts_with("id_") && !name.ends_with(".pub") || name.ends_with(".pem") || name.ends_with(".key")
     });
-    (key || SECRETS.iter().any(|secret| holds(&secret))).then_some("it is or holds a person's keys")
+    (key || SECRETS.iter().any(holds)).then_some("it is or holds a person's keys")
 }
 
 /// The host, and what runs on it.

@@ -10,7 +10,7 @@ const AGENTS: [&str; 4] = ["a", "b", "c", "d"];
 const PROVIDERS: [Option<&str>; 3] = [Some("acme"), Some("initech"), None];
 
 /// One thing that happens, after so long a time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Agent {
         agent: usize,

@@ -88,6 +88,7 @@ fn remove(arguments: &Arguments) -> Result<Request, ToolError> {
     Ok(Request::AgentRemove { id: id.parse().map_err(for_model)? })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn for_model(error: crate::id::IdError) -> ToolError {
     ToolError::model(error.to_string())
 }

@@ -84,7 +84,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
     };
     match request {
         Request::Package { action: Change::Remove, .. } => {
-            at_least(Level::Green, "only its own packages change")
+            at_least(Level::Green, "only its own packages change");
         }
         Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
             at_least(Level::Green, "a package of the pinned set, for its own profile");
