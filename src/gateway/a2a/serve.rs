@@ -37,14 +37,14 @@ pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
     match done(client, call).await {
         Ok(Done::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),
-        Ok(Done::Stream(follower, history)) => stream::tell(follower, version, id, history),
+        Ok(Done::Stream(follower, history)) => stream::tell(*follower, version, id, history),
         Err(fault) => axum::Json(answer(&id, Err(fault))).into_response(),
     }
 }
 
 enum Done {
     Value(Value),
-    Stream(Follower, Option<usize>),
+    Stream(Box<Follower>, Option<usize>),
 }
 
 async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
@@ -59,7 +59,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
         Method::Stream => {
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
-            Done::Stream(client.follow(&task.id)?, incoming.history)
+            Done::Stream(Box::new(client.follow(&task.id)?), incoming.history)
         }
         Method::Get => {
             let (id, history) = request::task(&call.params)?;
@@ -78,7 +78,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
                     task.state.as_str()
                 )));
             }
-            Done::Stream(client.follow(&id)?, None)
+            Done::Stream(Box::new(client.follow(&id)?), None)
         }
         Method::List => Done::Value(client.list(version, &request::listing(&call.params)?)?),
         Method::Push => return Err(Fault::push()),
