@@ -11,7 +11,14 @@
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise` |
 //! | 1 | `store`, `config`, `home` |
 //! | 0 | `error`, `env`, `id`, `clean`, `clock`, `process`, `checkpoint` |
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests touch files directly"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        clippy::needless_pass_by_value,
+        reason = "tests touch files directly and hand over what they made for a call"
+    )
+)]
 
 pub mod agent;
 pub mod checkpoint;

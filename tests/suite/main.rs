@@ -4,7 +4,8 @@
     clippy::expect_used,
     clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "tests may fail loudly and touch files directly"
+    clippy::needless_pass_by_value,
+    reason = "tests may fail loudly, touch files directly and hand over what they made for a call"
 )]
 
 mod agent;

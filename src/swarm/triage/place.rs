@@ -83,7 +83,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(&other, shared.join("out")).unwrap();
         let home = Home::new(root.join("home"), None);
-        let judged = |path: &Path| look(&home, &[shared.clone()], &path.to_string_lossy());
+        let judged = |path: &Path| look(&home, std::slice::from_ref(&shared), &path.to_string_lossy());
         if shared.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
             return;
         }
