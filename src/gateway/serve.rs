@@ -26,8 +26,8 @@ use crate::sandbox::{Sandbox as _, SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
-use crate::swarm::oversight::{AskNobody, TeamOversight};
-use crate::swarm::triage::{Machine, Triage};
+use crate::swarm::oversight::TeamOversight;
+use crate::swarm::triage::{ByRequest, Machine, Triage};
 use crate::swarm::{self, Bell, Swarm, scheduler};
 use crate::tool;
 use tokio::sync::mpsc;
@@ -168,7 +168,7 @@ fn assemble(
         registry,
         catalog: Catalog::new(home.clone()),
         limits: agent::Limits::default(),
-        oversight: Arc::new(TeamOversight::new(swarm.clone(), Arc::new(AskNobody))),
+        oversight: Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone())))),
     }));
     let port = live.current().port;
     let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
@@ -238,10 +238,10 @@ async fn work(
     match engine.store().settle_left_usage().await {
         Ok(0) => {}
         Ok(calls) => {
-            tracing::warn!(calls, "model calls of an earlier run count as what was set aside for them")
+            tracing::warn!(calls, "model calls of an earlier run count as what was set aside for them");
         }
         Err(error) => {
-            tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run")
+            tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run");
         }
     }
     driver.recovered();

@@ -312,6 +312,38 @@ impl Store {
         })
     }
 
+    /// The agents that are members of any channel that is not archived.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn member_agents(&self) -> Result<Vec<AgentId>, StoreError> {
+        self.read("list members", |connection| {
+            let parties: Vec<Party> = connection
+                .prepare_cached(
+                    "SELECT DISTINCT member FROM member JOIN channel ON channel.id = member.channel
+                     WHERE channel.state <> 'archived'",
+                )?
+                .query_map((), |row| parsed(row, 0))?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(parties.into_iter().filter_map(|party| party.agent().cloned()).collect())
+        })
+    }
+
+    /// The channels that are being archived, and when their time is over, in Unix milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn archives_under_way(&self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
+        self.read("list archives", |connection| {
+            connection
+                .prepare_cached("SELECT id, archive_due_at FROM channel WHERE state = 'archiving'")?
+                .query_map((), |row| Ok((parsed(row, 0)?, row.get(1)?)))?
+                .collect()
+        })
+    }
+
     /// Changes who is a member, and says so in the channel; `None` where there is no such channel or it is
     /// archived. `notice` makes the message of what changed.
     ///

@@ -62,7 +62,7 @@ impl Store {
     ///
     /// As [`StoreError`] says.
     pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
-        self.read("list the agents' states", |connection| states(connection))
+        self.read("list the agents' states", states)
     }
 
     /// How one agent stands; `None` where nothing is known of it.

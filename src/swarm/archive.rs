@@ -132,12 +132,11 @@ impl Swarm {
     /// As [`SwarmError`] says.
     pub async fn end_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
         let mut next: Option<i64> = None;
-        for channel in self.store.channels(None, Some(ChannelState::Archiving))? {
-            let Some(archiving) = &channel.archiving else { continue };
-            if archiving.due_at <= now {
-                self.finish(&By::system(), &channel, "its time was over").await?;
+        for (id, due_at) in self.store.archives_under_way()? {
+            if due_at <= now {
+                self.finish(&By::system(), &self.channel(&id)?, "its time was over").await?;
             } else {
-                next = Some(next.map_or(archiving.due_at, |at| at.min(archiving.due_at)));
+                next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }
         }
         Ok(next)

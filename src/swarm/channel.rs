@@ -262,6 +262,20 @@ impl Swarm {
         Ok((changed.joined, changed.left))
     }
 
+    /// Lets go of all agents that the configuration does not hold any more, whoever removed them and whether
+    /// a gateway ran or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says.
+    pub async fn forget_missing_agents(&self) -> Result<(), SwarmError> {
+        let config = self.config();
+        for agent in self.store.member_agents()?.iter().filter(|agent| config.agent(agent).is_none()) {
+            self.forget_agent(agent).await?;
+        }
+        Ok(())
+    }
+
     /// Takes an agent that was removed out of all its channels.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use super::{By, Swarm};
 use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation};
 use crate::clock::unix_ms;
 use crate::error::chain;
-use crate::id::{AgentId, ChannelId, ModelRef};
+use crate::id::{AgentId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
 use crate::sandbox::policy::Decision;
 use crate::store::{Counted, Exceeded, Level, NewUsage, Store, Tokens, Used};
@@ -136,7 +136,7 @@ impl TeamOversight {
             Ok(Err(exceeded)) => {
                 unclaimed.id = None;
                 let text = budget::refusal(&call.agent, &exceeded, &day);
-                self.pause(call, channel, &exceeded, &day, need, &text).await;
+                self.pause(call, &exceeded, &day, need, &text).await;
                 Err(Paused(text))
             }
             Err(error) => {
@@ -147,15 +147,7 @@ impl TeamOversight {
         }
     }
 
-    async fn pause(
-        &self,
-        call: &ModelCall,
-        channel: Option<ChannelId>,
-        exceeded: &Exceeded,
-        day: &Day,
-        need: Used,
-        text: &str,
-    ) {
+    async fn pause(&self, call: &ModelCall, exceeded: &Exceeded, day: &Day, need: Used, text: &str) {
         tracing::warn!(agent = %call.agent, text, "a budget is used up");
         // A channel's budget leaves the agent free to work elsewhere.
         if !matches!(exceeded.limit.scope, Counted::Channel(_)) {
@@ -167,7 +159,7 @@ impl TeamOversight {
                 tokio::spawn(resume(paused, Arc::downgrade(&self.swarm), self.zone.clone()));
             }
         }
-        let Some(channel) = channel else { return };
+        let Some(channel) = budget::channel(&call.session) else { return };
         let name = budget::name(&exceeded.limit, &call.agent);
         match self.swarm.store().note_budget(day.name.clone(), channel.clone(), name).await {
             Ok(true) => {

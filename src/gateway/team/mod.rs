@@ -132,6 +132,12 @@ impl Team {
             Err(error) => tracing::error!(error = chain(&error), "failed to read the agents' states"),
         }
         *known = Some(config);
+        let swarm = Arc::clone(&self.swarm);
+        tokio::spawn(async move {
+            if let Err(error) = swarm.forget_missing_agents().await {
+                tracing::error!(error = chain(&error), "failed to let go of agents that were removed");
+            }
+        });
         effects
     }
 

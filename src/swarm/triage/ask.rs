@@ -8,24 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Request, Triage};
 use crate::provider::BoxFuture;
 use crate::swarm::By;
+use crate::swarm::oversight::AskPerson;
 use crate::tool::CallContext;
 use crate::tool::arguments::Arguments;
-
-/// Who asks a person about a tool call.
-pub trait AskPerson: Send + Sync {
-    /// Asks. The call itself is not run; gives what the model is told.
-    ///
-    /// # Errors
-    ///
-    /// Why nobody can be asked, for the model.
-    fn ask<'a>(
-        &'a self,
-        context: &'a CallContext,
-        tool: &'a str,
-        arguments: &'a Value,
-        reason: &'a str,
-    ) -> BoxFuture<'a, Result<String, String>>;
-}
 
 /// Asks by way of triage.
 pub struct ByRequest(pub Arc<Triage>);

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use ask::{AskPerson, ByRequest};
+pub use ask::ByRequest;
 pub use decide::{DecideError, Decider, Decision};
 pub use execute::{Hands, Machine};
 pub use floor::{Context, Place};
