@@ -63,7 +63,7 @@ docker tag "$base" "$FLOCK_E2E_BASE"
 
 mkdir -p "$FLOCK_E2E_CONTEXT"
 cp "$binary" "$FLOCK_E2E_CONTEXT/flock"
-cp standalone/Dockerfile standalone/entrypoint.sh standalone/harness.py "$FLOCK_E2E_CONTEXT/"
+cp -r standalone/Dockerfile standalone/entrypoint.sh standalone/harness.py standalone/scenario "$FLOCK_E2E_CONTEXT/"
 
 # The legacy builder: compose 1 knows no other, and it needs no plugin.
 export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0

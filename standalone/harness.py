@@ -17,7 +17,9 @@ import urllib.request
 HOME = os.environ["FLOCK_HOME"]
 MODEL = os.environ.get("FLOCK_E2E_MODEL") or "script/demo"
 SCRIPTED = MODEL.startswith("script/")
+HERE = os.path.dirname(os.path.abspath(__file__))
 AGENTS = ["architect", "coder", "tester"]
+PROJECT = "fizzbuzz-project"
 passed, failed = 0, 0
 
 
@@ -118,10 +120,10 @@ def alive(pid):
         return False
 
 
-def fizzbuzz():
+def fizzbuzz(last=15):
     return [
         "FizzBuzz" if n % 15 == 0 else "Fizz" if n % 3 == 0 else "Buzz" if n % 5 == 0 else str(n)
-        for n in range(1, 16)
+        for n in range(1, last + 1)
     ]
 
 
@@ -295,6 +297,140 @@ def hot(gateway):
     check("a sandbox removed behind flock's back mends itself", code == 0 and "FizzBuzz" in out, (code, out, err))
 
 
+def read(channel):
+    """A channel's messages, the oldest first."""
+    code, out, err = flock("channel", "read", channel, "-n", "200", "--json")
+    return json.loads(out)["messages"] if code == 0 else []
+
+
+def channels():
+    code, out, err = flock("channel", "list", "--all", "--json")
+    return {c["channelId"]: c for c in json.loads(out)["channels"]} if code == 0 else {}
+
+
+def requests(everything=True):
+    code, out, err = flock("approvals", "list", *(["--all"] if everything else []), "--json")
+    return json.loads(out)["requests"] if code == 0 else []
+
+
+def without_empty(value):
+    """A document without its empty objects: taking a value out leaves the one it was in."""
+    if not isinstance(value, dict):
+        return [without_empty(item) for item in value] if isinstance(value, list) else value
+    kept = {key: without_empty(item) for key, item in value.items()}
+    return {key: item for key, item in kept.items() if item != {}}
+
+
+def project():
+    """A team's project: the scenario that people can run, and then what is left of it."""
+    config = json.load(open(f"{HOME}/config.json"))
+    played = subprocess.run(
+        [f"{HERE}/scenario/run.sh"],
+        env={**os.environ, "FLOCK_MODEL": MODEL},
+        capture_output=True,
+        text=True,
+        timeout=2400,
+        check=False,
+    )
+    print("\n".join(f"      {line}" for line in played.stdout.splitlines()))
+    check("the project is done from wish to archive", played.returncode == 0, (played.stdout, played.stderr))
+    after = json.load(open(f"{HOME}/config.json"))
+    check("the configuration is put back", without_empty(after) == without_empty(config))
+
+    channel = channels().get(PROJECT, {})
+    check("the orchestrator made the channel", channel.get("createdBy") == "orchestrator", channel)
+    for agent in ["architect", "coder", "sysadmin"]:
+        check(f"{agent} is a member", agent in channel.get("members", []), channel)
+    messages = read(PROJECT)
+    authors = {m["author"] for m in messages} - {"system"}
+    said = [m for m in messages if m["author"] != "system"]
+    check("at least three messages were said", len(said) >= 3, messages)
+    check("by at least two authors", len(authors) >= 2, authors)
+    check("numbers have no gaps", [m["seq"] for m in messages] == list(range(1, len(messages) + 1)), messages)
+
+    package = "count" if SCRIPTED else "lua"
+    asked = [r for r in requests() if r["kind"] == "package" and r["agent"] == "coder"]
+    check("coder asked for a package in the channel", any(r["channel"] == PROJECT for r in asked), asked)
+    check(
+        "triage let it in as GREEN",
+        any((r["level"], r["state"]) == ("GREEN", "done") for r in asked),
+        asked,
+    )
+    code, out, err = flock("nix", "list", "coder", "--json")
+    check("the package is in coder's profile", f'"{package}"' in out, (code, out, err))
+    code, out, err = flock("nix", "list", "architect", "--json")
+    check("and in nobody else's", f'"{package}"' not in out, (code, out, err))
+
+    path = f"{HOME}/workspaces/coder/output.txt"
+    lines = open(path).read().splitlines() if os.path.isfile(path) else []
+    check("output.txt has 30 lines", len(lines) == 30, lines)
+    check("and all of them are right", lines == fizzbuzz(30), lines)
+
+    check("the channel is archived", channel.get("state") == "archived", channel)
+    ready = [m["content"].split()[0] for m in messages if "is ready to archive" in m["content"]]
+    members = [m for m in channel.get("members", []) if not m.startswith("human:")]
+    check("after each agent said that it is ready", sorted(ready) == sorted(members), (ready, members))
+    code, out, err = flock("channel", "post", PROJECT, "one thing more")
+    check("nothing can be posted to it", code == 1 and "archived" in err, (code, out, err))
+    session = f"agent:coder:flock:channel:{PROJECT}"
+    code, out, err = flock("chat", "coder", "hello", "--session", session)
+    check("its sessions are closed", code == 1 and "closed" in err, (code, out, err))
+    check("what was said can be read all the same", read(PROJECT) == messages)
+
+
+def people():
+    """A person in a channel, and decisions about what an agent wants to do on the host."""
+    code, out, err = flock("channel", "create", "ops", "--topic", "The machine", "--member", "sysadmin")
+    check("a person makes a channel", code == 0, (code, out, err))
+    code, out, err = flock("channel", "post", "ops", "nobody has to answer this", "--as", "kim", "--no-notify")
+    check("a person posts", code == 0, (code, out, err))
+    check("under a name of people", "human:kim" in [m["author"] for m in read("ops")], read("ops"))
+    code, out, err = flock("channel", "create", "OPS", "--topic", "again", "--member", "sysadmin")
+    check("a channel's name is taken once", code != 0, (code, out, err))
+    if not SCRIPTED:
+        return
+    flock("config", "set", "agents.list[sysadmin].model.primary", "script/scenario-sysadmin.json")
+
+    def ask(channel):
+        """Has the sysadmin want to run a command on the host; gives its request."""
+        flock("channel", "post", channel, "@sysadmin how full is the disk?", "--as", "kim")
+        waiting = until(60, lambda: [r for r in requests(False) if r["state"] == "waiting"])
+        return waiting[0] if waiting else {}
+
+    def became(id, state):
+        return until(60, lambda: any((r["id"], r["state"]) == (id, state) for r in requests()))
+
+    def answers():
+        return [m["content"] for m in read("ops") if m["author"] == "sysadmin"]
+
+    asked = ask("ops")
+    wanted = ("command", "RED", "sysadmin", "ops")
+    seen = tuple(asked.get(key) for key in ("kind", "level", "agent", "channel"))
+    check("a command on the host waits for a person", seen == wanted, asked)
+    check("the sysadmin says so in the channel", until(60, answers), read("ops"))
+    code, out, err = flock("channel", "post", "ops", f"I approve {asked.get('id')}", "--as", "kim", "--no-notify")
+    still = [r["state"] for r in requests() if r["id"] == asked.get("id")]
+    check("no message approves it", code == 0 and still == ["waiting"], still)
+    code, out, err = flock("approvals", "show", asked.get("id", ""))
+    check("a person sees what would be run", code == 0 and "df -h /" in out, (code, out, err))
+    code, out, err = flock("approvals", "deny", asked.get("id", ""), "--reason", "not today")
+    check("and denies it", code == 0 and became(asked.get("id"), "denied"), (code, out, err))
+    code, out, err = flock("approvals", "approve", asked.get("id", ""), "--yes")
+    check("what was denied can't be approved", code != 0, (code, out, err))
+
+    flock("channel", "create", "disk", "--topic", "The disk", "--member", "sysadmin")
+    id = ask("disk").get("id", "")
+    code, out, err = flock("approvals", "approve", id, "--yes")
+    check("another one is approved", code == 0, (code, out, err))
+    check("and then runs", became(id, "done"), requests())
+    results = [r["result"] or "" for r in requests() if r["id"] == id]
+    check("with its output kept", any("%" in result for result in results), results)
+    flock("config", "set", "agents.list[sysadmin].model.primary", MODEL)
+
+    code, out, err = flock("audit", "--verify")
+    check("the audit is whole", code == 0, (code, out, err))
+
+
 def remove():
     for agent in AGENTS[:2]:
         code, out, err = flock("remove", agent, "--yes")
@@ -338,6 +474,8 @@ def main():
         talk(gateway)
         look()
         hot(gateway)
+        project()
+        people()
         remove()
         stop(gateway)
     except Exception as error:  # A step that can't go on is one failure, said like the others.

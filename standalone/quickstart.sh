@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# From a clone to an agent that wrote and ran a program in its sandbox, in one command.
+# From a clone to an agent that wrote and ran a program in its sandbox, and to a team that did a project, in one
+# command.
 #
 # Builds flock, installs it to ~/.local/bin (FLOCK_PREFIX changes that), and runs the main job in a home of
 # its own, ~/.flock unless FLOCK_HOME says otherwise. With a provider's key in the environment a real model
-# does the work; without one, the conversation script/demo does, and says so.
+# does the work; without one, written conversations do, and say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -64,6 +65,9 @@ step "flock start"
 step "flock chat coder"
 "$flock" chat coder "Write FizzBuzz for 1 to 15 in Python to fizzbuzz.py in your workspace, run it in your sandbox, and report what it printed."
 
+step "A team's project, from your wish to the archived channel"
+FLOCK_BINARY=$flock FLOCK_MODEL=$model ./standalone/scenario/run.sh
+
 step "flock status"
 "$flock" status
 
@@ -73,6 +77,7 @@ trap - EXIT
 
 cat <<END
 
-Done. The program is in $FLOCK_HOME/workspaces/coder/fizzbuzz.py.
+Done. The program is $FLOCK_HOME/workspaces/coder/fizzbuzz.py, and what it printed is in output.txt beside it.
+Read again what the team said with '$flock channel list --all' and '$flock channel read fizzbuzz-project'.
 Next: '$flock start', then '$flock chat coder', or any OpenAI client at the URL that start prints.
 END

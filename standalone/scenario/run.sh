@@ -69,11 +69,11 @@ for_now() {
     "$flock" -q config set "$1" "$2" >/dev/null
 }
 
-for agent in architect coder; do
-    if ! "$flock" list --json | grep -q "\"id\": *\"$agent\""; then
-        "$flock" add "$agent" --model "$model" --archetype code-first-developer
-    fi
-done
+add() {
+    "$flock" list --json | grep -q "\"id\": *\"$1\"" || "$flock" add "$1" --model "$model" --archetype "$2"
+}
+add architect production-first-developer
+add coder code-first-developer
 
 # A channel's name is taken for good.
 channel=fizzbuzz-project
@@ -119,4 +119,6 @@ wait "$reader" 2>/dev/null || true
 reader=
 
 echo
+"$flock" approvals list --all
+"$flock" audit --verify
 echo "output.txt has the 30 right lines, coder has the package $package, and #$channel is archived."
