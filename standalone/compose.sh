@@ -69,7 +69,7 @@ cp -r standalone/Dockerfile standalone/entrypoint.sh standalone/harness.py stand
 export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
 "${run[@]}" build --quiet 2>/dev/null || "${run[@]}" build
 set +e
-"${run[@]}" up --abort-on-container-exit --exit-code-from flock-e2e --no-color 2>&1 | sed 's/^[^|]*| //'
+"${run[@]}" up --abort-on-container-exit --exit-code-from flock-e2e --no-color 2>&1 | sed -u 's/^[^|]*| //'
 status=${PIPESTATUS[0]}
 set -e
 [ "$status" = 0 ] || { echo "the compose run failed (exit $status)" >&2; exit 1; }

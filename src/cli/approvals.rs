@@ -7,10 +7,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, team};
+use super::{Context, Exit, Failure, person, team};
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
-use crate::env;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::Party;
@@ -106,7 +105,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             let row = find(&home, id)?;
             let revoked = context.block_on(async {
                 let entry = crate::store::AuditEntry {
-                    actor: person().to_string(),
+                    actor: owner().to_string(),
                     action: "request.revoke",
                     subject: row.id.clone(),
                     level: crate::store::Level::Yellow,
@@ -231,7 +230,7 @@ async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, F
     match team::gateway(home, &config).await? {
         None => here(home, &config, id, decision).await,
         Some(gateway) => {
-            let name = person().to_string();
+            let name = owner().to_string();
             let name = name.strip_prefix("human:").unwrap_or_default();
             let (verb, body) = match &decision {
                 Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
@@ -250,9 +249,9 @@ async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, F
 
 async fn here(home: &Home, config: &Config, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
     let store = Store::open(home)?;
-    Ok(decide::decide(&store, config, id, decision, &Decider::Owner(person()), unix_ms()).await?)
+    Ok(decide::decide(&store, config, id, decision, &Decider::Owner(owner()), unix_ms()).await?)
 }
 
-fn person() -> Party {
-    Party::human(&env::USER.get().unwrap_or_default())
+fn owner() -> Party {
+    Party::human(&person::login())
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, team};
+use super::{Context, Exit, Failure, person, team};
 use crate::clock::unix_ms;
 use crate::config::{self, Agent, Config, ConfigError, agents};
-use crate::env;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, IdError, Party};
@@ -75,7 +74,7 @@ async fn revoke(home: &Home, id: &AgentId) -> Result<(), Failure> {
         return Ok(());
     }
     let entry = AuditEntry {
-        actor: Party::human(&env::USER.get().unwrap_or_default()).to_string(),
+        actor: Party::human(&person::login()).to_string(),
         action: "request.revoke",
         subject: id.to_string(),
         level: Level::Yellow,

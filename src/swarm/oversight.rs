@@ -37,23 +37,6 @@ pub trait AskPerson: Send + Sync {
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// Asks nobody.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AskNobody;
-
-impl AskPerson for AskNobody {
-    fn ask<'a>(
-        &'a self,
-        _context: &'a CallContext,
-        _tool: &'a str,
-        _arguments: &'a Value,
-        reason: &'a str,
-    ) -> BoxFuture<'a, Result<String, String>> {
-        let answer = format!("not run: {reason}; there is no way here to ask a person");
-        Box::pin(std::future::ready(Err(answer)))
-    }
-}
-
 /// Watches the turns of a team.
 pub struct TeamOversight {
     swarm: Arc<Swarm>,

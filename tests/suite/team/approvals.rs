@@ -75,6 +75,42 @@ fn shown(home: &TempHome, id: &str) -> Value {
 }
 
 #[test]
+fn a_command_that_the_sysadmin_wants_to_run_waits_for_a_person_and_is_run_once_approved() {
+    let home = TempHome::new().init();
+    let script = json!({"replies": [
+        {"when": "outcome of your request", "steps": [{"say": "Seen."}]},
+        {"steps": [
+            {"calls": [{"name": "exec", "arguments": {"command": "echo ran >> ran.txt"}}]},
+            {"say": "{{last_result}}"},
+        ]},
+    ]});
+    std::fs::create_dir_all(home.file("scripts")).unwrap();
+    std::fs::write(home.file("scripts/host.json"), script.to_string()).unwrap();
+    home.flock(["config", "set", "agents.list[sysadmin].model.primary", "script/host.json"]).ok();
+    home.flock(["start", "-q"]).ok();
+    let ask = || {
+        let said = home.flock(["chat", "sysadmin", "go", "--json"]).ok().json();
+        let open = home.flock(["approvals", "list", "--json"]).ok().json();
+        let row = open["requests"][0].clone();
+        let id = row["id"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(
+            (&row["kind"], &row["level"], &row["state"]),
+            (&json!("command"), &json!("RED"), &json!("waiting"))
+        );
+        assert!(!id.is_empty() && said["text"].as_str().unwrap().contains(&id), "{said}");
+        id
+    };
+    let denied = ask();
+    home.flock(["approvals", "deny", &denied]).ok();
+    let approved = ask();
+    assert!(!home.file("workspaces/sysadmin/ran.txt").exists(), "nothing has run");
+    home.flock(["approvals", "approve", &approved]).ok();
+    until(&home, &approved, "done");
+    assert_eq!(std::fs::read_to_string(home.file("workspaces/sysadmin/ran.txt")).unwrap(), "ran\n");
+    home.flock(["stop", "-q"]).ok();
+}
+
+#[test]
 fn a_person_decides_without_a_gateway_and_what_was_approved_runs_once_at_the_next_start() {
     let home = TempHome::new().init();
     let none = home.flock(["approvals", "list", "--json"]).ok().json();
