@@ -90,7 +90,10 @@ if [ -n "$scripted" ]; then
         text "$here/scripts/$agent.json" >"$FLOCK_HOME/scripts/scenario-$agent.json"
         for_now "agents.list[$agent].model.primary" "script/scenario-$agent.json"
     done
-    for_now "$flake" "path:$here/flake"
+    # The same place from every clone: a package that comes from elsewhere is another package.
+    mkdir -p "$FLOCK_HOME/scripts/scenario-flake"
+    cp "$here/flake/flake.nix" "$FLOCK_HOME/scripts/scenario-flake/"
+    for_now "$flake" "path:$FLOCK_HOME/scripts/scenario-flake"
     echo "scripted: each agent plays its script, none is a model"
 else
     for agent in "${agents[@]}"; do for_now "agents.list[$agent].model.primary" "$model"; done
