@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use rusqlite::{ErrorCode, ffi};
+
 use crate::error::{Explain, Kind};
 
 /// Why the database did not do its work.
@@ -65,9 +67,39 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
+    /// Another process held the database for longer than is waited. Nothing was changed.
+    #[error("failed to {what}: another process has locked the database")]
+    Locked {
+        /// As in `begin a turn`.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// There was no room for it. Nothing was changed.
+    #[error("failed to {what}: there is no room for the database, its disk is full or its file may not grow")]
+    Full {
+        /// As in `begin a turn`.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
     /// The writing thread has ended.
     #[error("the database is closed")]
     Stopped,
+}
+
+impl StoreError {
+    /// What a statement failed with, by its reason.
+    pub(super) fn query(what: &'static str, source: rusqlite::Error) -> Self {
+        let code = source.sqlite_error().map(|error| (error.code, error.extended_code));
+        match code {
+            Some((ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _)) => Self::Locked { what, source },
+            Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_WRITE)) => Self::Full { what, source },
+            _ => Self::Query { what, source },
+        }
+    }
 }
 
 impl Explain for StoreError {
@@ -83,6 +115,8 @@ impl Explain for StoreError {
         match self {
             Self::Newer { .. } => Some("flock update".to_owned()),
             Self::Stopped => None,
+            Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
+            Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),
             _ => Some("flock doctor".to_owned()),
         }
     }

@@ -82,7 +82,7 @@ impl Store {
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::migrate(&mut connection, &path, &home.backups())?;
         let head = chain::open(&mut connection, &home.audit_head())
-            .map_err(|source| StoreError::Query { what: "read where the audit ends", source })?;
+            .map_err(|source| StoreError::query("read where the audit ends", source))?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
         let writer = Writer::start(connection, syncer.handle(), head).map_err(StoreError::Thread)?;
         Ok(Self { path, head: home.audit_head(), readers: Mutex::default(), writer, syncer })
@@ -107,7 +107,7 @@ impl Store {
             drop(answer.send(folded));
         })))?;
         let folded = answered.await.map_err(|_| StoreError::Stopped)?;
-        folded.map_err(|source| StoreError::Query { what, source })?;
+        folded.map_err(|source| StoreError::query(what, source))?;
         let syncer = self.syncer.handle();
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
     }
@@ -150,7 +150,7 @@ impl Store {
             }),
         }))?;
         match answered.await {
-            Ok(result) => result.map_err(|source| StoreError::Query { what, source }),
+            Ok(result) => result.map_err(|source| StoreError::query(what, source)),
             Err(_) => Err(StoreError::Stopped),
         }
     }
@@ -184,7 +184,7 @@ impl Store {
             Some(connection) => connection,
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
         };
-        let result = work(&connection).map_err(|source| StoreError::Query { what, source });
+        let result = work(&connection).map_err(|source| StoreError::query(what, source));
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.len() < READERS {
             readers.push(connection);
@@ -222,7 +222,7 @@ impl Reader {
         what: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection).map_err(|source| StoreError::Query { what, source })
+        work(&self.connection).map_err(|source| StoreError::query(what, source))
     }
 }
 

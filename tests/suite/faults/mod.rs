@@ -1,5 +1,13 @@
 //! The process is killed at every named moment of a message's way; the next one loses nothing and shows
-//! nothing twice.
+//! nothing twice. What else goes wrong around a team, a file for each.
+
+mod database;
+mod forgery;
+mod isolation;
+mod membership;
+mod provider;
+mod removal;
+mod storm;
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};

@@ -53,13 +53,13 @@ fn along() -> Along {
 }
 
 /// Puts a request of the orchestrator for a command on the host into the home's database.
-fn wants(home: &TempHome, id: &str, command: &str, expires_at: i64) {
+pub fn wants(home: &TempHome, id: &str, command: &str, expires_at: i64) {
     let store = Store::open(&Home::locate(Some(&home.path())).unwrap()).unwrap();
     let new = request(id, "orchestrator", json!({"kind": "command", "command": command}), expires_at);
     assert!(block_on(store.open_request(new, along())).unwrap());
 }
 
-fn later() -> i64 {
+pub fn later() -> i64 {
     unix_ms() + 3_600_000
 }
 

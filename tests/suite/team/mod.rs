@@ -1,13 +1,13 @@
 //! The team over a gateway process: what agents, people and other systems ask of it.
 
 mod a2a;
-mod approvals;
+pub mod approvals;
 mod channels;
 mod cli;
 mod isolation;
 mod play;
 mod roles;
-mod stage;
+pub mod stage;
 mod tasks;
 
 use std::process::{Child, Stdio};

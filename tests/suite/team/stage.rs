@@ -1,6 +1,6 @@
 //! A home with agents that follow scripts, and a gateway of it as a process.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -18,13 +18,17 @@ pub struct Served(Child);
 impl Served {
     /// Starts it and waits until it answers.
     pub fn start(home: &TempHome) -> Self {
+        Self::start_as(home, home.command())
+    }
+
+    /// The same by a command of the test's own, which is given the verb.
+    pub fn start_as(home: &TempHome, mut command: Command) -> Self {
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(home.outside().join("gateway.log"))
             .unwrap();
-        let child = home
-            .command()
+        let child = command
             .args(["gateway", "serve"])
             .env("FLOCK_LOG", "debug")
             .stdin(Stdio::null())
@@ -37,6 +41,11 @@ impl Served {
             if run.code == 0 { Ok(()) } else { Err(format!("{run:?}\n{}", log_text(home))) }
         });
         served
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     /// Ends it as `flock stop` does, and waits for its end.
