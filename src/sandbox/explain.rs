@@ -25,6 +25,7 @@ impl Explain for SandboxError {
             }
             Self::Frozen(agent) => return Some(format!("flock thaw {agent}")),
             Self::Unknown(_) => "flock list",
+            Self::Refused { granted: true, .. } => "flock approvals list --all",
             Self::Refused { .. } => "flock config validate",
             _ => return None,
         };

@@ -201,6 +201,8 @@ pub enum SandboxError {
         agent: AgentId,
         /// As in `a bind of /var/run/docker.sock`.
         what: String,
+        /// Whether it is something that it asked for and was granted.
+        granted: bool,
     },
     /// No such agent in the configuration.
     #[error("there is no agent {0}")]

@@ -128,7 +128,7 @@ impl ContainerSpec {
     ///
     /// [`SandboxError::Refused`] where the configuration asks for what no sandbox may have.
     pub fn build(home: &Home, agent: &Agent, host: &Host) -> Result<Self, SandboxError> {
-        let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what };
+        let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
         if let Some(key) = agent.docker.refused.first() {
             return Err(refused(format!("the setting {key:?}")));
         }
@@ -168,7 +168,8 @@ impl ContainerSpec {
             }
         }
         let engine_socket = host.engine_socket.as_deref();
-        let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(refused)?;
+        let granted = |what| SandboxError::Refused { agent: agent.id.clone(), what, granted: true };
+        let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(granted)?;
         mounts.extend(approved.into_iter().map(|(source, target)| MountSpec {
             target,
             source: Source::Path(source),
@@ -336,7 +337,7 @@ pub fn check_workspace(
         None => Ok(()),
         Some(why) => {
             let what = format!("the workspace {}: {why}", path.display());
-            Err(SandboxError::Refused { agent: agent.id.clone(), what })
+            Err(SandboxError::Refused { agent: agent.id.clone(), what, granted: false })
         }
     }
 }

@@ -221,6 +221,13 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
             "the sandbox stopped answering ({}); what ran is lost, the next call starts it again",
             bounded::harmless(bounded::start(reason, 200))
         )),
+        SandboxError::Frozen(_) => ToolError::model("you are frozen: nothing runs until a person thaws you"),
+        // The path is what it asked for itself.
+        SandboxError::Refused { what, granted: true, .. } => ToolError::model(format!(
+            "your sandbox can't run anything now: it may not have {}. The owner puts that right, or takes the \
+             grant back with `flock approvals revoke`",
+            bounded::harmless(bounded::start(what, 1200))
+        )),
         other => {
             tracing::warn!("sandbox: {}", error::chain(other));
             let reason = match other {

@@ -75,6 +75,11 @@ fn create(arguments: &Arguments) -> Result<Request, ToolError> {
     let id: String = arguments.required("newAgentId")?;
     let archetype: Option<String> = arguments.optional("archetype")?;
     let model: Option<String> = arguments.optional("model")?;
+    let role: Option<String> = arguments.optional("role")?;
+    // An agent that meant something else must not believe that it got it.
+    if role.is_some_and(|role| role != "worker") {
+        return Err(ToolError::model("a new agent is a worker; leave `role` out"));
+    }
     let given = |text: &String| !text.is_empty();
     Ok(Request::AgentCreate {
         id: id.parse().map_err(for_model)?,

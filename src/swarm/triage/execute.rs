@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::host;
-use super::request::{Asked, Change, Request};
+use super::request::{Asked, Change, Request, mounted_at};
 use crate::agent::identity;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Live, Role};
@@ -40,8 +40,9 @@ impl Hands for Machine {
                 Request::Package { action, package } => self.package(agent, *action, package).await,
                 // The row itself is the grant: the proxy and the sandbox ask for it.
                 Request::Egress { .. } => Ok("you can reach it through the proxy now".to_owned()),
-                Request::Mount { .. } => {
-                    Ok("it is in your sandbox, read-only, once the sandbox is made anew".to_owned())
+                Request::Mount { path, target } => {
+                    let target = target.clone().unwrap_or_else(|| mounted_at(path));
+                    Ok(format!("from your next command on it is at {target}, read-only"))
                 }
                 Request::Command { command, timeout } => self.command(command, *timeout).await,
                 Request::AgentCreate { id, archetype, model } => {

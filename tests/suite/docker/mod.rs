@@ -4,6 +4,8 @@ mod cli;
 mod egress;
 mod faults;
 mod freeze;
+mod grants;
+mod halt;
 mod helper;
 mod hostile;
 mod images;
