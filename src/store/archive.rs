@@ -20,8 +20,13 @@ pub enum ArchiveStep {
     },
     /// An agent is ready.
     Ready(AgentId),
-    /// To archived: the members' sessions of the channel are closed, its bridges told and paused.
-    Finish,
+    /// To archived: the members' sessions of the channel are closed, its bridges told and stopped. Unless it is
+    /// forced, only while the channel is archiving, and its time is over or every agent that is a member at
+    /// the moment of the change is ready.
+    Finish {
+        /// Whether it ends whoever is ready, also where nobody was asked.
+        forced: bool,
+    },
     /// Archiving to active.
     Cancel,
     /// Archived to active.
@@ -31,41 +36,40 @@ pub enum ArchiveStep {
 /// Whether the channel was in the state that the step begins from.
 fn change(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64) -> rusqlite::Result<bool> {
     let changed = match step {
-        ArchiveStep::Begin { by, due_at } => {
-            transaction.execute("UPDATE member SET ready_at = NULL WHERE channel = ?1", [id])?;
-            transaction.execute(
-                "UPDATE channel SET state = 'archiving', archiving_at = ?2, archiving_by = ?3, archive_due_at = ?4
-                 WHERE id = ?1 AND state = 'active'",
-                (id, now, by.to_string(), due_at),
-            )?
-        }
+        ArchiveStep::Begin { by, due_at } => transaction.execute(
+            "UPDATE channel SET state = 'archiving', archiving_at = ?2, archiving_by = ?3, archive_due_at = ?4
+             WHERE id = ?1 AND state = 'active'",
+            (id, now, by.to_string(), due_at),
+        )?,
         ArchiveStep::Ready(agent) => transaction.execute(
             "UPDATE member SET ready_at = ?3 WHERE channel = ?1 AND member = ?2 AND ready_at IS NULL
              AND EXISTS (SELECT 1 FROM channel WHERE id = ?1 AND state = 'archiving')",
             (id, agent.as_str(), now),
         )?,
-        ArchiveStep::Finish => transaction.execute(
+        ArchiveStep::Finish { forced } => transaction.execute(
             "UPDATE channel SET state = 'archived', archived_at = ?2, archiving_at = NULL, archiving_by = NULL,
-             archive_due_at = NULL WHERE id = ?1 AND state <> 'archived'",
-            (id, now),
+             archive_due_at = NULL WHERE id = ?1 AND state <> 'archived' AND (?3 OR state = 'archiving' AND (
+                archive_due_at <= ?2 OR NOT EXISTS (SELECT 1 FROM member
+                    WHERE channel = ?1 AND member NOT LIKE 'human:%' AND ready_at IS NULL)))",
+            (id, now, forced),
         )?,
-        ArchiveStep::Cancel => {
-            transaction.execute("UPDATE member SET ready_at = NULL WHERE channel = ?1", [id])?;
-            transaction.execute(
-                "UPDATE channel SET state = 'active', archiving_at = NULL, archiving_by = NULL, archive_due_at = NULL
-                 WHERE id = ?1 AND state = 'archiving'",
-                [id],
-            )?
-        }
-        ArchiveStep::Reopen => {
-            transaction.execute("UPDATE member SET ready_at = NULL WHERE channel = ?1", [id])?;
-            transaction.execute(
-                "UPDATE channel SET state = 'active', archived_at = NULL WHERE id = ?1 AND state = 'archived'",
-                [id],
-            )?
-        }
+        ArchiveStep::Cancel => transaction.execute(
+            "UPDATE channel SET state = 'active', archiving_at = NULL, archiving_by = NULL, archive_due_at = NULL
+             WHERE id = ?1 AND state = 'archiving'",
+            [id],
+        )?,
+        ArchiveStep::Reopen => transaction.execute(
+            "UPDATE channel SET state = 'active', archived_at = NULL WHERE id = ?1 AND state = 'archived'",
+            [id],
+        )?,
     };
-    Ok(changed > 0)
+    if changed == 0 {
+        return Ok(false);
+    }
+    if matches!(step, ArchiveStep::Begin { .. } | ArchiveStep::Cancel | ArchiveStep::Reopen) {
+        transaction.execute("UPDATE member SET ready_at = NULL WHERE channel = ?1", [id])?;
+    }
+    Ok(true)
 }
 
 /// Closes or opens the sessions that agents have in a channel.
@@ -80,15 +84,19 @@ fn sessions(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::R
         .map(drop)
 }
 
-/// Tells the bridges' other sides, and pauses them or lets them go on.
+/// Tells the bridges' other sides, and stops them or lets them go on. Those that a person paused are left
+/// as they are.
 fn bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i64) -> rusqlite::Result<()> {
-    let notice = if is_end { "archived" } else { "reopened" };
+    let (notice, from, to) =
+        if is_end { ("archived", "active", "archived") } else { ("reopened", "archived", "active") };
     transaction.execute(
-        "INSERT INTO outbox (bridge, channel, notice, created_at) SELECT id, channel, ?2, ?3 FROM bridge WHERE channel = ?1",
-        (id, notice, now),
+        "INSERT INTO outbox (bridge, channel, notice, created_at)
+         SELECT id, channel, ?2, ?3 FROM bridge WHERE channel = ?1 AND state = ?4",
+        (id, notice, now, from),
     )?;
-    let state = if is_end { "paused" } else { "active" };
-    transaction.execute("UPDATE bridge SET state = ?2 WHERE channel = ?1", (id, state)).map(drop)
+    transaction
+        .execute("UPDATE bridge SET state = ?3 WHERE channel = ?1 AND state = ?2", (id, from, to))
+        .map(drop)
 }
 
 impl Store {
@@ -110,10 +118,10 @@ impl Store {
                 return Ok(None);
             }
             audit::append(transaction, &entry, notice.now)?;
-            // The last word is given to the bridges before they are paused.
+            // The last word is given to the bridges before they are stopped.
             let posted = post::post(transaction, &notice)?.posted();
             match step {
-                ArchiveStep::Finish => {
+                ArchiveStep::Finish { .. } => {
                     sessions(transaction, id, "closed")?;
                     bridges(transaction, id, true, notice.now)?;
                 }

@@ -3,21 +3,21 @@ use std::sync::Arc;
 use super::*;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 
-fn open() -> (tempfile::TempDir, Arc<Store>) {
+pub(super) fn open() -> (tempfile::TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&Home::new(folder.path().to_owned(), None)).unwrap();
     (folder, Arc::new(store))
 }
 
-fn agent(id: &str) -> AgentId {
+pub(super) fn agent(id: &str) -> AgentId {
     id.parse().unwrap()
 }
 
-fn id(text: &str) -> ChannelId {
+pub(super) fn id(text: &str) -> ChannelId {
     text.parse().unwrap()
 }
 
-fn entry(action: &'static str) -> AuditEntry {
+pub(super) fn entry(action: &'static str) -> AuditEntry {
     AuditEntry {
         actor: "human:ann".into(),
         action,
@@ -29,7 +29,7 @@ fn entry(action: &'static str) -> AuditEntry {
     }
 }
 
-fn says(channel: &str, author: &str, content: &str) -> NewPost {
+pub(super) fn says(channel: &str, author: &str, content: &str) -> NewPost {
     NewPost {
         channel: id(channel),
         author: author.parse().unwrap(),
@@ -43,7 +43,7 @@ fn says(channel: &str, author: &str, content: &str) -> NewPost {
     }
 }
 
-async fn make(store: &Store, channel: &str, members: &[&str]) {
+pub(super) async fn make(store: &Store, channel: &str, members: &[&str]) {
     let new = NewChannel {
         id: id(channel),
         topic: "a topic".into(),
@@ -54,7 +54,7 @@ async fn make(store: &Store, channel: &str, members: &[&str]) {
     assert!(store.create_channel(new, None, entry("channel.create")).await.unwrap().is_some());
 }
 
-async fn seq(store: &Store, post: NewPost) -> u64 {
+pub(super) async fn seq(store: &Store, post: NewPost) -> u64 {
     store.post(post).await.unwrap().posted().unwrap().seq
 }
 
@@ -195,6 +195,40 @@ async fn what_wakes_an_agent_is_told_by_kind() {
     assert!(!of("a").mention && of("a").human);
     seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "system", "an aside") }).await;
     assert_eq!(store.all_unseen().unwrap(), unseen, "an aside changes nothing");
+}
+
+#[tokio::test]
+async fn a_mention_behind_many_that_wake_nobody_is_found() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    for n in 0..600 {
+        seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "system", &format!("aside {n}")) }).await;
+    }
+    assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
+    let mentions = Mentioned { agents: vec![agent("a")], all: false };
+    seq(&store, NewPost { mentions, wake: Wake::AtOnce, ..says("x", "human:ann", "@a go") }).await;
+    let found = store.unseen(&agent("a"), &id("x")).unwrap().unwrap();
+    assert!(found.mention && found.human && found.wake == Wake::AtOnce);
+    assert_eq!(store.all_unseen().unwrap(), std::slice::from_ref(&found));
+    assert_eq!(store.unseen_since(0).unwrap().1, [found]);
+}
+
+#[tokio::test]
+async fn an_underscore_in_a_name_stands_for_nothing_but_itself() {
+    let (_folder, store) = open();
+    make(&store, "one", &["dev_a", "dev-a"]).await;
+    make(&store, "two", &["dev-a"]).await;
+    let of = |member: &str| store.channels(Some(&member.parse().unwrap()), None).unwrap().len();
+    assert_eq!((of("dev_a"), of("dev-a")), (1, 2));
+    let mentions = Mentioned { agents: vec![agent("dev_a")], all: false };
+    seq(&store, NewPost { mentions, ..says("one", "human:ann", "@dev_a go") }).await;
+    let is_mentioned = |who: &str| store.unseen(&agent(who), &id("one")).unwrap().unwrap().mention;
+    assert_eq!((is_mentioned("dev_a"), is_mentioned("dev-a")), (true, false));
+    let change =
+        MemberChange { channel: id("one"), add: Vec::new(), remove: vec!["dev_a".parse().unwrap()], now: 5 };
+    let notice = |_: &[Party], _: &[Party]| says("one", "system", "left");
+    store.change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
+    assert_eq!((of("dev_a"), of("dev-a")), (0, 2));
 }
 
 #[tokio::test]

@@ -133,18 +133,22 @@ fn is_told(channel: &Channel, agent: &AgentId) -> bool {
     channel.state != ChannelState::Archived && channel.agents().any(|member| member == agent)
 }
 
-/// What is unseen of one channel for one agent, if it wakes it at all.
+/// How many of the newest unseen messages say how urgent they are together.
+const JUDGED: i64 = 500;
+
+/// What is unseen of one channel for one agent, if it wakes it at all. Only what wakes is looked at, however
+/// much of what doesn't lies before it.
 fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite::Result<Option<Unseen>> {
     let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
     let after = inflight.unwrap_or(delivered).max(delivered);
     let found: (Option<Wake>, bool, bool) = connection
         .prepare_cached(
-            "SELECT max(wake), coalesce(max(author LIKE 'human:%' AND wake > 0), 0),
-                coalesce(max(wake > 0 AND (instr(mentions, ?4) > 0 OR mentions = ' * ')), 0)
-             FROM (SELECT wake, author, mentions FROM message
-                   WHERE channel = ?1 AND seq > ?2 AND author <> ?3 ORDER BY seq LIMIT 500)",
+            "SELECT max(wake), coalesce(max(author LIKE 'human:%'), 0),
+                coalesce(max(instr(mentions, ?4) > 0 OR mentions = ' * '), 0)
+             FROM (SELECT wake, author, mentions FROM message INDEXED BY message_waking
+                   WHERE channel = ?1 AND seq > ?2 AND wake > 0 AND author <> ?3 ORDER BY seq DESC LIMIT ?5)",
         )?
-        .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} ")), |row| {
+        .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} "), JUDGED), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
     Ok(match found {

@@ -268,6 +268,8 @@ fn wal_of(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
+mod archive_tests;
+#[cfg(test)]
 mod chain_tests;
 #[cfg(test)]
 mod channel_tests;

@@ -8,7 +8,7 @@ use super::channel::{session, system};
 use super::scheduler::Event;
 use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
-use crate::id::{AgentId, ChannelId};
+use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, Wake};
 
 /// How long the members have to get ready, in milliseconds.
@@ -67,7 +67,7 @@ impl Swarm {
                 self.step(by, &channel, step, post).await?;
             }
             (Archive::Force, ChannelState::Active | ChannelState::Archiving) => {
-                self.finish(by, &channel, "forced").await?;
+                self.finish(by, &channel, "forced", true, now).await?;
             }
             (Archive::Cancel, ChannelState::Archiving) => {
                 let text = format!("{} called the archiving off; the channel goes on.", by.party);
@@ -76,7 +76,9 @@ impl Swarm {
             (Archive::Reopen, ChannelState::Archived) => {
                 let text = format!("{} opened this channel again.", by.party);
                 let post = NewPost { wake: Wake::Nobody, ..system(&channel.id, text, now) };
-                self.step(by, &channel, ArchiveStep::Reopen, post).await?;
+                if self.step(by, &channel, ArchiveStep::Reopen, post).await? {
+                    self.drop_missing_members(&channel).await?;
+                }
             }
             (Archive::Cancel, _) => {
                 return Err(SwarmError::Refused(format!("channel {} is not being archived", channel.id)));
@@ -134,7 +136,7 @@ impl Swarm {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.archives_under_way()? {
             if due_at <= now {
-                self.finish(&By::system(), &self.channel(&id)?, "its time was over").await?;
+                self.finish(&By::system(), &self.channel(&id)?, "its time was over", false, now).await?;
             } else {
                 next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }
@@ -146,40 +148,66 @@ impl Swarm {
     pub(super) async fn settle_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
         let channel = self.channel(id)?;
         if channel.state == ChannelState::Archiving && Progress::of(&channel).waiting.is_empty() {
-            self.finish(&By::system(), &channel, "all are ready").await?;
+            self.finish(&By::system(), &channel, "all are ready", false, unix_ms()).await?;
         }
         Ok(())
     }
 
-    async fn finish(&self, by: &By, channel: &Channel, why: &str) -> Result<(), SwarmError> {
+    /// Takes out the members whose agents were removed while the channel was archived.
+    async fn drop_missing_members(&self, channel: &Channel) -> Result<(), SwarmError> {
+        let config = self.config();
+        let gone = channel.agents().filter(|agent| config.agent(agent).is_none());
+        let gone: Vec<Party> = gone.cloned().map(Party::Agent).collect();
+        if !gone.is_empty() {
+            self.assign_members(&By::system(), &channel.id, &[], &gone).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends it, unless what `channel` says has changed since it was read so that it has to go on.
+    async fn finish(
+        &self,
+        by: &By,
+        channel: &Channel,
+        why: &str,
+        forced: bool,
+        now: i64,
+    ) -> Result<(), SwarmError> {
         let text = format!("This channel is archived ({why}); it can be read, and nothing can be added.");
-        self.step(by, channel, ArchiveStep::Finish, system(&channel.id, text, unix_ms())).await?;
-        for agent in channel.agents() {
-            self.bell.tell(Event::Seen(session(agent, &channel.id)));
+        let step = ArchiveStep::Finish { forced };
+        if self.step(by, channel, step, system(&channel.id, text, now)).await? {
+            for agent in self.channel(&channel.id)?.agents() {
+                self.bell.tell(Event::Seen(session(agent, &channel.id)));
+            }
         }
         Ok(())
     }
 
+    /// Does a step and tells of it; false where the channel is not as the step needs it.
     async fn step(
         &self,
         by: &By,
         channel: &Channel,
         step: ArchiveStep,
         post: NewPost,
-    ) -> Result<(), SwarmError> {
+    ) -> Result<bool, SwarmError> {
         let (action, level) = match step {
             ArchiveStep::Begin { .. } => ("channel.archive", Level::Green),
             ArchiveStep::Ready(_) => ("channel.ready", Level::Green),
-            ArchiveStep::Finish => ("channel.archived", Level::Green),
+            ArchiveStep::Finish { .. } => ("channel.archived", Level::Green),
             ArchiveStep::Cancel => ("channel.archive_cancel", Level::Green),
             ArchiveStep::Reopen => ("channel.reopen", Level::Yellow),
         };
         let entry = by.entry(action, channel.id.as_str(), level, String::new());
         let posted = self.store.archive_step(channel.id.clone(), step, post.clone(), entry).await?;
-        if let Some(posted) = posted {
+        if let Some(posted) = &posted {
             self.bell.publish("channel.changed", &json!({"channel": channel.id, "action": action}));
-            self.announce(&post, &posted);
+            self.announce(&post, posted);
         }
-        Ok(())
+        Ok(posted.is_some())
     }
 }
+
+#[cfg(test)]
+#[path = "archive_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! Channels: made, posted to, joined and left. Every change is committed with its row of the audit; then
 //! those whom it wakes are told.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
@@ -263,14 +264,17 @@ impl Swarm {
     }
 
     /// Lets go of all agents that the configuration does not hold any more, whoever removed them and whether
-    /// a gateway ran or not.
+    /// a gateway ran or not: of those too that only have a task or a card.
     ///
     /// # Errors
     ///
     /// As [`SwarmError`] says.
     pub async fn forget_missing_agents(&self) -> Result<(), SwarmError> {
         let config = self.config();
-        for agent in self.store.member_agents()?.iter().filter(|agent| config.agent(agent).is_none()) {
+        let mut known: BTreeSet<AgentId> = self.store.member_agents()?.into_iter().collect();
+        known.extend(self.store.assignees()?);
+        known.extend(self.store.cards()?.into_iter().map(|card| card.agent));
+        for agent in known.iter().filter(|agent| config.agent(agent).is_none()) {
             self.forget_agent(agent).await?;
         }
         Ok(())

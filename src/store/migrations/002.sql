@@ -66,6 +66,7 @@ CREATE TABLE message (
     UNIQUE (channel, seq)
 ) STRICT;
 
+CREATE INDEX message_waking ON message (channel, seq) WHERE wake > 0;
 CREATE UNIQUE INDEX message_final ON message (turn) WHERE is_final = 1;
 
 CREATE VIRTUAL TABLE message_text USING fts5 (
@@ -106,7 +107,8 @@ CREATE TABLE bridge (
     channel    TEXT NOT NULL COLLATE NOCASE REFERENCES channel (id) ON DELETE CASCADE,
     platform   TEXT NOT NULL,
     external   TEXT NOT NULL,
-    state      TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused')),
+    -- Paused by a person, or stopped because the channel is archived.
+    state      TEXT NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused', 'archived')),
     created_by TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     UNIQUE (channel, platform),

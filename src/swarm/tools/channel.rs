@@ -41,8 +41,8 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_channel_read",
-            "Read a channel: the newest messages, those after or before a number, or those with the words of query.",
-            &json!({"channelId": text, "after": number, "before": number, "limit": number, "query": text}),
+            "Read a channel: the newest messages, those after or before a number, or those with the words of query; offset: go on in one long message.",
+            &json!({"channelId": text, "after": number, "before": number, "limit": number, "query": text, "offset": number}),
             &["channelId"],
             read,
         ),
@@ -129,8 +129,10 @@ fn read<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -
             let mut found =
                 swarm.store().search_messages(Some(&channel.id), &query, limit).map_err(SwarmError::from)?;
             found.reverse();
-            return Ok(shown(&channel, &found));
+            return Ok(shown(&channel, &found, 0));
         }
+        let offset: Option<u64> = arguments.optional("offset")?;
+        let limit = if offset.is_some() { 1 } else { limit };
         let page = match (arguments.optional("after")?, arguments.optional("before")?) {
             (Some(_), Some(_)) => return Err(ToolError::model("give `after` or `before`, not both")),
             (Some(after), None) => Page::After(after),
@@ -138,21 +140,20 @@ fn read<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -
             (None, None) => Page::Last,
         };
         let (channel, messages) = swarm.read(&id, page, limit)?;
-        Ok(shown(&channel, &messages))
+        let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
+        if let (1.., Some(post)) = (offset, messages.first())
+            && offset >= post.content.len()
+        {
+            let (seq, size) = (post.seq, post.content.len());
+            return Err(ToolError::model(format!("message {seq} has only {size} bytes")));
+        }
+        Ok(shown(&channel, &messages, offset))
     })
 }
 
-/// The messages under the channel's head; what does not fit is named, and how to get it.
-fn shown(channel: &Channel, messages: &[Post]) -> String {
-    let mut room = MAX_READ;
-    let mut lines = Vec::new();
-    for post in messages {
-        if post.content.len() > room && !lines.is_empty() {
-            break;
-        }
-        room = room.saturating_sub(post.content.len());
-        lines.push(post);
-    }
+/// The messages under the channel's head, the first from `offset` on; what does not fit is named, and how to
+/// get it.
+fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
     let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
     let mut text = format!(
         "#{} ({}), {} messages; members: {}\nTopic: {}",
@@ -162,23 +163,48 @@ fn shown(channel: &Channel, messages: &[Post]) -> String {
         members.join(", "),
         notice::one_line(&channel.topic),
     );
-    for post in &lines {
-        let body = if post.content.len() > MAX_READ {
-            bounded::middle_cut(&post.content, MAX_READ)
-        } else {
-            post.content.clone()
-        };
+    let mut room = MAX_READ;
+    let mut last = None;
+    for post in messages {
+        let is_whole = offset == 0 && post.content.len() <= MAX_READ;
+        let whole = is_whole.then(|| notice::line(post.seq, &post.author, &post.content));
+        let line = whole.filter(|line| line.len() <= MAX_READ).unwrap_or_else(|| part(post, offset));
+        if let (Some(last), true) = (last, line.len() > room) {
+            return format!("{text}\nmore follow: read on with after {last}");
+        }
+        room = room.saturating_sub(line.len());
+        last = Some(post.seq);
         text.push('\n');
-        text.push_str(&notice::line(post.seq, &post.author, &body));
+        text.push_str(&line);
     }
-    if let (Some(last), true) = (lines.last(), lines.len() < messages.len()) {
-        text.push_str("\nmore follow: read on with after ");
-        text.push_str(&last.seq.to_string());
-    }
-    if lines.is_empty() {
+    if messages.is_empty() {
         text.push_str("\nno such messages");
     }
     text
+}
+
+/// A part of a long message from `offset` on, and where the next one begins.
+fn part(post: &Post, offset: usize) -> String {
+    let text = &post.content;
+    let from = text.floor_char_boundary(offset);
+    // Room for what stands around it.
+    let mut size = MAX_READ - 512;
+    loop {
+        let piece = bounded::start(&text[from..], size);
+        let line = notice::line(post.seq, &post.author, piece);
+        // Shown, a text can be many times as long as its bytes; a few of them always fit.
+        if line.len() > MAX_READ - 256 && size > 64 {
+            size /= 2;
+            continue;
+        }
+        let (to, all, after) = (from + piece.len(), text.len(), post.seq.saturating_sub(1));
+        let next = if to == all {
+            String::new()
+        } else {
+            format!("; the next: after: {after}, limit: 1, offset: {to}")
+        };
+        return format!("{line}\n(bytes {from} to {to} of {all}{next})");
+    }
 }
 
 fn list<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
@@ -278,3 +304,7 @@ fn progress(id: &ChannelId, stand: &Progress) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+#[path = "channel_tests.rs"]
+mod tests;

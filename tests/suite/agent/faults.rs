@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flock::agent::{Limits, TurnError, TurnEvent};
+use flock::config::agents;
 use flock::provider::ProviderError;
 use flock::store::TurnState;
 use flock::tool::ToolOutput;
@@ -87,6 +88,31 @@ async fn a_tool_taken_away_in_the_middle_of_a_turn_is_gone() {
     assert_eq!(seen, 2);
     let results = results(&rig);
     assert!(results[0].starts_with("echo") && results[1].contains("denied"), "{results:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_removed_runs_nothing_more_whatever_roles_others_have() {
+    let rig = Rig::new();
+    rig.server.reply(Reply::call("1", "echo", &json!({"n": 1}))).reply(Reply::call(
+        "2",
+        "echo",
+        &json!({"n": 2}),
+    ));
+    let mut ended = 0;
+    let mut on_event = |event| {
+        if matches!(event, TurnEvent::ToolEnded { .. }) {
+            ended += 1;
+            let mut document = rig.config();
+            agents::remove(&mut document, &"coder".parse().unwrap()).unwrap();
+            rig.write_config(&document);
+        }
+    };
+    let outcome = rig.engine.run(turn("go"), rig.cancel.clone(), &mut on_event).await;
+    assert!(matches!(outcome, Err(TurnError::UnknownAgent(_))), "{outcome:?}");
+    assert_eq!(ended, 1, "the second call did not run");
+    let asked = rig.server.requests().len();
+    assert!(matches!(rig.say("again").await, Err(TurnError::UnknownAgent(_))));
+    assert_eq!(rig.server.requests().len(), asked);
 }
 
 #[tokio::test(flavor = "multi_thread")]

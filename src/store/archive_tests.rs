@@ -1,0 +1,123 @@
+use super::channel_tests::{agent, entry, id, make, open, says};
+use super::*;
+use crate::id::Party;
+
+const DUE: i64 = 1000;
+
+/// Does a step at a time; whether the channel was as it needs it.
+async fn step(store: &Store, step: ArchiveStep, now: i64) -> bool {
+    let action = match step {
+        ArchiveStep::Begin { .. } => "channel.archive",
+        ArchiveStep::Ready(_) => "channel.ready",
+        ArchiveStep::Finish { .. } => "channel.archived",
+        ArchiveStep::Cancel => "channel.archive_cancel",
+        ArchiveStep::Reopen => "channel.reopen",
+    };
+    let notice = NewPost { now, ..says("x", "system", action) };
+    store.archive_step(id("x"), step, notice, entry(action)).await.unwrap().is_some()
+}
+
+fn begin() -> ArchiveStep {
+    ArchiveStep::Begin { by: Party::human("ann"), due_at: DUE }
+}
+
+fn ready(who: &str) -> ArchiveStep {
+    ArchiveStep::Ready(agent(who))
+}
+
+const END: ArchiveStep = ArchiveStep::Finish { forced: false };
+
+async fn join(store: &Store, who: &str) {
+    let change =
+        MemberChange { channel: id("x"), add: vec![who.parse().unwrap()], remove: Vec::new(), now: 5 };
+    let notice = |_: &[Party], _: &[Party]| says("x", "system", "joined");
+    store.change_members(change, notice, entry("channel.members")).await.unwrap().unwrap();
+}
+
+fn state(store: &Store) -> ChannelState {
+    store.channel(&id("x")).unwrap().unwrap().state
+}
+
+/// Whoever decides to end an archive read the channel before; what counts is what it is when it ends.
+#[tokio::test]
+async fn what_changed_since_somebody_decided_to_end_an_archive_counts() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a", "human:ann"]).await;
+    assert!(!step(&store, END, 10).await, "nobody began it");
+    assert!(step(&store, begin(), 10).await);
+    assert!(!step(&store, END, 10).await, "`a` is not ready");
+    assert!(step(&store, ready("a"), 10).await);
+    join(&store, "b").await;
+    assert!(!step(&store, END, 10).await, "`b` joined and was not asked yet");
+    assert!(step(&store, ready("b"), 10).await);
+    assert!(step(&store, ArchiveStep::Cancel, 10).await);
+    assert!(!step(&store, END, DUE + 1).await, "it was called off");
+    assert_eq!(state(&store), ChannelState::Active);
+
+    assert!(step(&store, begin(), 10).await);
+    assert!(!step(&store, END, DUE - 1).await, "its time is not over");
+    assert!(step(&store, END, DUE).await);
+    assert!(!step(&store, ArchiveStep::Finish { forced: true }, DUE).await, "it is archived");
+    assert!(step(&store, ArchiveStep::Reopen, DUE).await);
+    assert!(step(&store, ArchiveStep::Finish { forced: true }, DUE).await, "whoever is ready");
+}
+
+#[tokio::test]
+async fn who_said_ready_need_not_say_it_again_where_two_begin_an_archive() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a", "b"]).await;
+    assert!(step(&store, begin(), 10).await);
+    assert!(step(&store, ready("a"), 11).await);
+    assert!(!step(&store, begin(), 12).await);
+    assert!(!step(&store, ready("a"), 13).await, "it is ready already");
+    assert!(step(&store, ready("b"), 13).await);
+    assert!(step(&store, END, 14).await);
+}
+
+#[tokio::test]
+async fn two_steps_in_one_millisecond_are_two_rows_of_the_audit() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    for _ in 0..2 {
+        assert!(step(&store, begin(), 10).await);
+        assert!(step(&store, ArchiveStep::Cancel, 10).await);
+    }
+    let actions = store.audited();
+    let count = |action: &str| actions.iter().filter(|known| *known == action).count();
+    assert_eq!((count("channel.archive"), count("channel.archive_cancel")), (2, 2), "{actions:?}");
+    assert_eq!(store.verify_audit().unwrap().broken, None);
+}
+
+#[tokio::test]
+async fn bridges_are_told_and_those_that_a_person_paused_stay_paused() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    for (bridge, state) in [("b1", "active"), ("b2", "paused")] {
+        store
+            .write("add a bridge", move |transaction| {
+                transaction.execute(
+                    "INSERT INTO bridge (id, channel, platform, external, state, created_by, created_at)
+                     VALUES (?1, 'x', ?1, '1', ?2, 'human:ann', 0)",
+                    (bridge, state),
+                )
+            })
+            .await
+            .unwrap();
+    }
+    let rows = |sql: &str| -> Vec<(String, String)> {
+        store
+            .read("look", |connection| {
+                connection.prepare(sql)?.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            })
+            .unwrap()
+    };
+    let states = || rows("SELECT id, state FROM bridge ORDER BY id");
+    let told = || rows("SELECT bridge, notice FROM outbox WHERE notice IS NOT NULL ORDER BY id");
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert!(step(&store, ArchiveStep::Finish { forced: true }, 10).await);
+    assert_eq!(states(), [pair("b1", "archived"), pair("b2", "paused")]);
+    assert_eq!(told(), [pair("b1", "archived")]);
+    assert!(step(&store, ArchiveStep::Reopen, 11).await);
+    assert_eq!(states(), [pair("b1", "active"), pair("b2", "paused")]);
+    assert_eq!(told(), [pair("b1", "archived"), pair("b1", "reopened")]);
+}

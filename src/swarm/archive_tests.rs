@@ -1,0 +1,141 @@
+use super::*;
+use crate::store::{CardUpdate, NewChannel, Page};
+use crate::swarm::channel::Wanted;
+use crate::swarm::testing::Team;
+
+fn id() -> ChannelId {
+    "work".parse().unwrap()
+}
+
+fn agent(name: &str) -> AgentId {
+    name.parse().unwrap()
+}
+
+fn parties(names: &[&str]) -> Vec<Party> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+fn boss(team: &Team) -> By {
+    team.by("orchestrator", "agent:orchestrator:flock:main:me")
+}
+
+async fn make(team: &Team, members: &[&str]) {
+    let wanted = Wanted { id: id(), topic: "a topic".to_owned(), members: parties(members), message: None };
+    team.swarm.create_channel(&boss(team), wanted).await.unwrap();
+}
+
+async fn archive(team: &Team, what: Archive) -> Progress {
+    team.swarm.archive(&boss(team), &id(), what).await.unwrap()
+}
+
+async fn ready(team: &Team, who: &str) -> Progress {
+    let by = team.by(who, &format!("agent:{who}:flock:channel:work"));
+    team.swarm.archive_ready(&by, &agent(who), &id()).await.unwrap()
+}
+
+fn state(team: &Team) -> ChannelState {
+    team.swarm.channel(&id()).unwrap().state
+}
+
+#[tokio::test]
+async fn a_channel_made_without_a_word_still_tells_its_members() {
+    let team = Team::new();
+    make(&team, &["coder", "tester", "human:ann"]).await;
+    assert_eq!(team.rung(), ["agent:coder:flock:channel:work", "agent:tester:flock:channel:work"]);
+    // Whoever was not there to hear it finds it.
+    let found = team.store.all_unseen().unwrap();
+    assert_eq!(found.iter().map(|unseen| unseen.agent.as_str()).collect::<Vec<_>>(), ["coder", "tester"]);
+    let said = team.store.messages(&id(), Page::Last, 5).unwrap();
+    assert!(said.len() == 1 && said[0].content.contains("coder, tester, human:ann"), "{said:?}");
+}
+
+#[tokio::test]
+async fn an_archive_ends_when_the_last_who_is_not_ready_leaves() {
+    let team = Team::new();
+    make(&team, &["coder", "tester", "human:ann"]).await;
+    assert_eq!(archive(&team, Archive::Begin).await.waiting, [agent("coder"), agent("tester")]);
+    assert_eq!(ready(&team, "coder").await.state, ChannelState::Archiving);
+    team.swarm.assign_members(&boss(&team), &id(), &[], &parties(&["tester"])).await.unwrap();
+    assert_eq!(state(&team), ChannelState::Archived);
+}
+
+#[tokio::test]
+async fn an_archive_waits_for_no_agent_that_was_removed() {
+    let team = Team::new();
+    make(&team, &["coder", "tester"]).await;
+    archive(&team, Archive::Begin).await;
+    ready(&team, "coder").await;
+    team.swarm.forget_agent(&agent("tester")).await.unwrap();
+    assert_eq!(state(&team), ChannelState::Archived);
+}
+
+#[tokio::test]
+async fn a_channel_without_agents_is_archived_at_once() {
+    let team = Team::new();
+    make(&team, &["human:ann"]).await;
+    assert_eq!(archive(&team, Archive::Begin).await.state, ChannelState::Archived);
+}
+
+#[tokio::test]
+async fn an_archive_waits_for_who_joins_and_ends_when_its_time_is_over() {
+    let team = Team::new();
+    make(&team, &["coder", "tester"]).await;
+    archive(&team, Archive::Begin).await;
+    ready(&team, "coder").await;
+    team.swarm.assign_members(&boss(&team), &id(), &parties(&["sysadmin"]), &[]).await.unwrap();
+    let stand = ready(&team, "tester").await;
+    assert_eq!((stand.state, stand.waiting), (ChannelState::Archiving, vec![agent("sysadmin")]));
+    let due = team.swarm.channel(&id()).unwrap().archiving.unwrap().due_at;
+    assert_eq!(team.swarm.end_due_archives(due - 1).await.unwrap(), Some(due));
+    assert_eq!(state(&team), ChannelState::Archiving);
+    assert_eq!(team.swarm.end_due_archives(due).await.unwrap(), None);
+    assert_eq!(state(&team), ChannelState::Archived);
+}
+
+#[tokio::test]
+async fn an_archive_that_begins_again_asks_everybody_again() {
+    let team = Team::new();
+    make(&team, &["coder", "tester"]).await;
+    archive(&team, Archive::Begin).await;
+    ready(&team, "coder").await;
+    assert_eq!(archive(&team, Archive::Cancel).await.state, ChannelState::Active);
+    let both = vec![agent("coder"), agent("tester")];
+    assert_eq!(archive(&team, Archive::Begin).await.waiting, both, "after it was called off");
+    ready(&team, "coder").await;
+    assert_eq!(ready(&team, "tester").await.state, ChannelState::Archived);
+    assert_eq!(archive(&team, Archive::Reopen).await.state, ChannelState::Active);
+    assert_eq!(archive(&team, Archive::Begin).await.waiting, both, "after it was opened again");
+}
+
+#[tokio::test]
+async fn a_channel_that_is_opened_again_drops_members_whose_agents_are_gone() {
+    let team = Team::new();
+    let new = NewChannel {
+        id: id(),
+        topic: "a topic".to_owned(),
+        created_by: Party::human("ann"),
+        members: parties(&["coder", "ghost", "human:ann"]),
+        now: 1,
+    };
+    let entry = boss(&team).entry("channel.create", "work", Level::Green, String::new());
+    team.store.create_channel(new, None, entry).await.unwrap().unwrap();
+    archive(&team, Archive::Force).await;
+    archive(&team, Archive::Reopen).await;
+    let members = team.swarm.channel(&id()).unwrap().members;
+    let members: Vec<String> = members.iter().map(|member| member.party.to_string()).collect();
+    assert_eq!(members, ["coder", "human:ann"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_gone_leaves_no_card_also_where_it_was_in_no_channel() {
+    let team = Team::new();
+    for who in ["coder", "ghost"] {
+        let entry = boss(&team).entry("card.update", who, Level::Green, String::new());
+        let update = CardUpdate { name: Some("Mine".to_owned()), ..CardUpdate::default() };
+        team.store.update_card(agent(who), update, entry, 1).await.unwrap();
+    }
+    team.swarm.forget_missing_agents().await.unwrap();
+    let cards = team.store.cards().unwrap();
+    assert_eq!(cards.iter().map(|card| card.agent.as_str()).collect::<Vec<_>>(), ["coder"]);
+    assert_eq!(team.events(), [Event::Gone(agent("ghost"))]);
+}

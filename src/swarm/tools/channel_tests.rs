@@ -1,0 +1,66 @@
+use super::*;
+use crate::swarm::testing::Team;
+use crate::tool::fake::{call, context};
+
+async fn read_piece(team: &Team, offset: Option<usize>) -> Result<String, String> {
+    let tools = all(&team.swarm);
+    let tool = tools.iter().find(|tool| tool.spec().name == "flock_channel_read").unwrap();
+    let mut arguments = json!({"channelId": "work", "after": 0, "limit": 1});
+    if let Some(offset) = offset {
+        arguments["offset"] = json!(offset);
+    }
+    call(&**tool, arguments).await
+}
+
+async fn said(text: &str) -> Team {
+    let team = Team::new();
+    let wanted = Wanted {
+        id: "work".parse().unwrap(),
+        topic: "a topic".to_owned(),
+        members: vec!["coder".parse().unwrap()],
+        message: Some(text.to_owned()),
+    };
+    team.swarm.create_channel(&By::call(&context()), wanted).await.unwrap();
+    team
+}
+
+/// Reads the message from its beginning to its end as an agent would: each answer names the next piece.
+async fn read_whole(team: &Team) -> String {
+    let (mut whole, mut offset) = (String::new(), None);
+    loop {
+        let answer = read_piece(team, offset).await.unwrap();
+        assert!(answer.len() < 64 << 10, "{} bytes", answer.len());
+        let (shown, trailer) = answer.rsplit_once("\n(bytes ").unwrap();
+        let (_, shown) = shown.split_once("[seq 1] coder:").unwrap();
+        match shown.strip_prefix("\n| ") {
+            Some(lines) => whole.push_str(&lines.replace("\n| ", "\n")),
+            None => whole.push_str(shown.strip_prefix(' ').unwrap()),
+        }
+        match trailer.split_once("; the next: after: 0, limit: 1, offset: ") {
+            Some((_, next)) => offset = Some(next.trim_end_matches(')').parse().unwrap()),
+            None => return whole,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_of_any_length_is_read_in_pieces_byte_for_byte() {
+    let long: String = (0..).map(|n| format!("{n} Größe €\n")).take(60_000).collect();
+    let long = &long[..long.floor_char_boundary(1 << 20)];
+    let one_line = "é".repeat(200_000);
+    let lines = "\n".repeat(100_000);
+    for text in [long, &one_line, &format!("a{lines}b")] {
+        let team = said(text).await;
+        let read = read_whole(&team).await;
+        assert!(read == text, "{} of {} bytes", read.len(), text.len());
+    }
+}
+
+#[tokio::test]
+async fn an_offset_that_is_none_of_the_message_does_no_harm() {
+    let team = said(&"é".repeat(100)).await;
+    let answer = read_piece(&team, Some(3)).await.unwrap();
+    assert!(answer.ends_with("é\n(bytes 2 to 200 of 200)"), "{answer}");
+    assert!(read_piece(&team, Some(200)).await.unwrap_err().contains("200 bytes"));
+    assert!(!read_piece(&team, None).await.unwrap().contains("(bytes"));
+}
