@@ -100,7 +100,7 @@ pub fn until_said(home: &TempHome, channel: &str, author: &str, text: &str) -> V
     wait_until(&format!("{author} says {text:?}"), LIMIT * 2, || {
         let all = said(home, channel);
         let is_there = all.iter().any(|(by, said)| by == author && said.contains(text));
-        if is_there { Ok(all.clone()) } else { Err(format!("{all:#?}\n{}", log_text(home))) }
+        if is_there { Ok(all) } else { Err(format!("{all:#?}\n{}", log_text(home))) }
     })
 }
 
