@@ -44,7 +44,14 @@ fn two_agents_that_call_each_other_end_and_a_person_lets_them_go_on() {
     let all = said(&home, "work");
     let first = by_agents(&all);
     assert!((2..=CAP + 2).contains(&first), "{first}");
+    assert_eq!(brakes(&all), 1, "{all:#?}");
+    // What a person says elsewhere does not let go of the brake here.
+    home.flock(["chat", "ada", "begin the storm"]).ok();
+    super::provider::is_at_rest(&home);
+    let all = said(&home, "work");
+    assert_eq!(by_agents(&all), first + 1, "it is kept and wakes nobody");
     assert_eq!(brakes(&all), 1, "it is said once");
+    let first = first + 1;
 
     home.flock(["channel", "post", "work", "@ada begin the storm again"]).ok();
     wait_until("they go on", LIMIT, || {
