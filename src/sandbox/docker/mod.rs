@@ -141,8 +141,9 @@ impl DockerSandbox {
         if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
             return Ok(live);
         }
-        // A changed specification waits until nothing runs.
-        if let Some(live) = slot.live().filter(|live| live.is_alive())
+        // A changed specification waits until nothing runs; what was taken back does not wait for a job that
+        // the agent lets run on.
+        if let Some(live) = slot.live().filter(|live| live.is_alive() && !live.holds_more(&plan))
             && live.is_busy().await
         {
             tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");

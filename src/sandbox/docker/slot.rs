@@ -104,6 +104,11 @@ impl Live {
         self.is_alive() && self.plan == *plan
     }
 
+    /// Whether it was made with something of the host that is not approved any more.
+    pub fn holds_more(&self, plan: &Plan) -> bool {
+        self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
+    }
+
     /// Whether something runs in it.
     pub async fn is_busy(&self) -> bool {
         if self.active.load(Ordering::SeqCst) > 0 {

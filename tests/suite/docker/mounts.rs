@@ -90,7 +90,11 @@ fn an_approved_folder_can_be_read_and_not_changed() {
             assert_ne!(run(&sandbox, "coder", forbidden).await.unwrap().end, End::Exited(0), "{forbidden}");
         }
         assert_eq!(std::fs::read_to_string(data.join("numbers")).unwrap(), "1 2 3");
-        // Taken away again, it is gone with the next command.
+        // Taken away again, it is gone with the next command, whatever the agent lets run.
+        let job = Command { command: "sleep 1000".to_owned(), keep: 100, ..Command::default() };
+        sandbox.spawn(&coder, job).await.unwrap();
+        approvals.set(&[(&file, "one")]);
+        assert_eq!(output(&sandbox, "coder", "ls /mnt").await, "one");
         approvals.set(&[]);
         assert_eq!(output(&sandbox, "coder", "ls /mnt").await, "");
     });
