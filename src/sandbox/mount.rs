@@ -110,8 +110,12 @@ impl Mounts {
         {
             return Err("it holds a person's keys");
         }
-        let below = |root: &PathBuf| resolve(root).is_some_and(|root| path.starts_with(root.path));
-        if !self.roots.iter().any(below) {
+        let roots: Vec<PathBuf> =
+            self.roots.iter().filter_map(|root| resolve(root)).map(|root| root.path).collect();
+        if roots.iter().any(|root| root.starts_with(path)) {
+            return Err("it is or holds a whole folder of plugins.entries.flock.config.mountRoots");
+        }
+        if !roots.iter().any(|root| path.starts_with(root)) {
             return Err("it is not below a folder of plugins.entries.flock.config.mountRoots");
         }
         Ok(())
@@ -144,11 +148,50 @@ pub fn denied(path: &Path) -> Option<&'static str> {
         let names: Vec<Component<'_>> = Path::new(secret).components().collect();
         parts.windows(names.len()).any(|window| window == names)
     };
-    let key = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-        name.starts_with("id_") && !name.ends_with(".pub") || name.ends_with(".pem") || name.ends_with(".key")
-    });
+    let key = path.file_name().and_then(|name| name.to_str()).is_some_and(is_key);
     (key || SECRETS.iter().any(holds)).then_some("it is or holds a person's keys")
 }
+
+/// Whether a file is a key by its name.
+fn is_key(name: &str) -> bool {
+    name.starts_with("id_") && !name.ends_with(".pub")
+        || [".pem", ".key", ".p12", ".pfx"].iter().any(|end| name.ends_with(end))
+        || name == ".env"
+        || name.starts_with(".env.") && ![".env.example", ".env.sample", ".env.template"].contains(&name)
+}
+
+/// Whether there is something within a folder that keeps keys. Looks [`DEPTH`] folders deep and at the first
+/// [`MAX_LOOKED_AT`] names; links are not followed, because a mount does not follow them out either. What can't
+/// be read counts as nothing.
+#[must_use]
+pub fn holds_keys(path: &Path) -> bool {
+    let mut left = MAX_LOOKED_AT;
+    let mut folders = std::collections::VecDeque::from([(path.to_owned(), 0)]);
+    while let Some((folder, depth)) = folders.pop_front() {
+        if SECRETS.iter().any(|secret| fs_err::symlink_metadata(folder.join(secret)).is_ok()) {
+            return true;
+        }
+        let Ok(entries) = fs_err::read_dir(&folder) else { continue };
+        for entry in entries.filter_map(Result::ok) {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            if entry.file_name().to_str().is_some_and(is_key) {
+                return true;
+            }
+            if depth < DEPTH && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push_back((entry.path(), depth + 1));
+            }
+        }
+    }
+    false
+}
+
+/// How many folders deep keys are looked for.
+const DEPTH: usize = 4;
+/// How many names are looked at for keys.
+const MAX_LOOKED_AT: usize = 50_000;
 
 /// The host, and what runs on it.
 const SYSTEM: [&str; 18] = [
@@ -245,6 +288,8 @@ mod tests {
             "/srv/docker/docker.sock",
             "/srv/docker",
             "/data",
+            "/srv",
+            "/home/ann/work",
             "/data/flock",
             "/data/flock/secrets",
             "/srv/coder",
@@ -302,6 +347,8 @@ mod tests {
             "/srv/id_ed25519",
             "/srv/tls/server.key",
             "/srv/tls/all.pem",
+            "/srv/site/.env",
+            "/srv/site/.env.production",
             "/home/ann/.local/share/keyrings/login.keyring",
             "/home/ann/.claude",
             "/home/ann/.flock/secrets",

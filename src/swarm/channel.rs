@@ -13,7 +13,7 @@ use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind};
 use crate::store::{
-    Channel, ChannelState, Level, MemberChange, Mentioned, NewChannel, NewPost, Page, Post, PostOutcome,
+    Channel, ChannelState, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page, Post, PostOutcome,
     Posted, Wake,
 };
 
@@ -234,7 +234,7 @@ impl Swarm {
             return Err(SwarmError::Archived(channel.clone()));
         }
         let add = self.members(add)?;
-        if known.members.len() + add.len() > MAX_MEMBERS + remove.len() {
+        if too_many(&known.members, &add, remove) {
             return Err(SwarmError::Invalid(format!("a channel has at most {MAX_MEMBERS} members")));
         }
         let now = unix_ms();
@@ -375,6 +375,15 @@ impl Swarm {
         }
         Ok(members)
     }
+}
+
+/// Whether a channel of these members has more than it may after a change. Naming who is there already, or
+/// removing who is not, makes no difference.
+fn too_many(members: &[Member], add: &[Party], remove: &[Party]) -> bool {
+    let stay: Vec<&Party> =
+        members.iter().map(|member| &member.party).filter(|party| !remove.contains(party)).collect();
+    let new = add.iter().filter(|party| !stay.contains(party)).count();
+    new > 0 && stay.len() + new > MAX_MEMBERS
 }
 
 /// Tells who watches of a message.

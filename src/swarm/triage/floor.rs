@@ -110,7 +110,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
             if context.granted {
                 at_least(Level::Green, "it was granted this before");
             } else {
-                at_least(Level::Yellow, "it can read a folder of the host");
+                at_least(Level::Red, "it can read a folder of the host");
             }
         }
         Request::Mount { .. } => at_least(Level::Red, "it is not below a folder that may be given away"),

@@ -45,7 +45,7 @@ fn each_kind_has_its_floor() {
         (&standing, json!({"kind": "egress", "host": "2606:4700:4700::1111"}), Level::Red),
         (&granted, json!({"kind": "egress", "host": "static.crates.io"}), Level::Green),
         (&granted, json!({"kind": "egress", "host": "1.1.1.1"}), Level::Red),
-        (&below, json!({"kind": "mount", "path": "/srv/data"}), Level::Yellow),
+        (&below, json!({"kind": "mount", "path": "/srv/data"}), Level::Red),
         (&granted, json!({"kind": "mount", "path": "/srv/data"}), Level::Green),
         (&standing, json!({"kind": "mount", "path": "/srv/data"}), Level::Red),
         (&standing, json!({"kind": "command", "command": "true"}), Level::Red),

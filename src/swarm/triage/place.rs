@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::floor::Place;
 use crate::home::Home;
 use crate::sandbox::binds::{self, Resolved};
+use crate::sandbox::mount;
 
 /// Looks at the disk: where the path leads with all links followed, and what that place is.
 #[must_use]
@@ -13,7 +14,10 @@ pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, Place) {
     let roots: Vec<PathBuf> =
         roots.iter().filter_map(|root| binds::resolve(root)).map(|root| root.path).collect();
     let person = dirs::home_dir().and_then(|folder| binds::resolve(&folder)).map(|folder| folder.path);
-    let place = judge(home, &roots, person.as_deref(), &resolved);
+    let mut place = judge(home, &roots, person.as_deref(), &resolved);
+    if place == Place::Below && mount::holds_keys(&resolved.path) {
+        place = Place::Never("there is a file or folder in it that keeps keys, such as .env, .ssh or *.pem");
+    }
     (resolved.path, place)
 }
 
@@ -33,6 +37,10 @@ fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resol
     if path.to_str().is_none_or(|text| text.contains(':')) {
         return Place::Never("its name can't be that of a mount");
     }
+    // A root is what grants are chosen from: all of it is more than anybody can look through.
+    if roots.iter().any(|root| root.starts_with(path)) {
+        return Place::Never("it is or holds all that may be given away; ask for the folder in it that you need");
+    }
     if roots.iter().any(|root| path.starts_with(root)) { Place::Below } else { Place::Outside }
 }
 
@@ -47,7 +55,7 @@ mod tests {
         let place = |path: &str, is_socket| {
             judge(&home, &roots, Some(Path::new("/home/ann")), &Resolved { path: path.into(), is_socket })
         };
-        for path in ["/srv/shared", "/srv/shared/a/b", "/home/ann/papers"] {
+        for path in ["/srv/shared/a", "/srv/shared/a/b", "/home/ann/papers"] {
             assert_eq!(place(path, false), Place::Below, "{path}");
         }
         for path in ["/srv/other", "/srv/sharedx", "/opt", "/home/ben"] {
@@ -67,6 +75,8 @@ mod tests {
             "/proc/1",
             "/var/lib/docker",
             "/srv/shared/a:b",
+            "/srv/shared",
+            "/srv",
         ] {
             assert!(matches!(place(path, false), Place::Never(_)), "{path}: {:?}", place(path, false));
         }
@@ -78,16 +88,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let (shared, other) = (root.join("shared"), root.join("other"));
-        for made in [&shared, &other] {
-            std::fs::create_dir(made).unwrap();
+        let (data, deep) = (shared.join("data"), shared.join("keys/a/b"));
+        for made in [&shared, &other, &data, &deep] {
+            std::fs::create_dir_all(made).unwrap();
         }
+        std::fs::write(deep.join(".env"), "KEY=1").unwrap();
         std::os::unix::fs::symlink(&other, shared.join("out")).unwrap();
         let home = Home::new(root.join("home"), None);
         let judged = |path: &Path| look(&home, std::slice::from_ref(&shared), &path.to_string_lossy());
         if shared.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
             return;
         }
-        assert_eq!(judged(&shared).1, Place::Below);
+        assert_eq!(judged(&data).1, Place::Below);
+        assert!(matches!(judged(&shared).1, Place::Never(_)));
+        assert!(matches!(judged(&shared.join("keys")).1, Place::Never(_)));
         assert_eq!(judged(&shared.join("out")), (other, Place::Outside));
         assert_eq!(judged(&shared.join("missing")).1, Place::Outside);
     }

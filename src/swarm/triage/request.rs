@@ -201,6 +201,7 @@ pub fn shown(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
+            '\\' => line.push_str("\\\\"),
             '\n' => line.push_str("\\n"),
             '\t' => line.push_str("\\t"),
             c if bounded::is_unseen(c) => line.extend(c.escape_unicode()),
@@ -310,6 +311,14 @@ mod tests {
             let read = Asked::read(&other);
             assert!(read.is_none() || read.unwrap().request.check().is_err(), "{other}");
         }
+    }
+
+    #[test]
+    fn texts_that_differ_are_shown_differently() {
+        assert_eq!(shown("a\nb"), r"a\nb");
+        assert_eq!(shown(r"a\nb"), r"a\\nb");
+        assert_eq!(shown("a\tb\u{202e}"), r"a\tb\u{202e}");
+        assert_eq!(shown(r"a\u{202e}"), r"a\\u{202e}");
     }
 
     #[test]
