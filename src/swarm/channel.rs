@@ -13,8 +13,8 @@ use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind};
 use crate::store::{
-    Channel, ChannelState, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page, Post, PostOutcome,
-    Posted, Wake,
+    Channel, ChannelState, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page, Post,
+    PostOutcome, Posted, Wake,
 };
 
 /// The most bytes of a message.

@@ -39,7 +39,9 @@ fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resol
     }
     // A root is what grants are chosen from: all of it is more than anybody can look through.
     if roots.iter().any(|root| root.starts_with(path)) {
-        return Place::Never("it is or holds all that may be given away; ask for the folder in it that you need");
+        return Place::Never(
+            "it is or holds all that may be given away; ask for the folder in it that you need",
+        );
     }
     if roots.iter().any(|root| path.starts_with(root)) { Place::Below } else { Place::Outside }
 }
