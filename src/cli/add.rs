@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, images, list, models, team};
+use super::{Context, Exit, Failure, images, list, models, person, team};
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
+use crate::clock::unix_ms;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Config, ConfigError, Network, Role, parse};
 use crate::error::Kind;
@@ -19,7 +20,9 @@ use crate::id::{AgentId, ModelRef};
 use crate::nix::Attribute;
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
+use crate::store::{Level, Store};
 use crate::supervise::loopback::Client;
+use crate::swarm::By;
 use crate::ui::{Line, Tone};
 
 /// Add an agent
@@ -115,11 +118,27 @@ async fn add(
     identity::write(&home.identity(id), &home.workspace(id), &who)?;
     config::edit(home, |document| agents::add(document, home, agent))?;
     let config = config::read(home)?;
+    record(agent, home).await?;
     if let Some(engine) = engine {
         let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;
         made.map_err(|failure| half_done(id, failure))?;
     }
     report(args, home, &config, id, gateway.is_some(), context)
+}
+
+/// Writes into the audit who added it.
+async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
+    if !home.database().exists() {
+        return Ok(());
+    }
+    let entry = By::human(&person::login()).entry(
+        "agent.add",
+        agent.id.as_str(),
+        Level::Yellow,
+        agent.role.as_str().to_owned(),
+    );
+    Store::open(home)?.audit(entry, unix_ms()).await?;
+    Ok(())
 }
 
 /// Container and packages of an agent that is in the configuration.

@@ -132,6 +132,9 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     for path in unused::settings(&document) {
         context.printer.warn(&unused::warning(&path));
     }
+    for model in price::unbound(&config) {
+        context.printer.warn(&price::unbound_warning(&model));
+    }
     check_tool_patterns(&config)?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));

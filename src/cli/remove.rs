@@ -82,7 +82,10 @@ async fn revoke(home: &Home, id: &AgentId) -> Result<(), Failure> {
         session: None,
         turn: None,
     };
-    Store::open(home)?.revoke_grants(id.clone(), None, entry, unix_ms()).await?;
+    let removed = AuditEntry { action: "agent.remove", ..entry.clone() };
+    let store = Store::open(home)?;
+    store.revoke_grants(id.clone(), None, entry, unix_ms()).await?;
+    store.audit(removed, unix_ms()).await?;
     Ok(())
 }
 

@@ -157,10 +157,8 @@ fn assemble(
         sessions: sessions.clone(),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
     });
-    let tools = [swarm::tools::all(&swarm), swarm::tools::vault::all(home)].concat();
-    tools.into_iter().for_each(|tool| registry.add(tool));
     let triage = triage(&live, &swarm, &sandboxes);
-    let tools = [swarm::tools::sysadmin::all(&triage), swarm::tools::lifecycle::all(&triage)].concat();
+    let tools = swarm::tools::assembled(&swarm, &triage, home);
     tools.into_iter().for_each(|tool| registry.add(tool));
     let engine = Arc::new(Engine::new(agent::Parts {
         config: live.clone(),

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 use super::driver::{Driver, Origin};
 use crate::agent::{Engine, TurnRequest};
 use crate::clock;
-use crate::id::{AgentId, SessionKey, TurnId};
+use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
-use crate::store::{ItemKind, NewItem};
-use crate::swarm::Swarm;
+use crate::store::{ItemKind, Level, NewItem, text_digest};
 use crate::swarm::scheduler::Priority;
+use crate::swarm::{By, Swarm};
 use crate::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
 
 /// How many sessions an agent is shown.
@@ -106,7 +106,11 @@ impl Sessions for GatewaySessions {
                 now: clock::unix_ms(),
             };
             // What the sender is told to be accepted survives a crash.
-            engine.store().add_item(item).await.map_err(failed)?;
+            let detail = format!("{} bytes, sha256 {}", item.text.len(), text_digest(&item.text));
+            let by =
+                By { party: Party::Agent(from.agent().clone()), session: Some(from.clone()), turn: None };
+            let entry = by.entry("session.send", to.as_str(), Level::Green, detail);
+            engine.store().add_item_audited(item, entry).await.map_err(failed)?;
             swarm.bell().ring(to.clone(), Priority::Mention);
             Ok(())
         })

@@ -15,8 +15,9 @@ use crate::config::{Agent, Config, Live};
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
-use crate::swarm::Swarm;
+use crate::store::Level;
 use crate::swarm::triage::Triage;
+use crate::swarm::{By, Swarm};
 
 /// What a gateway is made of.
 pub struct Parts {
@@ -108,15 +109,32 @@ impl Gateway {
         let (config, changes) = self.roster.look();
         for change in changes {
             match change {
-                Change::Added(agent) => self.events.publish("agent.added", &json!({"agent": agent})),
+                Change::Added(agent) => {
+                    self.record("agent.added", &agent);
+                    self.events.publish("agent.added", &json!({"agent": agent}));
+                }
                 Change::Removed(agent) => {
                     self.driver.cancel_agent(&agent);
+                    self.record("agent.removed", &agent);
                     self.events.publish("agent.removed", &json!({"agent": agent}));
                 }
                 Change::Other => self.events.publish("config.changed", &json!({})),
             }
         }
         config
+    }
+
+    /// Writes into the audit that an agent came or went, whoever changed the configuration.
+    fn record(&self, action: &'static str, agent: &AgentId) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let entry =
+            By::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
+        let store = Arc::clone(self.swarm.store());
+        runtime.spawn(async move {
+            if let Err(error) = store.audit(entry, crate::clock::unix_ms()).await {
+                tracing::error!(error = crate::error::chain(&error), "failed to write into the audit");
+            }
+        });
     }
 
     /// Why the configuration as it is on disk is not used, if it is not.

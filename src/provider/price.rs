@@ -1,7 +1,7 @@
 //! What models cost. A table of well-known ones comes with the program; what the configuration says of a
 //! model goes before it. Of a model in neither, nobody knows: its tokens count, its money does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -36,6 +36,35 @@ pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
     let own = config.providers.get(model.provider());
     let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
     own.and_then(|one| one.cost).or_else(|| listed(model))
+}
+
+/// The models of agents whose price nobody knows, where a budget counts money: it binds none of their calls.
+#[must_use]
+pub fn unbound(config: &Config) -> Vec<ModelRef> {
+    let budgets = &config.budgets;
+    let named = budgets.agents.values().chain(budgets.channels.values());
+    let all = [&budgets.day, &budgets.any_agent, &budgets.any_channel];
+    if !all.into_iter().chain(named).any(|allowance| allowance.micros.is_some()) {
+        return Vec::new();
+    }
+    let used: BTreeSet<String> = config
+        .agents
+        .iter()
+        .filter_map(|agent| agent.model.as_ref())
+        .filter(|model| of(config, model).is_none())
+        .map(ToString::to_string)
+        .collect();
+    used.into_iter().filter_map(|model| model.parse().ok()).collect()
+}
+
+/// What a person is told of one of them.
+#[must_use]
+pub fn unbound_warning(model: &ModelRef) -> String {
+    format!(
+        "the price of {model} is not known: budgets in dollars do not limit it. Set its cost \
+         (models.providers.{}.models[].cost) or a budget in tokens",
+        model.provider()
+    )
 }
 
 fn listed(model: &ModelRef) -> Option<ModelCost> {

@@ -227,6 +227,7 @@ pub(super) fn link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
 }
 
 /// A digest of a text, for a row that must not hold the text itself.
-pub(super) fn digest(text: &str) -> String {
+#[must_use]
+pub fn digest(text: &str) -> String {
     crate::id::hex(&Sha256::digest(text)[..16])
 }

@@ -5,6 +5,7 @@
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
+use super::audit::{self, AuditEntry};
 use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{SessionKey, TurnId};
@@ -143,6 +144,19 @@ impl Store {
     /// As [`StoreError`] says.
     pub async fn add_item(&self, new: NewItem) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| add(transaction, &new)).await
+    }
+
+    /// As [`Self::add_item`], with a row of the audit.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn add_item_audited(&self, new: NewItem, entry: AuditEntry) -> Result<String, StoreError> {
+        self.write("keep a message", move |transaction| {
+            audit::append(transaction, &entry, new.now)?;
+            add(transaction, &new)
+        })
+        .await
     }
 
     /// Gives the next thing that waits for a session to a turn: the news of an interruption first, then the

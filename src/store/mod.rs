@@ -11,6 +11,7 @@ mod chain;
 mod channel;
 mod delivery;
 mod error;
+mod exchange;
 mod inbox;
 mod post;
 mod recent;
@@ -33,7 +34,9 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use crate::home::Home;
 
 pub use archive::ArchiveStep;
-pub use audit::{AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS};
+pub use audit::{
+    AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest,
+};
 pub use card::{CardUpdate, StoredCard};
 pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};

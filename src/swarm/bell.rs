@@ -1,6 +1,7 @@
 //! Telling what has changed, after it was committed: the scheduler, and whoever watches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -34,6 +35,18 @@ impl Bell {
     /// Tells the scheduler that something waits for a session and is urgent.
     pub fn ring(&self, session: SessionKey, priority: Priority) {
         self.tell(Event::Unseen { session, priority, urgency: Urgency::Now });
+    }
+
+    /// As [`Self::ring`], but after a while. Whatever rings for the session before brings it along.
+    pub fn ring_later(&self, session: SessionKey, priority: Priority, after: Duration) {
+        if after.is_zero() {
+            return self.ring(session, priority);
+        }
+        let bell = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            bell.ring(session, priority);
+        });
     }
 
     /// Tells who watches.

@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::id::Party;
+use crate::id::{AgentId, Party};
 use crate::store::{Mentioned, RecentPost};
 
 /// What the brake's own messages begin with.
@@ -86,8 +86,56 @@ pub enum Verdict {
     Go,
     /// It wakes them so many milliseconds later.
     Slow(u64),
-    /// It is kept and wakes nobody, for this reason.
-    Stop(String),
+    /// It wakes nobody, for this reason.
+    Stop(Reason),
+}
+
+/// Why a message wakes nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// So many of agents without one of a person's.
+    Turns(usize),
+    /// Two only call each other.
+    Calls,
+    /// The same again and again.
+    Echo,
+}
+
+impl Reason {
+    /// What is said of it in a channel.
+    #[must_use]
+    pub fn in_channel(self) -> String {
+        let rest = match self {
+            Self::Turns(_) => "What agents say is kept and wakes nobody until a person says something.",
+            Self::Calls | Self::Echo => "Such messages are kept and wake nobody; say what is new, or stop.",
+        };
+        format!("{self}. {rest}")
+    }
+
+    /// What an agent is told whose message to `other` was not sent.
+    #[must_use]
+    pub fn refusal(self, other: &AgentId) -> String {
+        let rest = match self {
+            Self::Turns(_) => {
+                "Nothing more goes between you until a person says something to you or to them. End your turn with \
+                 what you have, and say what is open"
+            }
+            Self::Calls | Self::Echo => {
+                "Send something new, or end your turn with what you have: don't try the same again"
+            }
+        };
+        format!("not sent to {other}: {self}. {rest}")
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Turns(count) => write!(formatter, "{count} messages of agents without one of a person's"),
+            Self::Calls => formatter.write_str("two agents only call each other"),
+            Self::Echo => formatter.write_str("the same is said over and over"),
+        }
+    }
 }
 
 /// What is to be done with the last of these messages, which are a channel's newest, the oldest first.
@@ -105,25 +153,15 @@ pub fn verdict(recent: &[Recent], limits: &Limits, now: i64) -> Verdict {
         .filter(|message| message.author.agent().is_some())
         .collect();
     if agents.len() > limits.turns_without_human {
-        return Verdict::Stop(format!(
-            "{} messages of agents without one of a person's. What agents say is kept and wakes nobody until a \
-             person says something.",
-            limits.turns_without_human
-        ));
+        return Verdict::Stop(Reason::Turns(limits.turns_without_human));
     }
     let burst: Vec<&Recent> =
         agents.into_iter().take_while(|message| message.at >= now.saturating_sub(limits.window)).collect();
     let same = burst.iter().filter(|message| message.digest == last.digest).count();
     let idle = ping_pong(&burst, limits.short);
-    let (count, why) = if idle > same {
-        (idle, "two agents only call each other")
-    } else {
-        (same, "the same is said over and over")
-    };
+    let (count, why) = if idle > same { (idle, Reason::Calls) } else { (same, Reason::Echo) };
     if count > limits.stop_after {
-        return Verdict::Stop(format!(
-            "{why}. Such messages are kept and wake nobody; say what is new, or stop."
-        ));
+        return Verdict::Stop(why);
     }
     match count.checked_sub(limits.slow_after + 1) {
         None => Verdict::Go,
@@ -194,7 +232,7 @@ mod tests {
             (0..count).map(|n| said(["a", "b", "c"][n % 3], &prose(n), n as i64 * 60_000)).collect()
         };
         assert_eq!(judge(&talk(50)), Verdict::Go);
-        assert!(matches!(judge(&talk(51)), Verdict::Stop(why) if why.starts_with("50 messages")));
+        assert!(matches!(judge(&talk(51)), Verdict::Stop(Reason::Turns(50))));
         let mut heard = talk(51);
         heard.insert(20, said("human:ann", "go on", 0));
         assert_eq!(judge(&heard), Verdict::Go, "a person's message resets it");

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::brake::{self, Limits, MARK, Recent, Verdict};
-use super::{Swarm, SwarmError};
-use crate::id::Party;
-use crate::store::{NewPost, OUTLINE, Wake};
+use super::{By, Swarm, SwarmError};
+use crate::clock::unix_ms;
+use crate::id::{AgentId, Party};
+use crate::store::{Level, Mentioned, NewPost, OUTLINE, Wake};
 
 /// What the brakes make of a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,8 +24,7 @@ impl Swarm {
         if new.author.agent().is_none() || new.wake == Wake::Nobody {
             return Ok(free);
         }
-        let turns = self.config().budgets.turns_without_human;
-        let limits = Limits { turns_without_human: usize::try_from(turns).unwrap_or(1), ..Limits::default() };
+        let limits = self.brake_limits();
         // flock's own messages stand between those of agents.
         let posts = self.store.since_human(&new.channel, limits.turns_without_human * 2 + 50)?;
         let is_said = posts.iter().any(|post| post.author == Party::System && post.start.starts_with(MARK));
@@ -36,10 +36,47 @@ impl Swarm {
             Verdict::Go => free,
             Verdict::Slow(wait) => Braked { after: Duration::from_millis(wait), stop: None },
             Verdict::Stop(why) => {
+                let why = why.in_channel();
                 tracing::warn!(channel = %new.channel, agent = %new.author, why, "a message wakes nobody");
                 Braked { after: Duration::ZERO, stop: Some((!is_said).then(|| format!("{MARK}{why}"))) }
             }
         })
+    }
+
+    /// Lets an agent send another one something directly, or not; gives how much later that wakes. Both ways
+    /// between two agents count together, whatever carries it: a message, a question, an answer to one, or
+    /// what the sysadmin is to answer.
+    pub(super) async fn brake_direct(
+        &self,
+        by: &By,
+        from: &AgentId,
+        to: &AgentId,
+        text: &str,
+    ) -> Result<Duration, SwarmError> {
+        let now = unix_ms();
+        let limits = self.brake_limits();
+        let sent = self.store.exchanges(from, to, limits.turns_without_human.saturating_add(50))?;
+        let mut recent: Vec<Recent> = sent.iter().rev().map(Recent::from).collect();
+        let end = text.char_indices().nth(OUTLINE).map_or(text.len(), |(at, _)| at);
+        let mentions = Mentioned { agents: vec![to.clone()], all: false };
+        recent.push(Recent::new(Party::Agent(from.clone()), &text[..end], text.len(), mentions, now));
+        let after = match brake::verdict(&recent, &limits, now) {
+            Verdict::Go => Duration::ZERO,
+            Verdict::Slow(wait) => Duration::from_millis(wait),
+            Verdict::Stop(why) => {
+                tracing::warn!(agent = %from, %to, %why, "a direct message is not sent");
+                let entry = by.entry("task.brake", to.as_str(), Level::Yellow, why.to_string());
+                self.store.audit(entry, now).await?;
+                return Err(SwarmError::Refused(why.refusal(to)));
+            }
+        };
+        self.store.note_exchange(from.clone(), to.clone(), text, now).await?;
+        Ok(after)
+    }
+
+    fn brake_limits(&self) -> Limits {
+        let turns = self.config().budgets.turns_without_human;
+        Limits { turns_without_human: usize::try_from(turns).unwrap_or(1), ..Limits::default() }
     }
 }
 

@@ -114,6 +114,8 @@ impl Swarm {
         }
         let said = self.say_later(new, braked.after).await?;
         if let (Said::New(_), Some(Some(why))) = (&said, braked.stop) {
+            let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
+            self.store.audit(entry, unix_ms()).await?;
             self.say_as_system(channel, why, false).await?;
         }
         Ok(said)

@@ -45,6 +45,8 @@ pub struct TeamOversight {
     last_id: AtomicI64,
     calls: Mutex<HashMap<i64, Call>>,
     paused: Arc<Mutex<HashMap<AgentId, Pause>>>,
+    /// The last pause of each agent that is in the audit.
+    recorded: Mutex<HashMap<AgentId, String>>,
 }
 
 /// A model call that is under way.
@@ -73,6 +75,7 @@ impl TeamOversight {
             last_id: AtomicI64::new(0),
             calls: Mutex::default(),
             paused: Arc::default(),
+            recorded: Mutex::default(),
         }
     }
 
@@ -132,6 +135,8 @@ impl TeamOversight {
 
     async fn pause(&self, call: &ModelCall, exceeded: &Exceeded, day: &Day, need: Used, text: &str) {
         tracing::warn!(agent = %call.agent, text, "a budget is used up");
+        let scope = budget::name(&exceeded.limit, &call.agent);
+        self.record_pause(call, text, &scope, &day.name).await;
         // A channel's budget leaves the agent free to work elsewhere.
         if !matches!(exceeded.limit.scope, Counted::Channel(_)) {
             self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
@@ -153,6 +158,23 @@ impl TeamOversight {
             }
             Ok(false) => {}
             Err(error) => tracing::error!(error = chain(&error), "failed to note that a budget is used up"),
+        }
+    }
+
+    /// Once for each budget, agent and day: an agent that is called in vain again tells nothing new.
+    async fn record_pause(&self, call: &ModelCall, text: &str, scope: &str, day: &str) {
+        let channel = budget::channel(&call.session);
+        let known = format!("{day} {scope} {}", channel.map(|id| id.to_string()).unwrap_or_default());
+        if lock(&self.recorded)
+            .insert(call.agent.clone(), known.clone())
+            .is_some_and(|before| before == known)
+        {
+            return;
+        }
+        let by = By { session: Some(call.session.clone()), turn: Some(call.turn), ..By::system() };
+        let entry = by.entry("budget.pause", call.agent.as_str(), Level::Yellow, text.to_owned());
+        if let Err(error) = self.swarm.store().audit(entry, unix_ms()).await {
+            tracing::error!(error = chain(&error), "failed to write a pause into the audit");
         }
     }
 

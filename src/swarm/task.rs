@@ -5,6 +5,8 @@
 //! which goes into the same session. Who may do what is known from the session that calls, never from
 //! what it says.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::scheduler::{Event, Priority};
@@ -261,7 +263,8 @@ impl Swarm {
             now: unix_ms(),
         };
         let entry = by.entry("task.send", "", Level::Green, format!("to {to}"));
-        self.accept(new, entry).await
+        let after = self.brake_direct(by, sender, to, text).await?;
+        self.accept(new, entry, after).await
     }
 
     /// Takes a request that came by A2A from `client`, as its credential names it.
@@ -290,10 +293,10 @@ impl Swarm {
             request: text.to_owned(),
             now: unix_ms(),
         };
-        self.accept(new, entry).await
+        self.accept(new, entry, Duration::ZERO).await
     }
 
-    async fn accept(&self, new: NewTask, entry: AuditEntry) -> Result<Task, SwarmError> {
+    async fn accept(&self, new: NewTask, entry: AuditEntry, after: Duration) -> Result<Task, SwarmError> {
         let item = NewItem {
             session: new.session.clone(),
             kind: ItemKind::Dm,
@@ -305,7 +308,7 @@ impl Swarm {
         let task = self.store().add_task(new, item, entry).await?;
         self.wake(&By::system(), task.assignee(), "a message").await?;
         self.tell_of(&task);
-        self.bell().ring(task.session.clone(), Priority::Mention);
+        self.bell().ring_later(task.session.clone(), Priority::Mention, after);
         Ok(task)
     }
 
@@ -336,8 +339,18 @@ impl Swarm {
         } else {
             (TaskEvent::Replied(text.to_owned()), "task.reply")
         };
+        next(&task, &event, unix_ms()).map_err(SwarmError::Refused)?;
+        let other = if task.assignee() == caller {
+            task.requester.parse().ok()
+        } else {
+            Some(task.assignee().clone())
+        };
+        let after = match other.filter(|_| task.kind == TaskKind::Message) {
+            Some(other) => self.brake_direct(by, caller, &other, text).await?,
+            None => Duration::ZERO,
+        };
         let entry = by.entry(action, id, Level::Green, format!("{} bytes", text.len()));
-        self.change(id, event, Some(entry)).await.map(|(task, _)| task)
+        self.change_later(id, event, Some(entry), after).await.map(|(task, _)| task)
     }
 
     /// Replies to what was asked back within a task that came by A2A from this client.
@@ -481,6 +494,17 @@ impl Swarm {
         event: TaskEvent,
         entry: Option<AuditEntry>,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
+        self.change_later(id, event, entry, Duration::ZERO).await
+    }
+
+    /// Changes a task, and wakes whoever's move it is after a while.
+    async fn change_later(
+        &self,
+        id: &str,
+        event: TaskEvent,
+        entry: Option<AuditEntry>,
+        after_while: Duration,
+    ) -> Result<(Task, Option<TurnId>), SwarmError> {
         let now = unix_ms();
         let recall = matches!(event, TaskEvent::Stopped | TaskEvent::Lost(_));
         let asked = event.clone();
@@ -497,10 +521,12 @@ impl Swarm {
         };
         self.tell_of(&after);
         match next(&before, &asked, now) {
-            Ok((_, Told::Assignee)) => self.bell().ring(after.session.clone(), Priority::Mention),
+            Ok((_, Told::Assignee)) => {
+                self.bell().ring_later(after.session.clone(), Priority::Mention, after_while);
+            }
             Ok((_, Told::Requester)) => {
                 if let Some(origin) = after.origin.clone() {
-                    self.bell().ring(origin, Priority::Mention);
+                    self.bell().ring_later(origin, Priority::Mention, after_while);
                 }
             }
             _ => {}

@@ -280,3 +280,61 @@ async fn a_message_rings_at_once() {
         [Event::Unseen { priority: Priority::Mention, urgency: Urgency::Now, .. }]
     ));
 }
+
+#[tokio::test]
+async fn two_agents_send_each_other_only_so_much_without_a_person() {
+    let team = Team::new();
+    let coder = team.by("coder", "agent:coder:flock:main:me");
+    let tester = team.by("tester", "agent:tester:flock:main:me");
+    let sends = async |count: usize| {
+        let mut sent = 0;
+        while sent < count {
+            // Each says something else, in turns, so that only the cap can hold them.
+            let (by, to) = if sent % 2 == 0 { (&coder, "tester") } else { (&tester, "coder") };
+            let word: String =
+                format!("{sent:03}").bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+            let text = format!("the part {word} of the work is written and its tests pass as they should");
+            match team.swarm.send_message(by, &to.parse().unwrap(), &text, None).await {
+                Ok(_) => sent += 1,
+                Err(error) => return Err((sent, error.to_string())),
+            }
+        }
+        Ok(())
+    };
+    let (sent, why) = sends(200).await.unwrap_err();
+    assert_eq!(sent, 50, "{why}");
+    assert!(why.contains("until a person says something"), "{why}");
+    let others = team.swarm.send_message(&coder, &"sysadmin".parse().unwrap(), "hello", None).await;
+    assert!(others.is_ok(), "it holds this pair only");
+    let entry = By::human("ann").entry("chat.turn", "orchestrator", Level::Green, String::new());
+    team.store.audit(entry, unix_ms() + 1).await.unwrap();
+    assert_eq!(sends(1).await.unwrap_err().0, 0, "what is said to somebody else");
+    let entry = By::human("ann").entry("chat.turn", "tester", Level::Green, String::new());
+    team.store.audit(entry, unix_ms()).await.unwrap();
+    assert_eq!(sends(50).await, Ok(()));
+    assert!(team.audited().iter().any(|action| action == "task.brake"));
+}
+
+#[tokio::test]
+async fn questions_and_replies_within_one_task_are_held_too() {
+    let team = Team::new();
+    let asker = team.by("coder", "agent:coder:flock:main:me");
+    let task = team.swarm.send_message(&asker, &"tester".parse().unwrap(), "go", None).await.unwrap();
+    let tester = team.by("tester", task.session.as_str());
+    let mut said = 0;
+    let why = loop {
+        let turn = turn();
+        team.swarm.task_began(&task.id, &task.session, turn).await.unwrap();
+        let by = By { turn: Some(turn), ..tester.clone() };
+        if let Err(error) = team.swarm.respond_task(&by, &task.id, "which?").await {
+            break error;
+        }
+        if let Err(error) = team.swarm.respond_task(&asker, &task.id, "that").await {
+            break error;
+        }
+        said += 2;
+        assert!(said < 200);
+    };
+    assert!(why.to_string().contains("not sent"), "{why}");
+    assert!(said <= 20, "{said}");
+}

@@ -57,6 +57,19 @@ impl Arguments {
         }
     }
 
+    /// Refuses arguments of other names, for a tool where one that is ignored would mislead.
+    ///
+    /// # Errors
+    ///
+    /// For the model, with the names that there are.
+    pub fn only(&self, names: &[&str]) -> Result<(), ToolError> {
+        let mut unknown = self.map.keys().filter(|name| !names.contains(&name.as_str()));
+        unknown.next().map_or(Ok(()), |name| {
+            let name: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
+            Err(ToolError::model(format!("there is no argument `{name}`: it takes {}", names.join(", "))))
+        })
+    }
+
     /// An argument that must be there.
     ///
     /// # Errors

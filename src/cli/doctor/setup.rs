@@ -49,6 +49,15 @@ pub fn unused(home: &Home) -> Vec<Check> {
     config::unused::settings(&document).into_iter().map(warn).collect()
 }
 
+/// Models that no budget in money limits, because nobody knows what they cost.
+pub fn unbound(config: &Config) -> Vec<Check> {
+    let warn = |model: ModelRef| {
+        let set = format!("flock config set models.providers.{}.models JSON", model.provider());
+        Check::warn("budgets", price::unbound_warning(&model), set)
+    };
+    price::unbound(config).into_iter().map(warn).collect()
+}
+
 /// Whether each model in use could be asked. Nothing is sent to a provider.
 pub fn models(home: &Home, config: &Config) -> Vec<Check> {
     const NAME: &str = "model";

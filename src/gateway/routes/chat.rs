@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
 use crate::agent::{TurnError, TurnRequest};
+use crate::clock::unix_ms;
 use crate::gateway::body::Json;
 use crate::gateway::driver::{Failure, Origin, Refused};
 use crate::gateway::error::ApiError;
@@ -19,7 +20,9 @@ use crate::gateway::openai::{ChatRequest, Head, completion};
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{Inlet, Outlet};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
-use crate::provider::ProviderError;
+use crate::provider::{Block, Message, ProviderError};
+use crate::store::{Level, text_digest};
+use crate::swarm::By;
 
 /// Names the agent, where `model` does not.
 const AGENT: &str = "x-openclaw-agent-id";
@@ -69,6 +72,7 @@ pub async fn complete(
         }
         None => SessionKey::new(&agent, SessionKind::Request, &turn.to_string()),
     };
+    record(&gateway, &agent, &session, turn, &input.messages).await?;
     let head = Head::new(turn, model);
     let order = TurnRequest {
         agent,
@@ -96,6 +100,25 @@ pub async fn complete(
         }
     }
     Ok(response)
+}
+
+/// Writes into the audit that a person has a turn, without what they say.
+async fn record(
+    gateway: &Gateway,
+    agent: &AgentId,
+    session: &SessionKey,
+    turn: TurnId,
+    messages: &[Message],
+) -> Result<(), ApiError> {
+    let blocks = messages.last().map_or(&[][..], |message| &message.content);
+    let text: String = blocks
+        .iter()
+        .filter_map(|block| if let Block::Text { text } = block { Some(text.as_str()) } else { None })
+        .collect();
+    let detail = format!("{} bytes, sha256 {}", text.len(), text_digest(&text));
+    let by = By { session: Some(session.clone()), turn: Some(turn), ..By::human("owner") };
+    let entry = by.entry("chat.turn", agent.as_str(), Level::Green, detail);
+    gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::internal)
 }
 
 async fn stream(

@@ -40,3 +40,18 @@ CREATE TABLE card (
     skills      TEXT,
     updated_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- What agents sent directly to one another, in outline: what the brakes look at. `pair` is both ids, sorted.
+CREATE TABLE exchange (
+    id         INTEGER PRIMARY KEY,
+    pair       TEXT NOT NULL,
+    sender     TEXT NOT NULL,
+    receiver   TEXT NOT NULL,
+    start      TEXT NOT NULL,
+    length     INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX exchange_by_pair ON exchange (pair, id);
+CREATE INDEX message_by_human ON message (channel, created_at) WHERE author >= 'human:' AND author < 'human;';
+CREATE INDEX audit_chat ON audit (subject, at) WHERE action = 'chat.turn';

@@ -72,6 +72,12 @@ impl Tool for LifecycleTool {
 }
 
 fn create(arguments: &Arguments) -> Result<Request, ToolError> {
+    arguments.only(&["newAgentId", "archetype", "model", "reason", "role"])?;
+    if arguments.optional::<String>("role")?.is_some_and(|role| role != "worker") {
+        return Err(ToolError::model(
+            "only workers can be made: leave `role` out. Another role is a person's to give, by flock add",
+        ));
+    }
     let id: String = arguments.required("newAgentId")?;
     let archetype: Option<String> = arguments.optional("archetype")?;
     let model: Option<String> = arguments.optional("model")?;
@@ -89,6 +95,7 @@ fn create(arguments: &Arguments) -> Result<Request, ToolError> {
 }
 
 fn remove(arguments: &Arguments) -> Result<Request, ToolError> {
+    arguments.only(&["targetAgentId", "reason"])?;
     let id: String = arguments.required("targetAgentId")?;
     Ok(Request::AgentRemove { id: id.parse().map_err(for_model)? })
 }
@@ -96,4 +103,25 @@ fn remove(arguments: &Arguments) -> Result<Request, ToolError> {
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn for_model(error: crate::id::IdError) -> ToolError {
     ToolError::model(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(arguments: &Value) -> Result<Request, ToolError> {
+        create(&Arguments::new(arguments).unwrap())
+    }
+
+    #[test]
+    fn only_workers_are_made_and_nothing_that_was_asked_for_is_dropped() {
+        assert!(made(&json!({"newAgentId": "bob", "reason": "x"})).is_ok());
+        assert!(made(&json!({"newAgentId": "bob", "role": "worker", "reason": "x"})).is_ok());
+        for (field, value) in [("role", "sysadmin"), ("role", "orchestrator"), ("autonomy", "full")] {
+            let error = made(&json!({"newAgentId": "bob", "reason": "x", field: value})).unwrap_err();
+            assert!(error.to_string().contains(field), "{error}");
+        }
+        let unknown = json!({"targetAgentId": "bob", "reason": "x", "purge": true});
+        assert!(remove(&Arguments::new(&unknown).unwrap()).is_err());
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::store::Level;
 use crate::swarm::By;
+use crate::swarm::task::{MAX_SUMMARY, one_line};
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
@@ -97,6 +98,20 @@ fn typed(arguments: &Value) -> Result<Request, ToolError> {
         fields.remove(name);
     }
     fields.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+    if !fields.contains_key("kind") && fields.contains_key("request") {
+        fields.insert("kind".to_owned(), "other".into());
+    }
+    if fields.get("kind").is_some_and(|kind| kind == "other")
+        && let Some(mut request) = fields.get("request").and_then(Value::as_str).map(str::to_owned)
+    {
+        for (name, word) in [("context", "Context"), ("project", "Project")] {
+            if let Some(more) = fields.remove(name) {
+                let more = more.as_str().map_or_else(|| more.to_string(), str::to_owned);
+                request.push_str(&format!("\n\n{word}: {more}"));
+            }
+        }
+        fields.insert("request".to_owned(), request.into());
+    }
     let request = serde_json::from_value(Value::Object(fields))
         .map_err(|error| ToolError::model(format!("this is no request: {error}")))?;
     match request {
@@ -108,8 +123,14 @@ fn typed(arguments: &Value) -> Result<Request, ToolError> {
 }
 
 async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
-    let reason: String = Arguments::new(arguments)?.required("reason")?;
+    let given = Arguments::new(arguments)?;
     let request = typed(arguments)?;
+    let reason = match (given.optional::<String>("reason")?, &request) {
+        // A text for the sysadmin says itself what it is for.
+        (None, Request::Other { request }) => one_line(request, MAX_SUMMARY),
+        (Some(reason), _) => reason,
+        (None, _) => given.required("reason")?,
+    };
     Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
 }
 
@@ -138,6 +159,18 @@ async fn restart(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_older_form_is_a_request_in_words() {
+        let older =
+            json!({"request": "Add ripgrep", "context": "slow grep", "urgency": "high", "project": "web"});
+        let Ok(Request::Other { request }) = typed(&older) else { panic!("{older}") };
+        assert_eq!(request, "Add ripgrep\n\nContext: slow grep\n\nProject: web");
+        let plain = typed(&json!({"request": "Add ripgrep"}));
+        assert!(matches!(plain, Ok(Request::Other { request }) if request == "Add ripgrep"));
+        assert!(typed(&json!({"kind": "package", "package": "hello", "context": "x"})).is_err());
+        assert!(typed(&json!({"context": "x"})).is_err());
+    }
 
     #[test]
     fn only_what_belongs_to_the_kind_is_taken() {

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::clock::unix_ms;
 use crate::home::Home;
 use crate::home::beneath::Kind;
 use crate::id::{FolderName, IdError};
 use crate::provider::{BoxFuture, ToolSpec};
+use crate::store::{Level, Store, text_digest};
+use crate::swarm::By;
 use crate::swarm::skill::Skills;
 use crate::swarm::vault::{How, MAX_ENTRIES, VaultError, Vaults, shown};
 use crate::tool::arguments::Arguments;
@@ -17,6 +20,7 @@ use crate::tool::{CallContext, Tool, ToolError, ToolOutput, lines};
 struct Shared {
     vaults: Vaults,
     skills: Skills,
+    store: Arc<Store>,
 }
 
 type Work = fn(&Shared, &CallContext, &Arguments) -> Result<String, ToolError>;
@@ -31,8 +35,9 @@ struct SharedTool {
 
 /// All of them, in the order they are offered.
 #[must_use]
-pub fn all(home: &Home) -> Vec<Arc<dyn Tool>> {
-    let shared = Arc::new(Shared { vaults: Vaults::new(home), skills: Skills::new(home) });
+pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
+    let shared =
+        Arc::new(Shared { vaults: Vaults::new(home), skills: Skills::new(home), store: Arc::clone(store) });
     let tool = |name: &str, description: &str, parameters: Value, work: Work| -> Arc<dyn Tool> {
         let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
         let aliases: &[&str] = if name == "flock_read_skill" { &["read_skill"] } else { &[] };
@@ -166,6 +171,10 @@ fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Resul
     };
     let (place, size) = shared.vaults.write(&name, &path, &content, how)?;
     tracing::info!(agent = %context.agent, %place, size, "an agent wrote into a vault");
+    let how_much = format!("{} bytes, sha256 {}", content.len(), text_digest(&content));
+    let entry = By::call(context).entry("vault.write", &place.to_string(), Level::Green, how_much);
+    let written = tokio::runtime::Handle::current().block_on(shared.store.audit(entry, unix_ms()));
+    written.map_err(|failure| ToolError::Fatal(Box::new(failure)))?;
     Ok(match how {
         How::Replace => format!("wrote {size} bytes to {place}"),
         How::Append => format!("added {} bytes to {place}, which has {size} now", content.len()),

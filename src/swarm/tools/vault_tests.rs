@@ -25,7 +25,7 @@ impl Bench {
         std::fs::write(home.vaults().join("private/plan.md"), "the plan").unwrap();
         std::fs::write(home.secrets().join("key"), "the key").unwrap();
         let mut tools = Registry::default();
-        all(&home).into_iter().for_each(|tool| tools.add(tool));
+        all(&home, &Arc::new(Store::open(&home).unwrap())).into_iter().for_each(|tool| tools.add(tool));
         Self { dir, tools }
     }
 

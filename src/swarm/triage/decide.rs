@@ -122,7 +122,7 @@ pub async fn decide(
     match moved {
         Moved::Done(row) => {
             // An approval is on the disk before anybody acts on it.
-            store.settle().await?;
+            store.sync().await?;
             Ok(row)
         }
         Moved::Not(row) => Err(DecideError::Over { id: row.id, state: row.state.as_str() }),

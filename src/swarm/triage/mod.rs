@@ -136,6 +136,12 @@ impl Triage {
             now,
         };
         let sysadmin = sysadmin(&config);
+        let mut after = Duration::ZERO;
+        if let (true, Some(sysadmin), Request::Other { request }) =
+            (level != Level::Red, sysadmin, &asked.request)
+        {
+            after = self.swarm.brake_direct(by, agent, &sysadmin.id, request).await?;
+        }
         let kept = loop {
             new.id = new_id();
             let row = row_of(&new);
@@ -151,7 +157,9 @@ impl Triage {
             }
             let items = along.items.clone();
             if self.swarm.store().open_request(new.clone(), along).await? {
-                self.ring(&items);
+                for item in &items {
+                    self.swarm.bell().ring_later(item.session.clone(), Priority::Mention, after);
+                }
                 break row;
             }
         };

@@ -15,7 +15,9 @@ use crate::support::model_server::Reply;
 /// An engine on the rig's home that has the vault tools.
 fn engine(rig: &Rig) -> Arc<Engine> {
     let mut tools = registry(Vec::new());
-    vault::all(&rig.home()).into_iter().for_each(|tool| tools.add(tool));
+    vault::all(&rig.home(), &std::sync::Arc::new(flock::store::Store::open(&rig.home()).unwrap()))
+        .into_iter()
+        .for_each(|tool| tools.add(tool));
     Arc::new(open(&rig.home(), Set::default().limits, tools))
 }
 

@@ -11,6 +11,7 @@ use flock::provider::{BoxFuture, Role};
 use flock::sandbox::policy::FLOCK_TOOLS;
 use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
 use flock::store::Store;
+use flock::swarm::triage::{Asked, Hands, Triage};
 use flock::swarm::{self, Bell, Swarm};
 use flock::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
 use flock::tool::{FindAgent, Tool, catalog};
@@ -201,12 +202,45 @@ impl Sandbox for Nothing {
 /// All tools of flock itself, as a gateway has them.
 fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
     let (ringer, _) = tokio::sync::mpsc::unbounded_channel();
+    let store = Arc::new(Store::open(home).unwrap());
     let swarm = Arc::new(Swarm::new(swarm::Parts {
         live: Arc::new(Live::open(home.clone()).unwrap()),
-        store: Arc::new(Store::open(home).unwrap()),
+        store: store.clone(),
         bell: Bell::new(ringer, Arc::new(|_, _| {})),
     }));
-    [swarm::tools::all(&swarm), swarm::tools::vault::all(home)].concat()
+    let triage = Triage::new(swarm.clone(), Arc::new(Nothing));
+    swarm::tools::assembled(&swarm, &triage, home)
+}
+
+impl Hands for Nothing {
+    fn carry_out<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async { Err("nothing is carried out here".to_owned()) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documentation_has_each_tool_of_the_team_and_what_it_takes() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tools.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<(&str, &str)> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).collect();
+    for (name, _) in FLOCK_TOOLS {
+        assert!(rows.iter().any(|(known, _)| known == name), "docs/tools.md says nothing of {name}");
+    }
+    let of_team = |name: &str| name.starts_with("flock_") || name == "triage_decision";
+    for (name, _) in rows.iter().filter(|(name, _)| of_team(name)) {
+        assert!(FLOCK_TOOLS.iter().any(|(known, _)| known == name), "docs/tools.md has {name}");
+    }
+    let rig = Rig::new();
+    for tool in team_tools(&rig.home()) {
+        let spec = tool.spec();
+        let (_, row) = rows.iter().find(|(known, _)| *known == spec.name).unwrap();
+        // What else a request takes depends on its kind, and is on a page of its own.
+        let is_request = spec.name == "flock_sysadmin_request";
+        for parameter in spec.parameters["properties"].as_object().unwrap().keys().filter(|_| !is_request) {
+            assert!(row.contains(&format!("`{parameter}`")), "docs/tools.md: {} {parameter}", spec.name);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,3 +74,32 @@ fn a_person_stops_a_task_and_its_turn_ends() {
     house.home.flock(["tasks", "--cancel", "../x"]).fails(2);
     house.home.flock(["tasks", "--cancel", "0"]).fails(1);
 }
+
+#[test]
+fn a_storm_of_direct_messages_ends_until_a_person_speaks() {
+    let again = json!([
+        {"calls": [{"name": "flock_message", "arguments": {"to": "coder", "message": "your turn"}}]},
+        {"say": "Sent."}
+    ]);
+    // Each answer is answered with another message: two agents that never stop by themselves.
+    let house = House::new(&json!([
+        {"when": "please begin", "steps": again},
+        {"when": "back to you", "steps": again},
+        {"steps": [{"say": "back to you"}]}
+    ]));
+    let budgets = json!({"turnsWithoutHuman": 3}).to_string();
+    house.home.flock(["config", "set", "plugins.entries.flock.config.budgets", &budgets]).ok();
+    for round in 1..=2 {
+        let session = "agent:orchestrator:flock:main:ann";
+        house.home.flock(["chat", "orchestrator", "please begin", "--session", session]).ok();
+        house.until("the next message is refused", |house| {
+            let audit = house.home.flock(["audit", "--json"]).ok().stdout;
+            if audit.matches("task.brake").count() == round { Ok(()) } else { Err(audit) }
+        });
+        let tasks = house.get("/api/tasks");
+        assert_eq!(tasks["tasks"].as_array().unwrap().len(), 3 * round, "{tasks}");
+    }
+    let audit = house.home.flock(["audit", "--json"]).ok().stdout;
+    assert_eq!(audit.matches("chat.turn").count(), 2, "{audit}");
+    assert!(!audit.contains("please begin"), "{audit}");
+}
