@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{Context, Exit, Failure, models, team};
 use crate::config::{self, Config, unused};
 use crate::error::Kind;
+use crate::provider::price;
 use crate::sandbox::policy;
 use crate::ui::{Line, Tone};
 use path::Path;

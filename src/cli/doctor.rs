@@ -42,6 +42,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         });
     if let Some(config) = &config {
         checks.extend(setup::unused(&home));
+        checks.extend(setup::unbound(config));
         checks.extend(setup::models(&home, config));
     }
     checks.extend(context.block_on(async {

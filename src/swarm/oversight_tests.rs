@@ -236,3 +236,38 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
     assert!(row.detail.starts_with("denied, error, 12 ms, arguments sha256:abab"), "{}", row.detail);
     assert!(!row.detail.contains("hunter2"));
 }
+
+#[tokio::test]
+async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
+    let rig = rig(json!({"day": {"usd": 1}})).await;
+    let priced = json!({"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions",
+        "models": [{"id": "own", "cost": {"input": 2, "output": 4}}, {"id": "free"}]});
+    edit(&rig.home, |document| -> Result<(), crate::config::ConfigError> {
+        document["models"]["providers"]["lab"] = priced;
+        document["agents"]["defaults"]["model"]["primary"] = json!("lab/free");
+        Ok(())
+    })
+    .unwrap();
+    let config = crate::config::read(&rig.home).unwrap();
+    let own: ModelRef = "lab/own".parse().unwrap();
+    let unbound = price::unbound(&config);
+    assert_eq!(unbound.iter().map(ToString::to_string).collect::<Vec<_>>(), ["lab/free"]);
+    assert!(price::unbound_warning(&unbound[0]).contains("lab/free"));
+    let watch = TeamOversight::new(
+        Arc::new(Swarm::new(swarm::Parts {
+            live: Arc::new(Live::open(rig.home.clone()).unwrap()),
+            store: rig.swarm.store().clone(),
+            bell: rig.swarm.bell().clone(),
+        })),
+        Arc::new(AskNobody),
+    );
+    let asked = |input| ModelCall { model: own.clone(), input_estimate: input, ..call("coder", "main:me") };
+    let first = watch.reserve(&asked(1000)).await.unwrap();
+    watch.settle(first, Some(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(used(&rig), (150_000, 400_000), "0.2 for the input and 0.2 for the output");
+    let Paused(why) = watch.reserve(&asked(400_000)).await.unwrap_err();
+    assert!(why.contains("$0.40 of $1.00"), "{why}");
+    let audited = rig.swarm.store().audit_rows(&AuditFilter::default(), 10).unwrap();
+    assert!(audited.iter().any(|row| row.action == "budget.pause" && row.subject == "coder"), "{audited:?}");
+}

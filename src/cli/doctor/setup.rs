@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use super::check::Check;
 use crate::config::{self, Config};
 use crate::home::{Home, version};
+use crate::id::ModelRef;
 use crate::provider::catalog::Catalog;
+use crate::provider::price;
 
 /// The folder: made by `init`, of a format this flock writes, closed to others.
 pub fn home(home: &Home) -> Check {

@@ -73,11 +73,6 @@ impl Tool for LifecycleTool {
 
 fn create(arguments: &Arguments) -> Result<Request, ToolError> {
     arguments.only(&["newAgentId", "archetype", "model", "reason", "role"])?;
-    if arguments.optional::<String>("role")?.is_some_and(|role| role != "worker") {
-        return Err(ToolError::model(
-            "only workers can be made: leave `role` out. Another role is a person's to give, by flock add",
-        ));
-    }
     let id: String = arguments.required("newAgentId")?;
     let archetype: Option<String> = arguments.optional("archetype")?;
     let model: Option<String> = arguments.optional("model")?;
