@@ -294,9 +294,7 @@ impl Swarm {
                 self.assign_members(&By::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
             }
         }
-        self.forget_tasks(agent).await?;
-        self.bell.tell(Event::Gone(agent.clone()));
-        Ok(())
+        self.forget_tasks(agent).await
     }
 
     /// The channel with this id.
