@@ -172,12 +172,15 @@ fn a_helper_survives_steps_that_make_no_sense() {
     }
     drop(flooded);
     // Too much credit is no leave to flood flock.
-    let mut greedy = connect();
+    let greedy = connect();
     assert_eq!(raw.reply(NONCE), Reply::Stream { stream: 2, step: Step::Open });
     (0..10).for_each(|_| raw.send(&step(2, Step::Credit(u32::MAX))));
-    greedy.set_nonblocking(true).unwrap();
-    use std::io::Write as _;
-    while greedy.write(&[5; 65536]).is_ok() {}
+    // From a thread of its own, for as long as somebody takes it: how much fits the socket is the system's.
+    let mut endless = greedy.try_clone().unwrap();
+    let writing = std::thread::spawn(move || {
+        use std::io::Write as _;
+        while endless.write(&[5; 65536]).is_ok() {}
+    });
     let mut got = 0;
     while got < WINDOW {
         match raw.reply(NONCE) {
@@ -194,6 +197,8 @@ fn a_helper_survives_steps_that_make_no_sense() {
     }
     raw.runs(NONCE);
     drop(many);
+    greedy.shutdown(std::net::Shutdown::Both).unwrap();
+    writing.join().unwrap();
 }
 
 #[tokio::test]
