@@ -135,10 +135,14 @@ fn a_folder_is_read_from_when_it_is_granted_until_it_is_taken_back_or_gone() {
         let said = say(&home, "want data");
         assert!(said.contains("RED") && said.contains("not done"), "{said}");
         assert!(say(&home, "look").contains("No such file"), "nobody approved it so far");
-        home.flock(["approvals", "approve", id(&row(&home, "\"mount\""))]).ok();
+        let named = said.split("approvals approve ").nth(1).unwrap();
+        let named: String = named.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        home.flock(["approvals", "approve", &named]).ok();
         wait_until("it is done", LIMIT, || {
-            let row = row(&home, "\"mount\"");
-            if row["state"] == "done" { Ok(()) } else { Err(row.to_string()) }
+            let all = home.flock(["approvals", "list", "--all", "--json"]).ok().json();
+            let mut rows = all["requests"].as_array().unwrap().iter();
+            let is_done = rows.any(|row| row["id"] == named.as_str() && row["state"] == "done");
+            if is_done { Ok(()) } else { Err(all.to_string()) }
         });
     };
     want();
