@@ -94,7 +94,7 @@ impl Printer {
 
     /// Writes a value for programs, as one JSON document.
     pub fn json(&self, value: &impl Serialize) {
-        match serde_json::to_string_pretty(value) {
+        match serde_json::to_string_pretty(value).map(seen) {
             Ok(mut text) => {
                 text.push('\n');
                 self.out(text.as_bytes());
@@ -105,7 +105,7 @@ impl Printer {
 
     /// Writes a value for programs on a line of its own, for a stream of them.
     pub fn json_line(&self, value: &impl Serialize) {
-        match serde_json::to_string(value) {
+        match serde_json::to_string(value).map(seen) {
             Ok(mut text) => {
                 text.push('\n');
                 self.out(text.as_bytes());
@@ -239,8 +239,43 @@ impl Printer {
     }
 }
 
+/// JSON in which what a terminal would not show as it is, is escaped; it means the same.
+fn seen(json: String) -> String {
+    use std::fmt::Write as _;
+    let is_hidden = |c: char| c != '\n' && crate::clean::is_unseen(c);
+    if !json.contains(is_hidden) {
+        return json;
+    }
+    let mut text = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String does not fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
 /// Whether a hint is a command to run and not a sentence.
 fn is_command(hint: &str) -> bool {
     const PROGRAMS: [&str; 9] = ["flock", "ls", "df", "cp", "echo", "sudo", "apt-get", "docker", "systemctl"];
     !hint.contains('`') && hint.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_hides_nothing_and_means_the_same() {
+        let value = serde_json::json!({"a": "x\u{202e}y\u{9b}2K\u{7f}\u{e0041}", "b": ["plain\nü\t"]});
+        let text = seen(serde_json::to_string_pretty(&value).unwrap());
+        assert!(!text.chars().any(|c| c != '\n' && crate::clean::is_unseen(c)), "{text:?}");
+        assert!(text.contains(r"x\u202ey\u009b2K\u007f\udb40\udc41"), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 }

@@ -16,6 +16,54 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// An address of this machine, and how many of its bits say what is on the same network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The address.
+    pub address: IpAddr,
+    /// The length of its prefix, in bits.
+    pub prefix: u32,
+}
+
+/// Whether an address is this machine's own or on one of its networks, public or not: what listens there
+/// may trust whoever comes from here. A prefix so short that it can't be one wire counts for the address alone.
+#[must_use]
+pub fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
+    interfaces.iter().any(|own| match (address, own.address) {
+        (IpAddr::V4(address), IpAddr::V4(first)) => {
+            let length = if own.prefix < 8 { 32 } else { own.prefix.min(32) };
+            Block { first: first.to_bits(), length }.holds(address.to_bits())
+        }
+        (IpAddr::V6(address), IpAddr::V6(first)) => {
+            let length = if own.prefix < 32 { 128 } else { own.prefix.min(128) };
+            Block { first: first.to_bits(), length }.holds(address.to_bits())
+        }
+        _ => false,
+    })
+}
+
+/// Asks the kernel for this machine's addresses.
+///
+/// # Errors
+///
+/// As the kernel says.
+pub fn interfaces() -> std::io::Result<Vec<Interface>> {
+    let all = nix::ifaddrs::getifaddrs()?;
+    let read = all.filter_map(|found| {
+        let (address, mask) = (found.address?, found.netmask);
+        if let Some(address) = address.as_sockaddr_in() {
+            let mask = mask.as_ref().and_then(|mask| mask.as_sockaddr_in());
+            let prefix = mask.map_or(32, |mask| mask.ip().to_bits().leading_ones());
+            return Some(Interface { address: address.ip().into(), prefix });
+        }
+        let address = address.as_sockaddr_in6()?;
+        let mask = mask.as_ref().and_then(|mask| mask.as_sockaddr_in6());
+        let prefix = mask.map_or(128, |mask| mask.ip().to_bits().leading_ones());
+        Some(Interface { address: address.ip().into(), prefix })
+    });
+    Ok(read.collect())
+}
+
 /// Addresses that begin with the same `length` bits.
 struct Block<T> {
     first: T,
@@ -81,6 +129,37 @@ const NOT_PUBLIC_V6: [Block<u128>; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_on_this_machines_networks_is_local() {
+        let own = |address: &str, prefix| Interface { address: address.parse().unwrap(), prefix };
+        let interfaces = [
+            own("5.9.10.20", 29),
+            own("5.9.200.1", 32),
+            own("9.9.9.9", 0),
+            own("2a01:4f8:1:2::2", 64),
+            own("2a01:4f8:9::1", 128),
+        ];
+        let local = |address: &str| is_local(address.parse().unwrap(), &interfaces);
+        for address in [
+            "5.9.10.20",
+            "5.9.10.17",
+            "5.9.10.23",
+            "5.9.200.1",
+            "9.9.9.9",
+            "2a01:4f8:1:2::2",
+            "2a01:4f8:1:2:3::",
+            "2a01:4f8:9::1",
+        ] {
+            assert!(local(address), "{address}");
+        }
+        for address in ["5.9.10.24", "5.9.10.15", "5.9.200.2", "1.1.1.1", "2a01:4f8:1:3::2", "2a01:4f8:9::2"]
+        {
+            assert!(!local(address), "{address}");
+        }
+        let found = super::interfaces().unwrap();
+        assert!(is_local(Ipv4Addr::LOCALHOST.into(), &found), "{found:?}");
+    }
 
     #[test]
     fn only_the_public_internet_is_public() {

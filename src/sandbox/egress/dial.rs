@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::address::{interfaces, is_local};
 use crate::provider::BoxFuture;
 
 /// How connections get out.
@@ -55,6 +56,11 @@ impl Dial for Internet {
 
     fn connect(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
         Box::pin(async move {
+            // Looked up each time: a machine's addresses change.
+            if is_local(address.ip(), &interfaces()?) {
+                let text = "it is this machine, or on one of its networks";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+            }
             let connected = timeout(CONNECT, TcpStream::connect(address)).await;
             let stream = connected.map_err(|_| late("it does not answer"))??;
             stream.set_nodelay(true)?;

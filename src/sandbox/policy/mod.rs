@@ -38,8 +38,8 @@ impl Decision {
 
 /// Decides about one call. The arguments are as the model wrote them and may be of any shape.
 #[must_use]
-pub fn decide(agent: &Agent, tool: &str, _arguments: &Value) -> Decision {
-    match refusal(agent, tool) {
+pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
+    match refusal(agent, tool).or_else(|| asks_for_change(agent, tool, arguments)) {
         Some(reason) => Decision::Deny(reason),
         None if agent.sandbox == SandboxMode::Off && tool == "exec" => {
             Decision::Ask("you have no sandbox, so the command would run on the host itself".to_owned())
@@ -61,8 +61,30 @@ pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
     lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
 
-/// Tools that change the workspace or a vault, or run something.
-const CHANGING: [&str; 6] = ["write", "edit", "apply_patch", "exec", "process", "flock_workspace_write"];
+/// Tools that change the workspace, a vault or what others have, or run something.
+const CHANGING: [&str; 13] = [
+    "write",
+    "edit",
+    "apply_patch",
+    "exec",
+    "process",
+    "flock_workspace_write",
+    "flock_channel_create",
+    "flock_assign_members",
+    "flock_channel_archive",
+    "flock_bridge",
+    "flock_create_agent",
+    "flock_decommission_agent",
+    "flock_restart_gateway",
+];
+
+/// Who can only read asks the sysadmin in words; what is done for a typed request is done in its name.
+fn asks_for_change(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
+    let is_change = agent.autonomy == Autonomy::Readonly
+        && tool == "flock_sysadmin_request"
+        && arguments.get("kind").and_then(Value::as_str) != Some("other");
+    is_change.then(|| "your autonomy is readonly, so you can only ask in words (kind: \"other\")".to_owned())
+}
 
 fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     if let Some(reason) = role::refusal(agent.role, tool) {

@@ -196,6 +196,34 @@ fn without_a_sandbox_nothing_runs_on_the_host() {
 }
 
 #[test]
+fn who_can_only_read_changes_nothing_of_the_team() {
+    let worker = Agent { autonomy: Autonomy::Readonly, ..agent(&["*"], &[]) };
+    let orchestrator = Agent { role: Role::Orchestrator, ..worker.clone() };
+    let sysadmin = Agent { role: Role::Sysadmin, ..worker.clone() };
+    for (agent, tool) in [
+        (&orchestrator, "flock_channel_create"),
+        (&orchestrator, "flock_assign_members"),
+        (&orchestrator, "flock_channel_archive"),
+        (&orchestrator, "flock_bridge"),
+        (&orchestrator, "flock_create_agent"),
+        (&orchestrator, "flock_decommission_agent"),
+        (&sysadmin, "flock_restart_gateway"),
+    ] {
+        assert!(!allowed(agent, tool), "{tool}");
+        let supervised = Agent { autonomy: Autonomy::Supervised, ..agent.clone() };
+        assert!(allowed(&supervised, tool), "{tool}");
+    }
+    assert!(allowed(&orchestrator, "flock_channel_post"));
+    let asks = |kind: Value| decide(&worker, "flock_sysadmin_request", &json!({"kind": kind})).is_allow();
+    assert!(asks(json!("other")));
+    for kind in
+        [json!("package"), json!("egress"), json!("mount"), json!("command"), json!(["other"]), json!(null)]
+    {
+        assert!(!asks(kind.clone()), "{kind}");
+    }
+}
+
+#[test]
 fn what_is_offered_is_what_may_run() {
     let specs: Vec<ToolSpec> = ["exec", "read", "flock_audit", "image"]
         .iter()
