@@ -107,7 +107,7 @@ fn typed(arguments: &Value) -> Result<Request, ToolError> {
         for (name, word) in [("context", "Context"), ("project", "Project")] {
             if let Some(more) = fields.remove(name) {
                 let more = more.as_str().map_or_else(|| more.to_string(), str::to_owned);
-                request = format!("{request}\n\n{word}: {more}");
+                request.extend(["\n\n", word, ": ", more.as_str()]);
             }
         }
         fields.insert("request".to_owned(), request.into());

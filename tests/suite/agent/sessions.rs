@@ -205,7 +205,7 @@ fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
     let store = Arc::new(Store::open(home).unwrap());
     let swarm = Arc::new(Swarm::new(swarm::Parts {
         live: Arc::new(Live::open(home.clone()).unwrap()),
-        store: store.clone(),
+        store,
         bell: Bell::new(ringer, Arc::new(|_, _| {})),
     }));
     let triage = Triage::new(swarm.clone(), Arc::new(Nothing));
