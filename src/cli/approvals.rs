@@ -228,7 +228,10 @@ fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
 async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
     let config = config::read(home)?;
     match team::gateway(home, &config).await? {
-        None => here(home, &config, id, decision).await,
+        None => {
+            team::require_none(home)?;
+            here(home, &config, id, decision).await
+        }
         Some(gateway) => {
             let name = owner().to_string();
             let name = name.strip_prefix("human:").unwrap_or_default();

@@ -124,6 +124,7 @@ async fn change(
         let answer: Answer = gateway.ask(Call::post(&path), LIMIT).await?.json(LIMIT).await?;
         return Ok(answer.agents);
     }
+    team::require_none(home)?;
     // Without a gateway nothing of the team runs: it is enough that the next one knows.
     let by = By::human(&login);
     let store = Store::open(home)?;

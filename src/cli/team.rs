@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Failure;
 use crate::config::Config;
+use crate::error::Kind;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
 use crate::nix::Store;
@@ -16,6 +17,7 @@ use crate::store::{AgentState, Reader};
 use crate::supervise::control::{Connection, Request};
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
+use crate::supervise::pid;
 use crate::supervise::unit::GATEWAY;
 use crate::ui::time;
 
@@ -41,6 +43,23 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
     match served_port(home).await.filter(|port| *port != config.port) {
         Some(port) => gateway_at(port, &identity).await,
         None => Ok(None),
+    }
+}
+
+/// That no gateway of this home lives, so that the database may be written here: one that is starting or does
+/// not answer would not learn of it in time.
+///
+/// # Errors
+///
+/// If one lives.
+pub fn require_none(home: &Home) -> Result<(), Failure> {
+    match pid::read(&home.pid_file(GATEWAY)) {
+        None => Ok(()),
+        Some(record) => Err(Failure::new(
+            Kind::Conflict,
+            format!("the gateway (pid {}) runs but does not answer; nothing was changed", record.process.pid),
+        )
+        .hint("try again, or: flock restart")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The life of a gateway process: listen, open, answer; what is slow comes later or when it is needed.
 //! On a signal, or when its supervisor is gone: refuse, cancel, wait a little, stop the sandboxes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, atomic, version};
+use crate::id::AgentId;
 use crate::provider::{BoxFuture, Catalog};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::{Sandbox as _, SandboxError, engine as docker};
@@ -103,7 +105,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
     tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
-    tokio::spawn(take_requests(triage, gateway.stop.clone()));
+    tokio::spawn(take_requests(triage.clone(), gateway.stop.clone()));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -112,8 +114,12 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     };
     tracing::info!(why, "the gateway stops");
     gateway.stop();
-    if tokio::time::timeout(limits.grace, gateway.driver.ended()).await.is_err() {
-        tracing::warn!("turns did not end in time; they will be marked interrupted at the next start");
+    triage.stop();
+    let ended = async { tokio::join!(gateway.driver.ended(), triage.settled()) };
+    if tokio::time::timeout(limits.grace, ended).await.is_err() {
+        tracing::warn!(
+            "turns or requests did not end in time; they will be marked interrupted at the next start"
+        );
     }
     let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
     if let Err(error) = served {
@@ -208,13 +214,30 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
 /// after which the supervisor kills; what is left then, the supervisor stops.
 const SANDBOXES: Duration = Duration::from_secs(4);
 
-/// Holds the sandboxes of frozen agents, which an earlier run may have left running.
+/// Holds the sandboxes of frozen agents, which an earlier run may have left running, and has them follow what
+/// other processes write about it.
 async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
-    for agent in swarm.frozen() {
-        match sandboxes.pause(&agent).await {
-            Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
-            Err(error) => tracing::error!(error = chain(&error), %agent, "a sandbox could not be frozen"),
+    let mut watch = swarm.watch_frozen();
+    let mut held = BTreeSet::new();
+    loop {
+        let frozen = watch.borrow_and_update().clone();
+        for agent in frozen.difference(&held) {
+            followed(agent, sandboxes.pause(agent).await);
         }
+        for agent in held.difference(&frozen) {
+            followed(agent, sandboxes.resume(agent).await);
+        }
+        held = frozen;
+        if watch.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn followed(agent: &AgentId, settled: Result<(), SandboxError>) {
+    match settled {
+        Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
+        Err(error) => tracing::error!(error = chain(&error), %agent, "a sandbox did not follow its agent"),
     }
 }
 

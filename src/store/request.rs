@@ -600,6 +600,23 @@ impl Store {
         })
     }
 
+    /// The agents that were granted something, or wait for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn granted_agents(&self) -> Result<Vec<AgentId>, StoreError> {
+        self.read("read who was granted something", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT DISTINCT agent FROM request WHERE revoked_at IS NULL
+                     AND (state = 'done' AND scope = 'agent' OR state IN ('triage', 'waiting', 'approved'))",
+                )?
+                .query_map((), |row| parsed(row, 0))?
+                .collect()
+        })
+    }
+
     /// Takes back what an agent was granted, or what one request granted; says how many. What of it still
     /// waits is denied.
     ///

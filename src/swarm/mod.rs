@@ -56,6 +56,7 @@ pub struct Swarm {
     /// Who sleeps, so that a post does not have to ask the database whom it wakes.
     asleep: Mutex<HashSet<AgentId>>,
     frozen: freeze::Frozen,
+    written: freeze::Written,
 }
 
 impl Swarm {
@@ -63,7 +64,14 @@ impl Swarm {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { live, store, bell } = parts;
-        Self { live, store, bell, asleep: Mutex::default(), frozen: freeze::Frozen::default() }
+        Self {
+            live,
+            store,
+            bell,
+            asleep: Mutex::default(),
+            frozen: freeze::Frozen::default(),
+            written: freeze::Written::default(),
+        }
     }
 
     /// The database.

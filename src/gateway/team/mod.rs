@@ -91,6 +91,9 @@ impl Team {
             effects.extend(scheduler.due(now));
             if !(0..LOOK_AGAIN).contains(&(now - looked_at)) {
                 looked_at = now;
+                if let Err(error) = self.swarm.reload_frozen().await {
+                    tracing::error!(error = chain(&error), "failed to look who is frozen");
+                }
                 effects.extend(self.look_for_work(&mut scheduler, &mut mark));
             }
             // An archive that began or was called off since has changed when the next one is due.
@@ -126,6 +129,7 @@ impl Team {
             known.iter().flat_map(|known| &known.agents).filter(|agent| config.agent(&agent.id).is_none());
         for agent in gone {
             effects.extend(scheduler.on(Event::Gone(agent.id.clone()), now));
+            self.driver.cancel_agent(&agent.id);
         }
         match self.swarm.agent_events() {
             Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
@@ -136,6 +140,12 @@ impl Team {
         tokio::spawn(async move {
             if let Err(error) = swarm.forget_missing_agents().await {
                 tracing::error!(error = chain(&error), "failed to let go of agents that were removed");
+            }
+            if let Err(error) = swarm.revoke_missing_agents().await {
+                tracing::error!(
+                    error = chain(&error),
+                    "failed to take back what removed agents were granted"
+                );
             }
         });
         effects

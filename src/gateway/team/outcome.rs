@@ -19,6 +19,11 @@ pub(super) const RESUMES: u32 = 1;
 impl Team {
     /// The turn ended well.
     pub(super) async fn done(&self, work: &Work, text: &str) -> Ended {
+        // What was answered meanwhile waits with the agent; a stop leaves it to the next start.
+        let thawed = self.swarm.thawed(work.session.agent());
+        if self.stop.run_until_cancelled(thawed).await.is_none() {
+            return Ended::Cancelled;
+        }
         let result = async {
             self.hand_over(work, text).await?;
             checkpoint::reach(Checkpoint::Replied);
@@ -66,7 +71,12 @@ impl Team {
             // Nothing of it was seen: it waits as it did before.
             self.give_back(work).await;
             self.complain(work, error).await;
-            return if is_down(error) { Ended::Unavailable } else { Ended::Failed };
+            return match error {
+                // A budget is its channel's or its day's: the agent's other sessions go on.
+                TurnError::Paused(_) => Ended::Refused,
+                error if is_down(error) => Ended::Unavailable,
+                _ => Ended::Failed,
+            };
         }
         let (how, concluded) = match error {
             TurnError::Provider(problem) if is_passing(problem) => {

@@ -59,7 +59,13 @@ async fn one(
     }
     match (store.turn(turn)?.map(|turn| turn.state), team.engine.answer(&session, turn)?) {
         (Some(TurnState::Done), Some(text)) => {
-            team.done(&work, &text).await;
+            if team.swarm.frozen().contains(session.agent()) {
+                // The others are not kept waiting for its thaw.
+                let team = Arc::clone(team);
+                tokio::spawn(async move { team.done(&work, &text).await });
+            } else {
+                team.done(&work, &text).await;
+            }
         }
         (Some(TurnState::Failed), _) => {
             team.conclude_failed(&work).await?;

@@ -18,8 +18,12 @@ use crate::sandbox::Sandbox;
 
 /// What carries out requests.
 pub trait Hands: Send + Sync + 'static {
-    /// Does it, to its end. Gives what the agent is told, or why it failed.
-    fn carry_out<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<String, String>>;
+    /// Does it, to its end; a command ends when it is cancelled. Gives what the agent is told, or why it failed.
+    fn carry_out<'a>(
+        &'a self,
+        asked: &'a Asked,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>>;
 }
 
 /// Carries out requests on this machine.
@@ -33,7 +37,11 @@ pub struct Machine {
 }
 
 impl Hands for Machine {
-    fn carry_out<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<String, String>> {
+    fn carry_out<'a>(
+        &'a self,
+        asked: &'a Asked,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let agent = &asked.agent;
             match &asked.request {
@@ -44,7 +52,7 @@ impl Hands for Machine {
                     let target = target.clone().unwrap_or_else(|| mounted_at(path));
                     Ok(format!("from your next command on it is at {target}, read-only"))
                 }
-                Request::Command { command, timeout } => self.command(command, *timeout).await,
+                Request::Command { command, timeout } => self.command(command, *timeout, cancel).await,
                 Request::AgentCreate { id, archetype, model } => {
                     let new = NewAgent {
                         id: id.clone(),
@@ -93,11 +101,16 @@ impl Machine {
         }
     }
 
-    async fn command(&self, command: &str, timeout: Option<u32>) -> Result<String, String> {
+    async fn command(
+        &self,
+        command: &str,
+        timeout: Option<u32>,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
         let config = self.live.current();
         let sysadmin = config.agents.iter().find(|agent| agent.role == Role::Sysadmin);
         let Some(sysadmin) = sysadmin else { return Err("there is no sysadmin any more".to_owned()) };
-        host::run(command, &sysadmin.workspace, timeout).await
+        host::run(command, &sysadmin.workspace, timeout, cancel).await
     }
 
     async fn create(&self, new: NewAgent) -> Result<String, String> {

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
 
 use crate::env;
 use crate::sandbox::exec::Kept;
@@ -25,12 +26,17 @@ const LATE: Duration = Duration::from_secs(2);
 const PASSED: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
 /// Runs `sh -c command` in this folder, and kills its process group when it has ended, when its time is over,
-/// or when the future is dropped. Gives its exit code and output as one text.
+/// when it is cancelled, or when the future is dropped. Gives its exit code and output as one text.
 ///
 /// # Errors
 ///
 /// As text, where it did not run, ran out of time or ended with another code than 0.
-pub async fn run(command: &str, folder: &Path, timeout: Option<u32>) -> Result<String, String> {
+pub async fn run(
+    command: &str,
+    folder: &Path,
+    timeout: Option<u32>,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
     let limit = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
@@ -50,7 +56,7 @@ pub async fn run(command: &str, folder: &Path, timeout: Option<u32>) -> Result<S
         child.stdout.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
         child.stderr.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
     ];
-    let ended = tokio::time::timeout(limit, child.wait()).await;
+    let ended = cancel.run_until_cancelled(tokio::time::timeout(limit, child.wait())).await;
     // What it left in the background has nobody who approved it.
     drop(group);
     let drained = async {
@@ -64,10 +70,11 @@ pub async fn run(command: &str, folder: &Path, timeout: Option<u32>) -> Result<S
         std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), Kept::new(0)).output();
     let text = bounded::output(&output, KEEP);
     match ended {
-        Ok(Ok(status)) if status.success() => Ok(format!("exit code 0\n{text}")),
-        Ok(Ok(status)) => Err(format!("{status}\n{text}")),
-        Ok(Err(error)) => Err(format!("nobody knows how it ended: {error}\n{text}")),
-        Err(_) => Err(format!("killed after {} seconds\n{text}", limit.as_secs())),
+        Some(Ok(Ok(status))) if status.success() => Ok(format!("exit code 0\n{text}")),
+        Some(Ok(Ok(status))) => Err(format!("{status}\n{text}")),
+        Some(Ok(Err(error))) => Err(format!("nobody knows how it ended: {error}\n{text}")),
+        None => Err(format!("stopped: an agent was frozen, or the gateway stopped\n{text}")),
+        Some(Err(_)) => Err(format!("killed after {} seconds\n{text}", limit.as_secs())),
     }
 }
 
@@ -97,7 +104,8 @@ mod tests {
     #[tokio::test]
     async fn a_command_gets_nothing_of_the_environment_but_what_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let said = run("env | cut -d= -f1 | sort; pwd; exit 0", folder.path(), None).await.unwrap();
+        let never = CancellationToken::new();
+        let said = run("env | cut -d= -f1 | sort; pwd; exit 0", folder.path(), None, &never).await.unwrap();
         let shells_own = ["PWD", "OLDPWD", "SHLVL", "_"];
         for name in said.lines().filter(|line| !line.contains(['/', ' '])) {
             assert!(PASSED.contains(&name) || shells_own.contains(&name), "{name}");
@@ -108,17 +116,18 @@ mod tests {
     #[tokio::test]
     async fn what_it_started_is_killed_and_its_output_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
+        let never = CancellationToken::new();
         let script = "sleep 1000 & echo $!; yes x | head -c 1000000";
-        let said = run(script, folder.path(), None).await.unwrap();
+        let said = run(script, folder.path(), None, &never).await.unwrap();
         assert!(said.len() < KEEP + 200, "{}", said.len());
         let pid: i32 = said.lines().nth(1).unwrap().parse().unwrap();
         let gone = || crate::process::ProcessId::of(pid).is_none();
         while !gone() {
             tokio::task::yield_now().await;
         }
-        let late = run("echo begun; sleep 1000", folder.path(), Some(1)).await.unwrap_err();
+        let late = run("echo begun; sleep 1000", folder.path(), Some(1), &never).await.unwrap_err();
         assert!(late.starts_with("killed after 1 seconds\nbegun"), "{late}");
-        let wrong = run("echo no >&2; exit 3", folder.path(), None).await.unwrap_err();
+        let wrong = run("echo no >&2; exit 3", folder.path(), None, &never).await.unwrap_err();
         assert!(wrong.contains('3') && wrong.contains("no"), "{wrong}");
     }
 }

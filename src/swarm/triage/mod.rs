@@ -13,9 +13,10 @@ pub mod request;
 mod restart;
 pub mod view;
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -54,14 +55,17 @@ const MAX_REASON: usize = 2000;
 const MAX_RESULT: usize = 32 * 1024;
 /// The most rows that are looked through at once.
 const MANY: u32 = 10_000;
-/// How often what waits is looked at for whether its time is over.
-const SWEEP: Duration = Duration::from_secs(60);
+/// How often what waits is looked at: for whether its time is over, and for what the command line granted.
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// Takes requests, keeps them, and has them carried out.
 pub struct Triage {
     swarm: Arc<Swarm>,
     hands: Arc<dyn Hands>,
     tasks: TaskTracker,
+    /// What waits here for its beginning or runs.
+    underway: Mutex<HashSet<String>>,
+    stop: CancellationToken,
     restarting: AtomicBool,
 }
 
@@ -72,7 +76,14 @@ impl Triage {
     /// A triage for this team, whose requests these hands carry out.
     #[must_use]
     pub fn new(swarm: Arc<Swarm>, hands: Arc<dyn Hands>) -> Arc<Self> {
-        Arc::new(Self { swarm, hands, tasks: TaskTracker::new(), restarting: AtomicBool::new(false) })
+        Arc::new(Self {
+            swarm,
+            hands,
+            tasks: TaskTracker::new(),
+            underway: Mutex::default(),
+            stop: CancellationToken::new(),
+            restarting: AtomicBool::new(false),
+        })
     }
 
     /// The team.
@@ -266,6 +277,9 @@ impl Triage {
 
     /// Has it carried out, in a task of its own: what has begun ends, whoever waits for it.
     fn begin(self: &Arc<Self>, id: String, teller: Option<oneshot::Sender<Told>>) {
+        if self.stop.is_cancelled() || !self.underway().insert(id.clone()) {
+            return;
+        }
         let triage = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Err(error) = triage.run(&id, teller).await {
@@ -275,11 +289,28 @@ impl Triage {
                     "a request could not be run"
                 );
             }
+            triage.underway().remove(&id);
         });
+    }
+
+    fn underway(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who must not be frozen while it runs: who asked, and for a command who runs it.
+    fn involved(&self, row: &RequestRow) -> Vec<AgentId> {
+        let config = self.swarm.config();
+        let sysadmin = sysadmin(&config).filter(|_| row.kind == "command");
+        [&row.agent].into_iter().chain(sysadmin.map(|agent| &agent.id)).cloned().collect()
     }
 
     async fn run(&self, id: &str, teller: Option<oneshot::Sender<Told>>) -> Result<(), StoreError> {
         let store = self.swarm.store();
+        let Some(row) = store.request(id)? else { return Ok(()) };
+        let involved = self.involved(&row);
+        if self.stop.run_until_cancelled(self.swarm.all_thawed(&involved)).await.is_none() {
+            return Ok(());
+        }
         let level = store.request(id)?.map_or(Level::Red, |row| row.level);
         let entry = By::system().entry("request.begin", id, level, String::new());
         let row = match store.begin_request(id.to_owned(), entry, unix_ms()).await? {
@@ -297,7 +328,16 @@ impl Triage {
         let told: Told = match &asked {
             None => Err("not run: it can't be read".to_owned()),
             Some(asked) => {
-                let done = AssertUnwindSafe(self.hands.carry_out(asked)).catch_unwind().await;
+                let cancel = self.stop.child_token();
+                let swarm = Arc::clone(&self.swarm);
+                let (frozen, ends) = (cancel.clone(), cancel.clone().drop_guard());
+                tokio::spawn(async move {
+                    if frozen.run_until_cancelled(swarm.any_frozen(&involved)).await.is_some() {
+                        frozen.cancel();
+                    }
+                });
+                let done = AssertUnwindSafe(self.carry_out(asked, &cancel)).catch_unwind().await;
+                drop(ends);
                 done.unwrap_or_else(|_| {
                     Err("it broke off because of a defect; its outcome is unknown".to_owned())
                 })
@@ -308,6 +348,19 @@ impl Triage {
             store.revoke_grants(gone.clone(), None, entry, unix_ms()).await?;
         }
         self.finish(&row, asked.as_ref(), told, teller).await
+    }
+
+    async fn carry_out(&self, asked: &Asked, cancel: &CancellationToken) -> Told {
+        if let Request::AgentCreate { id, .. } = &asked.request {
+            let granted = self.swarm.store().granted_agents().map_err(|error| crate::error::chain(&error))?;
+            if granted.contains(id) {
+                return Err(format!(
+                    "an agent {id} that is gone was granted something; it is taken back at the next change of the \
+                     configuration, or with flock restart"
+                ));
+            }
+        }
+        self.hands.carry_out(asked, cancel).await
     }
 
     async fn finish(
@@ -470,10 +523,24 @@ impl Triage {
         Ok(())
     }
 
-    /// Ends what nobody decided in time, from now until `stop`.
+    /// Begins what another process granted: the command line does where it finds no gateway.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub fn begin_granted(self: &Arc<Self>) -> Result<(), StoreError> {
+        for row in self.swarm.store().requests(true, MANY)? {
+            if row.state == RequestState::Approved {
+                self.begin(row.id, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what nobody decided in time and begins what was granted elsewhere, from now until `stop`.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_some() {
-            if let Err(error) = self.sweep().await {
+            if let Err(error) = self.sweep().await.and_then(|()| self.begin_granted()) {
                 tracing::error!(
                     error = crate::error::chain(&error),
                     "failed to look for requests that are over"
@@ -505,6 +572,11 @@ impl Triage {
         Ok(())
     }
 
+    /// Begins nothing more and ends the commands that run.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
     /// Waits until nothing that was begun is still running; begins nothing more.
     pub async fn settled(&self) {
         self.tasks.close();
@@ -532,6 +604,27 @@ impl Triage {
 }
 
 impl Swarm {
+    /// Takes back what agents were granted that are not configured any more, so that whoever gets their name
+    /// later has nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
+        for agent in self.store().granted_agents()? {
+            if self.config().agent(&agent).is_none() {
+                let entry = By::system().entry(
+                    "request.revoke",
+                    agent.as_str(),
+                    Level::Yellow,
+                    "it is not configured any more".to_owned(),
+                );
+                self.store().revoke_grants(agent, None, entry, unix_ms()).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// The final text of a turn in one of the sysadmin's sessions for a request goes to who asked.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::{SwarmError, Triage};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::TurnId;
-use crate::store::Level;
+use crate::store::{Level, RequestState};
 use crate::supervise::control::{Connection, Request};
 use crate::swarm::By;
 use crate::swarm::triage::request::shown;
@@ -46,16 +46,23 @@ impl Triage {
         let triage = Arc::clone(self);
         let turn = by.turn;
         self.tasks.spawn(async move {
-            triage.restart_after(turn).await;
+            // Its own stop is what it asks for, and nothing to wait for.
+            triage.stop.run_until_cancelled(triage.restart_after(turn)).await;
             triage.restarting.store(false, Ordering::SeqCst);
         });
-        Ok("the gateway restarts when this turn has ended; end it now".to_owned())
+        Ok("the gateway restarts when this turn and the requests that run have ended; end it now".to_owned())
+    }
+
+    /// Whether a request is being carried out.
+    fn is_running(&self) -> bool {
+        let open = self.swarm.store().requests(true, super::MANY).unwrap_or_default();
+        open.iter().any(|row| row.state == RequestState::Running)
     }
 
     async fn restart_after(&self, turn: Option<TurnId>) {
         let runs = || {
             let running = self.swarm.store().running_turns().unwrap_or_default();
-            turn.is_some_and(|turn| running.iter().any(|found| found.id == turn))
+            turn.is_some_and(|turn| running.iter().any(|found| found.id == turn)) || self.is_running()
         };
         let ended = async {
             while runs() {
@@ -63,7 +70,9 @@ impl Triage {
             }
         };
         if tokio::time::timeout(PATIENCE, ended).await.is_err() {
-            tracing::warn!("the turn that wanted a restart of the gateway goes on; there is none");
+            tracing::warn!(
+                "the turn that wanted a restart of the gateway, or a request, goes on; there is none"
+            );
             return;
         }
         let asked = async {

@@ -19,12 +19,18 @@ struct Ledger {
 }
 
 impl Hands for Ledger {
-    fn carry_out<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<String, String>> {
+    fn carry_out<'a>(
+        &'a self,
+        asked: &'a Asked,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             self.done.lock().unwrap().push(asked.request.describe());
             let hold = self.hold.lock().unwrap().clone();
             if let Some(hold) = hold {
-                hold.notified().await;
+                if cancel.run_until_cancelled(hold.notified()).await.is_none() {
+                    return Err("stopped".to_owned());
+                }
             }
             match &asked.request {
                 Request::Package { package, .. } if package == "broken" => {
@@ -426,6 +432,91 @@ async fn what_nobody_decides_expires_and_its_agent_hears_of_it() {
     let late = decide::decide(store, &config, &row.id, late, &owner(), now).await;
     assert!(matches!(late, Err(DecideError::Expired(_))));
     assert_eq!(rig.row(&row.id).state, RequestState::Expired);
+}
+
+#[tokio::test]
+async fn nothing_begins_for_a_frozen_agent_and_freezing_ends_a_command_that_runs() {
+    let rig = Rig::new().await;
+    let swarm = rig.triage.swarm().clone();
+    let (ann, coder, sysadmin) = (By::human("ann"), "coder".parse().unwrap(), "sysadmin".parse().unwrap());
+    swarm.freeze(&ann, &coder).await.unwrap();
+    swarm.freeze(&ann, &sysadmin).await.unwrap();
+    rig.ask(command()).await.unwrap();
+    let id = rig.last().id;
+    rig.approve(&id).await.unwrap();
+    swarm.thaw(&ann, &coder).await.unwrap();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.row(&id).state, RequestState::Approved, "the sysadmin runs it, and is frozen still");
+    *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
+    swarm.thaw(&ann, &sysadmin).await.unwrap();
+    rig.until(&id, RequestState::Running).await;
+    swarm.freeze(&ann, &coder).await.unwrap();
+    rig.until(&id, RequestState::Failed).await;
+    assert_eq!(rig.row(&id).result.as_deref(), Some("stopped"));
+}
+
+#[tokio::test]
+async fn a_stop_ends_what_runs_and_nothing_begins_after_it() {
+    let rig = Rig::new().await;
+    *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
+    rig.ask(command()).await.unwrap();
+    let id = rig.last().id;
+    rig.approve(&id).await.unwrap();
+    rig.until(&id, RequestState::Running).await;
+    rig.triage.stop();
+    rig.triage.settled().await;
+    assert_eq!(rig.row(&id).result.as_deref(), Some("stopped"));
+    rig.ask(json!({"kind": "command", "command": "second"})).await.unwrap();
+    let late = rig.last().id;
+    rig.approve(&late).await.unwrap();
+    assert_eq!(rig.row(&late).state, RequestState::Approved);
+    assert_eq!(rig.hands.done().len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_command_line_wrote_beside_a_running_gateway_is_taken_over() {
+    let rig = Rig::new().await;
+    let swarm = rig.triage.swarm().clone();
+    let coder: AgentId = "coder".parse().unwrap();
+    let store = swarm.store();
+    let entry = |frozen| crate::swarm::freeze::entry(&By::human("ann"), &coder, frozen);
+    store.set_frozen(coder.clone(), Some("human:ann".into()), entry(true), 1).await.unwrap();
+    assert_eq!(swarm.frozen(), []);
+    assert_eq!(swarm.reload_frozen().await.unwrap(), std::slice::from_ref(&coder));
+    assert_eq!(swarm.frozen(), std::slice::from_ref(&coder));
+    assert_eq!(swarm.reload_frozen().await.unwrap(), []);
+    store.set_frozen(coder.clone(), None, entry(false), 2).await.unwrap();
+    assert_eq!(swarm.reload_frozen().await.unwrap(), std::slice::from_ref(&coder));
+    assert_eq!(swarm.frozen(), []);
+
+    rig.ask(command()).await.unwrap();
+    let row = rig.last();
+    let approve = Decision::Approve { sha256: row.sha256 };
+    decide::decide(store, &swarm.config(), &row.id, approve, &owner(), unix_ms()).await.unwrap();
+    rig.triage.begin_granted().unwrap();
+    rig.triage.begin_granted().unwrap();
+    rig.until(&row.id, RequestState::Done).await;
+    assert_eq!(rig.hands.done().len(), 1);
+}
+
+#[tokio::test]
+async fn what_an_agent_was_granted_ends_with_it_however_it_was_removed() {
+    let rig = Rig::new().await;
+    let swarm = rig.triage.swarm().clone();
+    rig.ask(json!({"kind": "egress", "host": "example.org", "port": 443})).await.unwrap();
+    let row = rig.last();
+    rig.until(&row.id, RequestState::Done).await;
+    swarm.revoke_missing_agents().await.unwrap();
+    let coder: AgentId = "coder".parse().unwrap();
+    assert_eq!(swarm.store().grants(&coder, "egress").unwrap().len(), 1, "it is there");
+    config::edit(&rig.home, |document| agents::remove(document, &coder)).unwrap();
+    let rig = rig.restarted().await;
+    let swarm = rig.triage.swarm().clone();
+    swarm.revoke_missing_agents().await.unwrap();
+    assert_eq!(swarm.store().grants(&coder, "egress").unwrap(), Vec::<String>::new());
+    assert_eq!(swarm.store().granted_agents().unwrap(), []);
 }
 
 #[test]

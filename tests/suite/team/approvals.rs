@@ -10,6 +10,7 @@ use flock::store::{Along, AuditEntry, Level, NewRequest, RequestRow, RequestStat
 use flock::supervise::loopback::{Call, Client};
 use flock::swarm::triage::{Asked, Hands, Request, Triage};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::gateway::house::{House, LIMIT};
 use crate::support::home::TempHome;
@@ -170,7 +171,11 @@ fn what_ran_when_the_gateway_was_killed_has_an_unknown_outcome_and_does_not_run_
 struct Idle;
 
 impl Hands for Idle {
-    fn carry_out<'a>(&'a self, _asked: &'a Asked) -> flock::provider::BoxFuture<'a, Result<String, String>> {
+    fn carry_out<'a>(
+        &'a self,
+        _asked: &'a Asked,
+        _cancel: &'a CancellationToken,
+    ) -> flock::provider::BoxFuture<'a, Result<String, String>> {
         Box::pin(std::future::ready(Ok("worked".to_owned())))
     }
 }
