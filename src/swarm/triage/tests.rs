@@ -27,10 +27,10 @@ impl Hands for Ledger {
         Box::pin(async move {
             self.done.lock().unwrap().push(asked.request.describe());
             let hold = self.hold.lock().unwrap().clone();
-            if let Some(hold) = hold {
-                if cancel.run_until_cancelled(hold.notified()).await.is_none() {
-                    return Err("stopped".to_owned());
-                }
+            if let Some(hold) = hold
+                && cancel.run_until_cancelled(hold.notified()).await.is_none()
+            {
+                return Err("stopped".to_owned());
             }
             match &asked.request {
                 Request::Package { package, .. } if package == "broken" => {
