@@ -50,7 +50,7 @@ impl Triage {
             triage.stop.run_until_cancelled(triage.restart_after(turn)).await;
             triage.restarting.store(false, Ordering::SeqCst);
         });
-        Ok("the gateway restarts when this turn and the requests that run have ended; end it now".to_owned())
+        Ok("the gateway restarts when this turn has ended, and the requests that run; end it now".to_owned())
     }
 
     /// Whether a request is being carried out.

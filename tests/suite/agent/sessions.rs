@@ -213,7 +213,11 @@ fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
 }
 
 impl Hands for Nothing {
-    fn carry_out<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Result<String, String>> {
+    fn carry_out<'a>(
+        &'a self,
+        _: &'a Asked,
+        _: &'a tokio_util::sync::CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async { Err("nothing is carried out here".to_owned()) })
     }
 }
