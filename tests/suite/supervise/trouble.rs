@@ -89,10 +89,11 @@ fn a_turn_during_which_all_is_killed_is_marked_and_the_session_goes_on() {
             .unwrap();
         let mut first = [0; 4];
         chat.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
-        send(supervisor, Signal::SIGKILL);
+        // The gateway first: one whose supervisor is gone may end in order before it is killed.
         if kill_gateway {
             send(gateway, Signal::SIGKILL);
         }
+        send(supervisor, Signal::SIGKILL);
         assert!(!chat.wait().unwrap().success());
         gone(gateway);
         flock.flock(["start"]).ok();
