@@ -12,7 +12,7 @@ use crate::ui::{Table, Tone};
 /// Show what models were asked and what it cost
 ///
 /// Shows today, in the zone of this machine. Money is what the price table and the configuration say
-/// (models.providers.<name>.models[].cost), not a bill; of a model in neither, only the tokens are counted.
+/// (models.providers.NAME.models[].cost), not a bill; of a model in neither, only the tokens are counted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// This day, as in 2026-02-28

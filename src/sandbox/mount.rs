@@ -160,8 +160,8 @@ fn is_key(name: &str) -> bool {
         || name.starts_with(".env.") && ![".env.example", ".env.sample", ".env.template"].contains(&name)
 }
 
-/// Whether there is something within a folder that keeps keys. Looks [`DEPTH`] folders deep and at the first
-/// [`MAX_LOOKED_AT`] names; links are not followed, because a mount does not follow them out either. What can't
+/// Whether there is something within a folder that keeps keys. Looks `DEPTH` folders deep and at the first
+/// `MAX_LOOKED_AT` names; links are not followed, because a mount does not follow them out either. What can't
 /// be read counts as nothing.
 #[must_use]
 pub fn holds_keys(path: &Path) -> bool {

@@ -54,7 +54,7 @@ pub struct AuditEntry {
     pub subject: String,
     /// How much it matters.
     pub level: Level,
-    /// More, in at most [`MAX_DETAIL`] bytes.
+    /// More, in at most `MAX_DETAIL` bytes.
     pub detail: String,
     /// From which session.
     pub session: Option<SessionKey>,
