@@ -66,7 +66,7 @@ pub struct TooLarge;
 pub struct Decoder {
     buffer: Vec<u8>,
     start: usize,
-    /// Up to here no opening frame begins.
+    /// Before this place no opening frame begins.
     scanned: usize,
     opening: u8,
     broken: u64,
@@ -106,8 +106,10 @@ impl Decoder {
             self.start += find_magic(&self.buffer[self.start..]);
             match look(&self.buffer[self.start..]) {
                 Look::Frame(length) => {
-                    let frame = take(&self.buffer[self.start..self.start + length]);
-                    self.start += length;
+                    let bytes = &self.buffer[self.start..self.start + length];
+                    let frame = take(bytes);
+                    // The next frame may have completed one that was cut, and have lost its first bytes by it.
+                    self.start += length - begun(bytes);
                     return Some(frame);
                 }
                 Look::Broken => {
@@ -134,21 +136,20 @@ impl Decoder {
     /// Where a whole opening frame begins behind the unfinished frame's first byte.
     fn find_opening(&mut self) -> Option<usize> {
         let mut at = self.scanned.max(self.start + 1);
+        let mut unfinished = None;
         loop {
             at += find_magic(self.buffer.get(at..)?);
             let rest = &self.buffer[at..];
             if rest.len() < HEADER {
-                self.scanned = at;
+                self.scanned = unfinished.unwrap_or(at);
                 return None;
             }
             if rest[4] == self.opening && length(rest) <= 64 {
                 match look(rest) {
                     Look::Frame(_) => return Some(at),
-                    // It may still become one: look here again.
-                    Look::Incomplete => {
-                        self.scanned = at;
-                        return None;
-                    }
+                    // It may still become one: look here again. But its sender may have died as well, and a
+                    // whole one follow it.
+                    Look::Incomplete => unfinished = unfinished.or(Some(at)),
                     Look::Nothing | Look::Broken => {}
                 }
             }
@@ -170,6 +171,11 @@ fn find_magic(bytes: &[u8]) -> usize {
         at += 1;
     }
     bytes.len()
+}
+
+/// With how many bytes of the magic these end.
+fn begun(bytes: &[u8]) -> usize {
+    (1..=MAGIC.len()).rev().find(|known| bytes.ends_with(&MAGIC[..*known])).unwrap_or(0)
 }
 
 fn look(bytes: &[u8]) -> Look {

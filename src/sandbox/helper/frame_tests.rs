@@ -21,7 +21,7 @@ fn encoded(frame: &Frame) -> Vec<u8> {
 }
 
 fn frame() -> impl Strategy<Value = Frame> {
-    (any::<u8>(), any::<Nonce>(), proptest::collection::vec(any::<u8>(), 0..200))
+    (prop_oneof![3 => any::<u8>(), 1 => Just(OPENING)], any::<Nonce>(), proptest::collection::vec(any::<u8>(), 0..200))
         .prop_map(|(kind, nonce, payload)| Frame { kind, nonce, payload })
 }
 
@@ -75,6 +75,43 @@ proptest! {
         }
         if let Some(reply) = Reply::decode(kind, &payload) {
             prop_assert_eq!(reply.encode().0, kind);
+        }
+    }
+}
+
+#[test]
+fn an_opening_frame_is_found_behind_one_that_was_cut_inside_an_unfinished_frame() {
+    let outer = encoded(&Frame { kind: 4, nonce: [3; 16], payload: vec![5; 1000] });
+    let cut = encoded(&Frame { kind: OPENING, nonce: [7; 16], payload: vec![9; 60] });
+    let opening = Frame { kind: OPENING, nonce: [8; 16], payload: vec![1, 0, 0, 0] };
+    let bytes = [&outer[..40], &cut[..HEADER + 2], &encoded(&opening)].concat();
+    for step in [1, 7, bytes.len()] {
+        assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, step), [opening.clone()], "{step}");
+    }
+    // And the one that only came late is found where it was seen first.
+    let late = Frame { kind: OPENING, nonce: [7; 16], payload: vec![9; 60] };
+    for step in [1, 7, 40] {
+        let bytes = [&outer[..40], &encoded(&late)].concat();
+        assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, step), [late.clone()], "{step}");
+    }
+}
+
+#[test]
+fn an_opening_frame_is_found_where_its_first_bytes_complete_one_that_was_cut() {
+    let opening = Frame { kind: OPENING, nonce: [8; 16], payload: vec![1, 0, 0, 0] };
+    for missing in 1..=MAGIC.len() {
+        let nonce = [47; 16];
+        let mut payload = vec![0; 39];
+        for (byte, wanted) in payload[39 - missing..].iter_mut().zip(MAGIC) {
+            *byte = wanted ^ nonce[0];
+        }
+        let before = Frame { kind: 4, nonce, payload };
+        let whole = encoded(&before);
+        let cut = [&whole[..whole.len() - missing], &encoded(&opening)].concat();
+        let uncut = [whole.as_slice(), &encoded(&opening)].concat();
+        for (bytes, step) in [(&cut, 1), (&cut, cut.len()), (&uncut, 1), (&uncut, uncut.len())] {
+            let found = frames(&mut Decoder::new(OPENING), bytes, step);
+            assert_eq!(found, [before.clone(), opening.clone()], "{missing} {step}");
         }
     }
 }
