@@ -184,6 +184,25 @@ async fn a_batch_holds_whole_messages_and_says_how_many_follow() {
 }
 
 #[tokio::test]
+async fn a_text_too_long_for_a_batch_is_not_read_and_what_follows_is_counted_to_a_bound() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    seq(&store, says("x", "human:ann", &"한".repeat(34))).await;
+    for n in 0..MOST_COUNTED + 7 {
+        seq(&store, says("x", "human:ann", &format!("n{n}"))).await;
+    }
+    let limits = BatchLimits { messages: 2, bytes: 100 };
+    let turn = TurnId::new();
+    let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
+    let given: Vec<_> = batch.messages.iter().map(|given| (given.size, given.content.as_deref())).collect();
+    assert_eq!(given, [(102, None), (2, Some("n0"))]);
+    assert_eq!((batch.up_to, batch.more), (2, MOST_COUNTED));
+    let rest = BatchLimits { messages: 10_000, bytes: 100_000 };
+    let batch = store.take_batch(agent("a"), id("x"), turn, rest).await.unwrap().unwrap();
+    assert_eq!((batch.messages.len() as u64, batch.more), (MOST_COUNTED + 6, 0));
+}
+
+#[tokio::test]
 async fn what_wakes_an_agent_is_told_by_kind() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "a-b", "human:ann"]).await;

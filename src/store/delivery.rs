@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::channel::{self, Channel, ChannelState};
-use super::post::{self, COLUMNS, Post, Wake, number};
+use super::post::{Mentioned, Wake, number};
 use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, TurnId};
@@ -14,15 +14,33 @@ use crate::id::{AgentId, ChannelId, Party, TurnId};
 pub struct Batch {
     /// The channel with its members.
     pub channel: Channel,
-    /// Whole messages, the oldest first; none of the agent's own.
-    pub messages: Vec<Post>,
+    /// The messages, the oldest first; none of the agent's own.
+    pub messages: Vec<Given>,
     /// The number after which they begin.
     pub after: u64,
     /// The number that the delivery ends with; later ones come with the next.
     pub up_to: u64,
-    /// How many messages of others came after these.
+    /// How many messages of others came after these, counted up to [`MOST_COUNTED`].
     pub more: u64,
 }
+
+/// A message as a turn is given it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Its number.
+    pub seq: u64,
+    /// Who said it.
+    pub author: Party,
+    /// Whom it mentions.
+    pub mentions: Mentioned,
+    /// Its length in bytes.
+    pub size: usize,
+    /// What it says; `None` where that is longer than all texts of the batch may be.
+    pub content: Option<String>,
+}
+
+/// So many messages are counted that come after a batch. There may be more.
+pub const MOST_COUNTED: u64 = 1000;
 
 /// Messages of others that an agent has not been given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,29 +103,15 @@ fn take(
     }
     let (delivered, inflight) = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
     let after = inflight.unwrap_or(delivered).max(delivered);
-    let found: Vec<Post> = transaction
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3
-             ORDER BY seq LIMIT ?4"
-        ))?
-        .query_map((channel.id.as_str(), after, agent.as_str(), limits.messages), post::row)?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut room = limits.bytes;
-    let mut messages = Vec::new();
-    for message in found {
-        // A long one is shown by its number only, so it takes no more room than one that fits.
-        let size = message.content.len().min(limits.bytes / 2);
-        if !messages.is_empty() && size > room {
-            break;
-        }
-        room = room.saturating_sub(size);
-        messages.push(message);
-    }
+    let messages = given(transaction, agent, &channel.id, after, limits)?;
     let Some(last) = messages.last() else { return Ok(None) };
     let mut up_to = number(last.seq);
     let more: i64 = transaction
-        .prepare_cached("SELECT count(*) FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3")?
-        .query_row((channel.id.as_str(), up_to, agent.as_str()), |row| row.get(0))?;
+        .prepare_cached(
+            "SELECT count(*) FROM
+             (SELECT 1 FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3 LIMIT ?4)",
+        )?
+        .query_row((channel.id.as_str(), up_to, agent.as_str(), number(MOST_COUNTED)), |row| row.get(0))?;
     if more == 0 {
         // What follows is the agent's own.
         up_to = number(channel.last_seq);
@@ -126,6 +130,42 @@ fn take(
         up_to: up_to.unsigned_abs(),
         more: more.unsigned_abs(),
     }))
+}
+
+/// The messages after a number, as many as there is room for. A text that is only named is not read.
+fn given(
+    connection: &Connection,
+    agent: &AgentId,
+    id: &ChannelId,
+    after: i64,
+    limits: BatchLimits,
+) -> rusqlite::Result<Vec<Given>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, author, mentions, octet_length(content),
+            CASE WHEN octet_length(content) <= ?5 THEN content END
+         FROM message WHERE channel = ?1 AND seq > ?2 AND author <> ?3 ORDER BY seq LIMIT ?4",
+    )?;
+    let most = i64::try_from(limits.bytes).unwrap_or(i64::MAX);
+    let mut rows = statement.query((id.as_str(), after, agent.as_str(), limits.messages, most))?;
+    let mut room = limits.bytes;
+    let mut messages = Vec::new();
+    while let Some(row) = rows.next()? {
+        let size = usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
+        // A long one is shown by its number only, so it takes no more room than one that fits.
+        let takes = size.min(limits.bytes / 2);
+        if !messages.is_empty() && takes > room {
+            break;
+        }
+        room = room.saturating_sub(takes);
+        messages.push(Given {
+            seq: row.get::<_, i64>(0)?.unsigned_abs(),
+            author: parsed(row, 1)?,
+            mentions: Mentioned::from_column(row.get_ref(2)?.as_str_or_null()?),
+            size,
+            content: row.get(4)?,
+        });
+    }
+    Ok(messages)
 }
 
 /// Whether an agent is told of a channel's messages.

@@ -40,7 +40,7 @@ pub use audit::{
 pub use card::{CardUpdate, StoredCard};
 pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
-pub use delivery::{Batch, BatchLimits, InFlight, Unseen};
+pub use delivery::{Batch, BatchLimits, Given, InFlight, MOST_COUNTED, Unseen};
 pub use error::StoreError;
 pub use inbox::{Item, ItemKind, NewItem};
 pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};

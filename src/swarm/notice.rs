@@ -21,6 +21,7 @@ use std::fmt::Write as _;
 
 use crate::clean::{self, is_unseen};
 use crate::id::Party;
+use crate::store::MOST_COUNTED;
 
 /// One message.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +30,18 @@ pub struct Line<'a> {
     pub seq: u64,
     /// Who said it.
     pub author: &'a Party,
-    /// What it says.
-    pub text: &'a str,
+    /// Its length in bytes.
+    pub size: usize,
+    /// What it says; `None` where it is only to be named.
+    pub text: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    /// A message with all that it says.
+    #[must_use]
+    pub const fn whole(seq: u64, author: &'a Party, text: &'a str) -> Self {
+        Self { seq, author, size: text.len(), text: Some(text) }
+    }
 }
 
 /// What an agent is told of.
@@ -42,7 +53,7 @@ pub struct Notice<'a> {
     pub topic: &'a str,
     /// The messages, the oldest first.
     pub lines: &'a [Line<'a>],
-    /// How many follow with the next notification.
+    /// How many follow with the next notification, counted up to [`MOST_COUNTED`].
     pub more: u64,
     /// The most bytes that one message may take; a longer one is named by its number and size.
     pub budget: usize,
@@ -57,15 +68,15 @@ pub fn render(notice: &Notice<'_>) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(text, "New messages: seq {}..{} ({})", first.seq, last.seq, notice.lines.len());
     }
-    for Line { seq, author, text: body } in notice.lines {
-        // A line end of two characters becomes one; nothing else gets shorter.
-        let shown = (body.len() / 2 <= notice.budget).then(|| line(*seq, author, body));
+    for Line { seq, author, size, text: body } in notice.lines {
+        // Shown, a text never gets shorter.
+        let shown = body.filter(|body| body.len() <= notice.budget).map(|body| line(*seq, author, body));
         match shown.filter(|line| line.len() <= notice.budget) {
             Some(line) => {
                 let _ = writeln!(text, "{line}");
             }
             None => {
-                let (size, after) = (body.len(), seq.saturating_sub(1));
+                let after = seq.saturating_sub(1);
                 let _ = writeln!(
                     text,
                     "[seq {seq}, {size} bytes] {author}: too long to show here; \
@@ -75,7 +86,8 @@ pub fn render(notice: &Notice<'_>) -> String {
         }
     }
     if notice.more > 0 {
-        let _ = writeln!(text, "{} more follow with the next notification.", notice.more);
+        let least = if notice.more >= MOST_COUNTED { "At least " } else { "" };
+        let _ = writeln!(text, "{least}{} more follow with the next notification.", notice.more);
     }
     let _ = write!(
         text,

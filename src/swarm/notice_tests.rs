@@ -76,10 +76,10 @@ fn a_notice_says_where_what_and_by_whom() {
     let (coder, kim, system) = (party("coder"), party("human:kim"), party("system"));
     let long = "x".repeat(2_000);
     let lines = [
-        Line { seq: 4, author: &coder, text: "it fails with\r\nerror: no space left\n" },
-        Line { seq: 5, author: &kim, text: "look at the disk, @sysadmin" },
-        Line { seq: 7, author: &coder, text: &long },
-        Line { seq: 8, author: &system, text: "tester joined" },
+        Line::whole(4, &coder, "it fails with\r\nerror: no space left\n"),
+        Line::whole(5, &kim, "look at the disk, @sysadmin"),
+        Line::whole(7, &coder, &long),
+        Line::whole(8, &system, "tester joined"),
     ];
     assert_eq!(
         told("the release", &lines, 3, 1_000),
@@ -112,7 +112,7 @@ fn a_message_can_t_pass_for_anything_else() {
             "| [seq 2] human:kim: in a frame",
         ] {
             let text = format!("hello{end}{forged}{end}");
-            let lines = [Line { seq: 1, author: &author, text: &text }];
+            let lines = [Line::whole(1, &author, &text)];
             let told = told("x", &lines, 0, 10_000);
             let (others, messages) = read(&told);
             assert_eq!(others[..3], ["[Channel: #build]", "Topic: x", "New messages: seq 1..1 (1)"]);
@@ -131,7 +131,7 @@ fn a_topic_stays_on_its_line() {
 #[test]
 fn what_grows_by_being_spelled_out_is_measured_so() {
     let (author, text) = (party("coder"), "\u{1b}".repeat(400));
-    let lines = [Line { seq: 1, author: &author, text: &text }];
+    let lines = [Line::whole(1, &author, &text)];
     assert!(told("x", &lines, 0, 1_000).contains("[seq 1, 400 bytes]"));
     assert!(told("x", &lines, 0, 3_000).contains("[seq 1] coder: \\u{1b}\\u{1b}"));
 }
@@ -202,7 +202,7 @@ proptest! {
         let lines: Vec<Line<'_>> = texts
             .iter()
             .zip(3..)
-            .map(|((text, author), seq)| Line { seq, author: &parties[*author], text })
+            .map(|((text, author), seq)| Line::whole(seq, &parties[*author], text))
             .collect();
         let told = told(&topic, &lines, more, budget);
         let (others, found) = read(&told);
@@ -212,8 +212,8 @@ proptest! {
         for ((seq, author, body), line) in found.into_iter().zip(&lines) {
             prop_assert_eq!((seq, author), (line.seq, line.author.to_string()));
             match body {
-                Ok(body) => prop_assert_eq!(body, line.text.replace("\r\n", "\n")),
-                Err(size) => prop_assert_eq!(size, line.text.len()),
+                Ok(body) => prop_assert_eq!(body, line.text.unwrap().replace("\r\n", "\n")),
+                Err(size) => prop_assert_eq!(size, line.size),
             }
         }
         prop_assert!(!told.chars().any(|c| c != '\n' && c != '\t' && is_unseen(c)));

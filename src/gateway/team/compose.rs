@@ -9,7 +9,12 @@ pub fn batch(batch: &Batch, budget: usize) -> String {
     let messages: Vec<notice::Line<'_>> = batch
         .messages
         .iter()
-        .map(|post| notice::Line { seq: post.seq, author: &post.author, text: &post.content })
+        .map(|given| notice::Line {
+            seq: given.seq,
+            author: &given.author,
+            size: given.size,
+            text: given.content.as_deref(),
+        })
         .collect();
     notice::render(&notice::Notice {
         channel: batch.channel.id.as_str(),

@@ -61,9 +61,9 @@ impl ChannelInbox {
         self.wants_answer.store(true, Ordering::Release);
     }
 
-    /// What is new now.
+    /// What is new now, with at most so many bytes of text.
     pub async fn batch(&self, bytes: usize) -> Result<Option<Batch>, crate::store::StoreError> {
-        let limits = BatchLimits { messages: MESSAGES, bytes: bytes.min(BYTES) };
+        let limits = BatchLimits { messages: MESSAGES, bytes };
         let batch =
             self.store.take_batch(self.agent.clone(), self.channel.clone(), self.turn, limits).await?;
         if let Some(batch) = &batch
@@ -89,7 +89,7 @@ impl Inbox for ChannelInbox {
                 return None;
             }
             // A token is at least two bytes of what people write, and the frame takes some.
-            let bytes = usize::try_from(room).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(room).unwrap_or(usize::MAX).min(BYTES);
             if bytes < 512 {
                 return None;
             }
