@@ -286,8 +286,9 @@ fn page(connection: &Connection, id: &ChannelId, page: Page, limit: u32) -> rusq
     Ok(found)
 }
 
-/// Each word of the query has to be there, the last as the beginning of one. Whatever a person types is
-/// words, never an expression of the search's own language.
+/// Each word of the query has to be there, the last as the beginning of one unless it has one letter only:
+/// half of all messages have a word with that beginning. Whatever a person types is words, never an expression
+/// of the search's own language.
 fn search(
     connection: &Connection,
     channel: Option<&ChannelId>,
@@ -295,17 +296,17 @@ fn search(
     limit: u32,
 ) -> rusqlite::Result<Vec<Post>> {
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(32);
-    let words: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
-    if words.is_empty() {
-        return Ok(Vec::new());
-    }
+    let words: Vec<&str> = words.collect();
+    let Some(last) = words.last() else { return Ok(Vec::new()) };
+    let beginning = if last.chars().nth(1).is_some() { "*" } else { "" };
+    let query = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ") + beginning;
     let columns = COLUMNS.split(", ").map(|column| format!("m.{column}")).collect::<Vec<_>>().join(", ");
     connection
         .prepare_cached(&format!(
             "SELECT {columns} FROM message_text t JOIN message m ON m.id = t.rowid
-             WHERE t.content MATCH ?1 AND (?2 IS NULL OR m.channel = ?2) ORDER BY m.id DESC LIMIT ?3"
+             WHERE t.content MATCH ?1 AND (?2 IS NULL OR m.channel = ?2) ORDER BY t.rowid DESC LIMIT ?3"
         ))?
-        .query_map((format!("{}*", words.join(" ")), channel.map(ChannelId::as_str), limit), row)?
+        .query_map((query, channel.map(ChannelId::as_str), limit), row)?
         .collect()
 }
 
