@@ -1,6 +1,8 @@
 //! What agents sent directly to one another since a person last had a word with either, in outline: for who
 //! has to look at it before the next one is sent.
 
+use rusqlite::Transaction;
+
 use super::post::{Mentioned, Wake};
 use super::recent::{OUTLINE, RecentPost};
 use super::session::parsed;
@@ -16,40 +18,45 @@ fn pair(a: &AgentId, b: &AgentId) -> String {
     format!("{first} {second}")
 }
 
-impl Store {
-    /// Notes that an agent sends another one a text.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
-    pub async fn note_exchange(
-        &self,
-        sender: AgentId,
-        receiver: AgentId,
-        text: &str,
-        now: i64,
-    ) -> Result<(), StoreError> {
-        let start: String = text.chars().take(OUTLINE).collect();
-        let length = i64::try_from(text.len()).unwrap_or(i64::MAX);
-        self.write("note a direct message", move |transaction| {
-            let pair = pair(&sender, &receiver);
-            transaction
-                .prepare_cached(
-                    "INSERT INTO exchange (pair, sender, receiver, start, length, created_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                )?
-                .execute((&pair, sender.as_str(), receiver.as_str(), &start, length, now))?;
-            transaction
-                .prepare_cached(
-                    "DELETE FROM exchange WHERE pair = ?1 AND id <=
-                     (SELECT id FROM exchange WHERE pair = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-                )?
-                .execute((&pair, KEPT))
-                .map(drop)
-        })
-        .await
-    }
+/// That an agent sends another one something directly. It counts with what carries it, in the same transaction
+/// or not at all.
+#[derive(Clone, Debug)]
+pub struct NewExchange {
+    sender: AgentId,
+    receiver: AgentId,
+    start: String,
+    length: i64,
+    now: i64,
+}
 
+impl NewExchange {
+    /// Of this text, at `now` in Unix milliseconds.
+    #[must_use]
+    pub fn new(sender: AgentId, receiver: AgentId, text: &str, now: i64) -> Self {
+        let start = text.chars().take(OUTLINE).collect();
+        Self { sender, receiver, start, length: i64::try_from(text.len()).unwrap_or(i64::MAX), now }
+    }
+}
+
+/// Takes note of it.
+pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite::Result<()> {
+    let pair = pair(&new.sender, &new.receiver);
+    transaction
+        .prepare_cached(
+            "INSERT INTO exchange (pair, sender, receiver, start, length, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute((&pair, new.sender.as_str(), new.receiver.as_str(), &new.start, new.length, new.now))?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM exchange WHERE pair = ?1 AND id <=
+             (SELECT id FROM exchange WHERE pair = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute((&pair, KEPT))
+        .map(drop)
+}
+
+impl Store {
     /// What two agents sent one another after a person's last input to either: a message in a channel of
     /// theirs, a turn of a chat, a decision about what they asked for. At most `limit`, the newest first.
     ///
@@ -87,5 +94,59 @@ impl Store {
                 })?
                 .collect()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::channel_tests::{agent, entry, open};
+    use crate::store::{ItemKind, NewItem, NewTask, Task, TaskChange, TaskKind, TaskState};
+
+    fn exchange(text: &str) -> Option<NewExchange> {
+        Some(NewExchange::new(agent("a"), agent("b"), text, 7))
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_counts_once_and_what_is_not_sent_does_not() {
+        let (_folder, store) = open();
+        let texts = || -> Vec<String> {
+            let sent = store.exchanges(&agent("b"), &agent("a"), 10).unwrap();
+            sent.into_iter().map(|post| post.start).collect()
+        };
+        let session: crate::id::SessionKey = "agent:b:flock:dm:a".parse().unwrap();
+        let new = NewTask {
+            context: "c".into(),
+            kind: TaskKind::Message,
+            requester: "a".into(),
+            origin: None,
+            session: session.clone(),
+            summary: "s".into(),
+            request: "r".into(),
+            exchange: exchange("sent"),
+            now: 7,
+        };
+        let item = NewItem {
+            session,
+            kind: ItemKind::Dm,
+            sender: "a".into(),
+            text: "r".into(),
+            task: None,
+            now: 7,
+        };
+        let task = store.add_task(new, item, entry("task.send")).await.unwrap();
+        assert_eq!(texts(), ["sent"]);
+        let change = |state, text: &str| {
+            let exchange = exchange(text);
+            move |task: &Task| {
+                let task = Task { state, ..task.clone() };
+                Some(TaskChange { task, item: None, recall: false, entry: None, exchange })
+            }
+        };
+        let back = store.change_task(task.id.clone(), change(TaskState::Submitted, "refused")).await.unwrap();
+        assert!(back.unwrap().after.is_none(), "no such step");
+        assert_eq!(texts(), ["sent"]);
+        store.change_task(task.id, change(TaskState::InputRequired, "asked")).await.unwrap();
+        assert_eq!(texts(), ["asked", "sent"]);
     }
 }

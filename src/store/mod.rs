@@ -42,6 +42,7 @@ pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
 pub use delivery::{Batch, BatchLimits, Given, InFlight, MOST_COUNTED, Unseen};
 pub use error::StoreError;
+pub use exchange::NewExchange;
 pub use inbox::{Item, ItemKind, NewItem};
 pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
 pub use recent::{OUTLINE, RecentPost};

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use sha2::{Digest as _, Sha256};
 
 use super::audit::{self, AuditEntry, Level};
+use super::exchange::{self, NewExchange};
 use super::inbox::{self, NewItem};
 use super::post::{self, NewPost};
 use super::session::parsed;
@@ -181,6 +182,8 @@ pub struct NewRequest {
     pub scope: Scope,
     /// When it is over by itself, in Unix milliseconds.
     pub expires_at: i64,
+    /// What counts for the brakes, where another agent is to answer it.
+    pub exchange: Option<NewExchange>,
     /// Now, in Unix milliseconds.
     pub now: i64,
 }
@@ -410,6 +413,9 @@ impl Store {
                 ])?;
             if inserted == 1 {
                 along.write(transaction, new.now)?;
+                if let Some(exchange) = &new.exchange {
+                    exchange::add(transaction, exchange)?;
+                }
             }
             Ok(inserted == 1)
         })

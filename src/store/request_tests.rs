@@ -39,6 +39,7 @@ async fn ask(store: &Store, id: &str, level: Level, state: RequestState) {
         state,
         scope: Scope::Once,
         expires_at: 1000,
+        exchange: None,
         now: 1,
     };
     assert!(store.open_request(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
@@ -193,6 +194,7 @@ async fn a_grant_holds_until_it_is_revoked() {
         state: RequestState::Triage,
         scope: Scope::Agent,
         expires_at: 1000,
+        exchange: None,
         now: 1,
     };
     for (id, body) in [("r-1", "one"), ("r-2", "two"), ("r-3", "three")] {

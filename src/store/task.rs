@@ -6,6 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
+use super::exchange::{self, NewExchange};
 use super::inbox::{self, NewItem};
 use super::session::parsed;
 use super::{Reader, Store, StoreError};
@@ -186,6 +187,8 @@ pub struct NewTask {
     pub summary: String,
     /// What is asked.
     pub request: String,
+    /// What counts for the brakes.
+    pub exchange: Option<NewExchange>,
     /// Now, in Unix milliseconds.
     pub now: i64,
 }
@@ -201,6 +204,8 @@ pub struct TaskChange {
     pub recall: bool,
     /// The row of the audit, where it gets one.
     pub entry: Option<AuditEntry>,
+    /// What counts for the brakes.
+    pub exchange: Option<NewExchange>,
 }
 
 /// What a change came to.
@@ -374,6 +379,9 @@ impl Store {
                     new.now,
                 ))?;
             inbox::add(transaction, &NewItem { task: Some(id.clone()), ..item })?;
+            if let Some(exchange) = &new.exchange {
+                exchange::add(transaction, exchange)?;
+            }
             let digest = audit::digest(&new.request);
             let detail = format!("{}, {} bytes, sha256 {digest}", entry.detail, new.request.len());
             audit::append(transaction, &AuditEntry { subject: id.clone(), detail, ..entry }, new.now)?;
@@ -415,6 +423,9 @@ impl Store {
             }
             if let Some(item) = &change.item {
                 inbox::add(transaction, item)?;
+            }
+            if let Some(exchange) = &change.exchange {
+                exchange::add(transaction, exchange)?;
             }
             if let Some(entry) = &change.entry {
                 audit::append(transaction, entry, change.task.updated_at)?;

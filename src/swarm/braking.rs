@@ -6,7 +6,7 @@ use super::brake::{self, Limits, MARK, Recent, Verdict};
 use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, Party};
-use crate::store::{Level, Mentioned, NewPost, OUTLINE, Wake};
+use crate::store::{Level, Mentioned, NewExchange, NewPost, OUTLINE, Wake};
 
 /// What the brakes make of a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,16 +43,16 @@ impl Swarm {
         })
     }
 
-    /// Lets an agent send another one something directly, or not; gives how much later that wakes. Both ways
-    /// between two agents count together, whatever carries it: a message, a question, an answer to one, or
-    /// what the sysadmin is to answer.
+    /// Lets an agent send another one something directly, or not; gives how much later that wakes, and what
+    /// has to go with it so that it counts. Both ways between two agents count together, whatever carries it:
+    /// a message, a question, an answer to one, or what the sysadmin is to answer.
     pub(super) async fn brake_direct(
         &self,
         by: &By,
         from: &AgentId,
         to: &AgentId,
         text: &str,
-    ) -> Result<Duration, SwarmError> {
+    ) -> Result<(Duration, NewExchange), SwarmError> {
         let now = unix_ms();
         let limits = self.brake_limits();
         let sent = self.store.exchanges(from, to, limits.turns_without_human.saturating_add(50))?;
@@ -70,8 +70,7 @@ impl Swarm {
                 return Err(SwarmError::Refused(why.refusal(to)));
             }
         };
-        self.store.note_exchange(from.clone(), to.clone(), text, now).await?;
-        Ok(after)
+        Ok((after, NewExchange::new(from.clone(), to.clone(), text, now)))
     }
 
     fn brake_limits(&self) -> Limits {

@@ -14,7 +14,7 @@ use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    AuditEntry, ItemKind, Level, NewItem, NewTask, StoreError, Task, TaskChange, TaskChanged, TaskKind,
+    AuditEntry, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskChange, TaskChanged, TaskKind,
     TaskState,
 };
 use crate::tool::bounded::{is_unseen, start};
@@ -252,6 +252,7 @@ impl Swarm {
         };
         checked(&request)?;
         let session = SessionKey::new(to, SessionKind::Dm, sender.as_str());
+        let (after, exchange) = self.brake_direct(by, sender, to, text).await?;
         let new = NewTask {
             context: session.to_string(),
             kind: TaskKind::Message,
@@ -260,10 +261,10 @@ impl Swarm {
             session,
             summary: one_line(text, MAX_SUMMARY),
             request,
+            exchange: Some(exchange),
             now: unix_ms(),
         };
         let entry = by.entry("task.send", "", Level::Green, format!("to {to}"));
-        let after = self.brake_direct(by, sender, to, text).await?;
         self.accept(new, entry, after).await
     }
 
@@ -291,6 +292,7 @@ impl Swarm {
             session: a2a_session(to, context),
             summary: one_line(text, MAX_SUMMARY),
             request: text.to_owned(),
+            exchange: None,
             now: unix_ms(),
         };
         self.accept(new, entry, Duration::ZERO).await
@@ -345,12 +347,15 @@ impl Swarm {
         } else {
             Some(task.assignee().clone())
         };
-        let after = match other.filter(|_| task.kind == TaskKind::Message) {
-            Some(other) => self.brake_direct(by, caller, &other, text).await?,
-            None => Duration::ZERO,
+        let (after, exchange) = match other.filter(|_| task.kind == TaskKind::Message) {
+            Some(other) => {
+                let (after, exchange) = self.brake_direct(by, caller, &other, text).await?;
+                (after, Some(exchange))
+            }
+            None => (Duration::ZERO, None),
         };
         let entry = by.entry(action, id, Level::Green, format!("{} bytes", text.len()));
-        self.change_later(id, event, Some(entry), after).await.map(|(task, _)| task)
+        self.change_later(id, event, Some(entry), exchange, after).await.map(|(task, _)| task)
     }
 
     /// Replies to what was asked back within a task that came by A2A from this client.
@@ -494,7 +499,7 @@ impl Swarm {
         event: TaskEvent,
         entry: Option<AuditEntry>,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
-        self.change_later(id, event, entry, Duration::ZERO).await
+        self.change_later(id, event, entry, None, Duration::ZERO).await
     }
 
     /// Changes a task, and wakes whoever's move it is after a while.
@@ -503,6 +508,7 @@ impl Swarm {
         id: &str,
         event: TaskEvent,
         entry: Option<AuditEntry>,
+        exchange: Option<NewExchange>,
         after_while: Duration,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
         let now = unix_ms();
@@ -511,7 +517,7 @@ impl Swarm {
         let change = move |task: &Task| {
             let (after, told) = next(task, &event, now).ok()?;
             let item = item(&after, told, now);
-            Some(TaskChange { task: after, item, recall, entry })
+            Some(TaskChange { task: after, item, recall, entry, exchange })
         };
         let changed = self.store().change_task(id.to_owned(), change).await?;
         let Some(TaskChanged { before, after, in_flight }) = changed else { return Err(no_task(id)) };

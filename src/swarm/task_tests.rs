@@ -2,6 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use super::super::testing::Team;
 use super::*;
+use crate::swarm::channel::Wanted;
 use crate::swarm::scheduler::Urgency;
 
 fn turn() -> TurnId {
@@ -312,6 +313,17 @@ async fn two_agents_send_each_other_only_so_much_without_a_person() {
     let entry = By::human("ann").entry("chat.turn", "tester", Level::Green, String::new());
     team.store.audit(entry, unix_ms()).await.unwrap();
     assert_eq!(sends(50).await, Ok(()));
+    assert!(sends(50).await.is_err());
+    let wanted = Wanted {
+        id: "dev".parse().unwrap(),
+        topic: "work".into(),
+        members: vec!["tester".parse().unwrap()],
+        message: None,
+    };
+    team.swarm.create_channel(&By::system(), wanted).await.unwrap();
+    assert!(sends(50).await.is_err(), "flock's own words are nobody's");
+    team.swarm.post(&By::human("ann"), &"dev".parse().unwrap(), "go on".into(), true).await.unwrap();
+    assert_eq!(sends(50).await, Ok(()), "a person spoke where one of them is a member");
     assert!(team.audited().iter().any(|action| action == "task.brake"));
 }
 

@@ -144,6 +144,7 @@ impl Triage {
             state,
             scope: asked.request.scope(),
             expires_at: until,
+            exchange: None,
             now,
         };
         let sysadmin = sysadmin(&config);
@@ -151,7 +152,8 @@ impl Triage {
         if let (true, Some(sysadmin), Request::Other { request }) =
             (level != Level::Red, sysadmin, &asked.request)
         {
-            after = self.swarm.brake_direct(by, agent, &sysadmin.id, request).await?;
+            let (wait, exchange) = self.swarm.brake_direct(by, agent, &sysadmin.id, request).await?;
+            (after, new.exchange) = (wait, Some(exchange));
         }
         let kept = loop {
             new.id = new_id();

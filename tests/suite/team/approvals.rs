@@ -37,6 +37,7 @@ fn request(id: &str, agent: &str, request: Value, expires_at: i64) -> NewRequest
         state: RequestState::Waiting,
         scope: Scope::Once,
         expires_at,
+        exchange: None,
         now: unix_ms(),
     }
 }
