@@ -129,7 +129,11 @@ async fn a_search_takes_words_and_nothing_else() {
     assert_eq!(found(Some("X"), "cafe"), 1);
     assert_eq!(found(None, "caf op"), 0, "only the last word may be a beginning");
     assert_eq!(found(None, "café clo"), 1);
-    assert_eq!((found(None, "ca"), found(None, "c"), found(None, "cafe c")), (2, 0, 0), "one letter is a word");
+    assert_eq!(
+        (found(None, "ca"), found(None, "c"), found(None, "cafe c")),
+        (2, 0, 0),
+        "one letter is a word"
+    );
     seq(&store, says("y", "human:ann", "plan B, or b again")).await;
     assert_eq!((found(None, "b"), found(None, "b ag")), (1, 1));
     for hostile in ["", "\"", "content:x", "a OR b", "NEAR(", "*", "-x", "^", "'; DROP TABLE message; --"] {

@@ -126,14 +126,8 @@ mod tests {
             exchange: exchange("sent"),
             now: 7,
         };
-        let item = NewItem {
-            session,
-            kind: ItemKind::Dm,
-            sender: "a".into(),
-            text: "r".into(),
-            task: None,
-            now: 7,
-        };
+        let item =
+            NewItem { session, kind: ItemKind::Dm, sender: "a".into(), text: "r".into(), task: None, now: 7 };
         let task = store.add_task(new, item, entry("task.send")).await.unwrap();
         assert_eq!(texts(), ["sent"]);
         let change = |state, text: &str| {

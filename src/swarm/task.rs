@@ -14,8 +14,8 @@ use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    AuditEntry, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskChange, TaskChanged, TaskKind,
-    TaskState,
+    AuditEntry, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskChange, TaskChanged,
+    TaskKind, TaskState,
 };
 use crate::tool::bounded::{is_unseen, start};
 

@@ -21,7 +21,11 @@ fn encoded(frame: &Frame) -> Vec<u8> {
 }
 
 fn frame() -> impl Strategy<Value = Frame> {
-    (prop_oneof![3 => any::<u8>(), 1 => Just(OPENING)], any::<Nonce>(), proptest::collection::vec(any::<u8>(), 0..200))
+    (
+        prop_oneof![3 => any::<u8>(), 1 => Just(OPENING)],
+        any::<Nonce>(),
+        proptest::collection::vec(any::<u8>(), 0..200),
+    )
         .prop_map(|(kind, nonce, payload)| Frame { kind, nonce, payload })
 }
 
