@@ -154,7 +154,8 @@ async fn equip(
         let store = team::store(home, config, Arc::clone(&engine));
         super::nix::install(&store, id, &args.packages, context).await?;
     }
-    if args.role != Role::Sysadmin && !args.no_container {
+    // A frozen home is no place to start a container in; it is made at the first command after that.
+    if args.role != Role::Sysadmin && !args.no_container && !team::frozen(home).holds(id) {
         let progress = context.printer.progress(&format!("making the sandbox of {id}"));
         match gateway {
             Some(gateway) => team::prepare(gateway, id).await?,
@@ -181,12 +182,16 @@ fn report(
     }
     models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
     if context.printer.json_wanted() {
-        let agent: Value = list::describe(agent);
+        let mut agent: Value = list::describe(agent);
+        agent["frozen"] = json!(team::frozen(home).of(id));
         context.printer.json(&json!({"agent": agent}));
         return Ok(Exit::Done);
     }
     let line = Line::new().with(Tone::Good, "added").plain(" ").accent(id.as_str());
     context.printer.line(line.plain(format!(", {} in {}", agent.role.as_str(), agent.workspace.display())));
+    if let Some(freeze) = team::frozen(home).home() {
+        context.printer.warn(&team::home_frozen_text(freeze));
+    }
     let next = if running { format!("flock chat {id}") } else { "flock start".to_owned() };
     context.printer.say(Line::new().plain("next: ").accent(next));
     Ok(Exit::Done)

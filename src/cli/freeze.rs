@@ -18,7 +18,7 @@ use crate::ui::{Line, Tone};
 /// Hold an agent still, or all of them
 ///
 /// What runs in its sandbox stands still at once, and a running turn goes no step further. Nothing is lost: what
-/// comes meanwhile waits. It holds over restarts, until flock thaw.
+/// comes meanwhile waits. It holds over restarts, until flock thaw; with --all, for agents that are added meanwhile too.
 #[derive(Debug, clap::Args)]
 pub struct Freeze {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct Thaw {
 struct Whom {
     /// The agent
     agent: Option<AgentId>,
-    /// All agents
+    /// All agents, and with freeze those that are added later
     #[arg(long)]
     all: bool,
 }
@@ -128,13 +128,22 @@ async fn change(
     // Without a gateway nothing of the team runs: it is enough that the next one knows.
     let by = By::human(&login);
     let store = Store::open(home)?;
-    let mut done = Vec::new();
-    for agent in config.agents.iter().map(|agent| &agent.id).filter(|id| agent.is_none_or(|one| one == *id)) {
+    let now = crate::clock::unix_ms();
+    let who = frozen.then(|| by.party.to_string());
+    let changed = if let Some(agent) = agent {
         let entry = freeze::entry(&by, agent, frozen);
-        let who = frozen.then(|| by.party.to_string());
-        let changed = store.set_frozen(agent.clone(), who, entry, crate::clock::unix_ms()).await?;
-        done.push(Changed { id: agent.clone(), frozen, changed, problem: None });
-    }
+        vec![(agent.clone(), store.set_frozen(agent.clone(), who, entry, now).await?)]
+    } else {
+        let agents: Vec<_> = config
+            .agents
+            .iter()
+            .map(|agent| (agent.id.clone(), freeze::entry(&by, &agent.id, frozen)))
+            .collect();
+        let changed =
+            store.set_home_frozen(who, freeze::home_entry(&by, frozen), agents.clone(), now).await?;
+        agents.into_iter().map(|(agent, _)| agent).zip(changed).collect()
+    };
     store.sync().await?;
-    Ok(done)
+    let done = changed.into_iter().map(|(id, changed)| Changed { id, frozen, changed, problem: None });
+    Ok(done.collect())
 }

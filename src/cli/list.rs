@@ -22,19 +22,19 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         let with_state = |agent: &Agent| {
             let mut value = describe(agent);
-            value["frozen"] = frozen.get(&agent.id).map_or(Value::Null, |state| json!(state));
+            value["frozen"] = json!(frozen.of(&agent.id));
             value
         };
         let agents: Vec<Value> = config.agents.iter().map(with_state).collect();
-        context.printer.json(&json!({"agents": agents}));
+        context.printer.json(&json!({"agents": agents, "frozen": frozen.home()}));
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &config.agents {
-        let sandbox = match agent.sandbox {
-            _ if frozen.contains_key(&agent.id) => (Tone::Bad, frozen[&agent.id].to_string()),
-            SandboxMode::All => (Tone::Plain, "docker".to_owned()),
-            SandboxMode::Off => (Tone::Warn, "off".to_owned()),
+        let sandbox = match (frozen.of(&agent.id), agent.sandbox) {
+            (Some(freeze), _) => (Tone::Bad, team::frozen_text(freeze)),
+            (None, SandboxMode::All) => (Tone::Plain, "docker".to_owned()),
+            (None, SandboxMode::Off) => (Tone::Warn, "off".to_owned()),
         };
         table.toned_row(vec![
             (Tone::Accent, agent.id.to_string()),
@@ -45,6 +45,9 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         ]);
     }
     context.printer.table(&table);
+    if let Some(freeze) = frozen.home() {
+        context.printer.warn(&team::home_frozen_text(freeze));
+    }
     Ok(Exit::Done)
 }
 

@@ -1,6 +1,5 @@
 //! Who makes and removes sandboxes: the gateway where it runs, this process where it does not.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::nix::Store;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::store::{AgentState, Reader};
+use crate::store::{Freeze, Frozen, Reader};
 use crate::supervise::control::{Connection, Request};
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
@@ -150,29 +149,20 @@ pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
     Store::new(home.clone(), fixed(config), engine)
 }
 
-/// That an agent is frozen.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Frozen {
-    /// Since when, in Unix milliseconds.
-    since: i64,
-    /// By whom.
-    by: String,
+/// Who is frozen. Where the database can't be read, nothing is known of it.
+pub fn frozen(home: &Home) -> Frozen {
+    let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.frozen()).transpose());
+    read.ok().flatten().unwrap_or_default()
 }
 
-impl std::fmt::Display for Frozen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FROZEN since {} by {}", time::local(self.since), self.by)
-    }
+/// As in `FROZEN since 12:00 by human:ann`.
+pub fn frozen_text(freeze: &Freeze) -> String {
+    format!("FROZEN since {} by {}", time::local(freeze.at), freeze.by)
 }
 
-/// The agents that are frozen. Where the database can't be read, nothing is known of them.
-pub fn frozen(home: &Home) -> BTreeMap<AgentId, Frozen> {
-    let states = Reader::open(home).and_then(|reader| reader.map(|reader| reader.agent_states()).transpose());
-    let frozen = |state: AgentState| {
-        let by = state.frozen_by.unwrap_or_default();
-        state.frozen_at.map(|since| (state.agent, Frozen { since, by }))
-    };
-    states.ok().flatten().unwrap_or_default().into_iter().filter_map(frozen).collect()
+/// That the whole home is, with what ends it.
+pub fn home_frozen_text(freeze: &Freeze) -> String {
+    format!("the whole home is {}, agents that are added too; flock thaw --all", frozen_text(freeze))
 }
 
 /// A configuration that stays as it was read: a verb is over before it could follow a change.

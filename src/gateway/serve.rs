@@ -1,7 +1,6 @@
 //! The life of a gateway process: listen, open, answer; what is slow comes later or when it is needed.
 //! On a signal, or when its supervisor is gone: refuse, cancel, wait a little, stop the sandboxes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +20,9 @@ use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, atomic, version};
-use crate::id::AgentId;
 use crate::provider::{BoxFuture, Catalog};
 use crate::sandbox::docker::DockerSandbox;
-use crate::sandbox::{Sandbox as _, SandboxError, engine as docker};
+use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
@@ -218,26 +216,15 @@ const SANDBOXES: Duration = Duration::from_secs(4);
 /// other processes write about it.
 async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
     let mut watch = swarm.watch_frozen();
-    let mut held = BTreeSet::new();
     loop {
         let frozen = watch.borrow_and_update().clone();
-        for agent in frozen.difference(&held) {
-            followed(agent, sandboxes.pause(agent).await);
+        match sandboxes.follow(Arc::new(move |agent| frozen.holds(agent))).await {
+            Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
+            Err(error) => tracing::error!(error = chain(&error), "a sandbox did not follow its agent"),
         }
-        for agent in held.difference(&frozen) {
-            followed(agent, sandboxes.resume(agent).await);
-        }
-        held = frozen;
         if watch.changed().await.is_err() {
             return;
         }
-    }
-}
-
-fn followed(agent: &AgentId, settled: Result<(), SandboxError>) {
-    match settled {
-        Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
-        Err(error) => tracing::error!(error = chain(&error), %agent, "a sandbox did not follow its agent"),
     }
 }
 

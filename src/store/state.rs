@@ -1,10 +1,10 @@
-//! How each agent stands in the team's loop: asleep, frozen, when it last had a turn.
+//! How each agent stands in the team's loop: asleep, when it last had a turn.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
-use super::{Reader, Store, StoreError};
+use super::{Store, StoreError};
 use crate::id::AgentId;
 
 /// How an agent stands.
@@ -16,24 +16,18 @@ pub struct AgentState {
     pub asleep_at: Option<i64>,
     /// Why, as it said itself.
     pub sleep_reason: Option<String>,
-    /// Since when it is frozen, in Unix milliseconds.
-    pub frozen_at: Option<i64>,
-    /// By whom.
-    pub frozen_by: Option<String>,
     /// When it last had a turn for plain messages, in Unix milliseconds.
     pub last_turn_at: Option<i64>,
 }
 
-const COLUMNS: &str = "agent, asleep_at, sleep_reason, frozen_at, frozen_by, last_turn_at";
+const COLUMNS: &str = "agent, asleep_at, sleep_reason, last_turn_at";
 
 fn state(row: &Row<'_>) -> rusqlite::Result<AgentState> {
     Ok(AgentState {
         agent: parsed(row, 0)?,
         asleep_at: row.get(1)?,
         sleep_reason: row.get(2)?,
-        frozen_at: row.get(3)?,
-        frozen_by: row.get(4)?,
-        last_turn_at: row.get(5)?,
+        last_turn_at: row.get(3)?,
     })
 }
 
@@ -42,17 +36,6 @@ fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
         .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state ORDER BY agent"))?
         .query_map((), state)?
         .collect()
-}
-
-impl Reader {
-    /// As [`Store::agent_states`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
-    pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
-        self.read("list the agents' states", states)
-    }
 }
 
 impl Store {
@@ -101,36 +84,6 @@ impl Store {
                      WHERE agent = ?1 AND (asleep_at IS NULL) <> (?2 IS NULL)",
                 )?
                 .execute((agent.as_str(), asleep.as_ref().map(|_| now), &asleep))?;
-            if changed == 1 {
-                audit::append(transaction, &entry, now)?;
-            }
-            Ok(changed == 1)
-        })
-        .await
-    }
-
-    /// Freezes an agent or thaws it; says whether that changed anything.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
-    pub async fn set_frozen(
-        &self,
-        agent: AgentId,
-        by: Option<String>,
-        entry: AuditEntry,
-        now: i64,
-    ) -> Result<bool, StoreError> {
-        self.write("freeze or thaw an agent", move |transaction| {
-            transaction
-                .prepare_cached("INSERT OR IGNORE INTO agent_state (agent) VALUES (?1)")?
-                .execute([agent.as_str()])?;
-            let changed = transaction
-                .prepare_cached(
-                    "UPDATE agent_state SET frozen_at = ?2, frozen_by = ?3
-                     WHERE agent = ?1 AND (frozen_at IS NULL) <> (?2 IS NULL)",
-                )?
-                .execute((agent.as_str(), by.as_ref().map(|_| now), &by))?;
             if changed == 1 {
                 audit::append(transaction, &entry, now)?;
             }

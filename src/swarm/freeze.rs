@@ -1,7 +1,5 @@
 //! Freezing: an agent that a person froze begins nothing, and its running turn goes no step further, until
-//! somebody thaws it. It holds over restarts.
-
-use std::collections::BTreeSet;
+//! somebody thaws it. So is, with the whole home, who is added to it later. It holds over restarts.
 
 use serde_json::json;
 use tokio::sync::watch;
@@ -9,13 +7,10 @@ use tokio::sync::watch;
 use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::AgentId;
-use crate::store::{AuditEntry, Level, StoreError};
-
-/// Who is frozen, for whoever waits for it to end.
-pub(super) type Frozen = watch::Sender<BTreeSet<AgentId>>;
+use crate::store::{AuditEntry, Freeze, Frozen, Level, StoreError};
 
 /// Who was frozen in the database when it was last looked at or written to. Held while that goes on.
-pub(super) type Written = tokio::sync::Mutex<BTreeSet<AgentId>>;
+pub(super) type Written = tokio::sync::Mutex<Frozen>;
 
 /// The audit's row of a freeze or a thaw.
 #[must_use]
@@ -24,22 +19,27 @@ pub fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
     by.entry(action, agent.as_str(), Level::Yellow, String::new())
 }
 
+/// The audit's row of a freeze or a thaw of all.
+#[must_use]
+pub fn home_entry(by: &By, frozen: bool) -> AuditEntry {
+    let action = if frozen { "home.freeze" } else { "home.thaw" };
+    by.entry(action, "all", Level::Yellow, String::new())
+}
+
 impl Swarm {
     /// Reads who is frozen. To be called before the first turn.
     ///
     /// # Errors
     ///
     /// As [`StoreError`] says.
-    pub fn load_frozen(&self) -> Result<BTreeSet<AgentId>, StoreError> {
-        let states = self.store.agent_states()?.into_iter();
-        let found: BTreeSet<AgentId> =
-            states.filter(|state| state.frozen_at.is_some()).map(|state| state.agent).collect();
+    pub fn load_frozen(&self) -> Result<(), StoreError> {
+        let found = self.store.frozen()?;
         self.frozen.send_replace(found.clone());
         // Nothing else runs yet; and where it does, it is read again.
         if let Ok(mut written) = self.written.try_lock() {
-            written.clone_from(&found);
+            *written = found;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Takes over what another process wrote about who is frozen: the command line does where it finds no
@@ -50,17 +50,13 @@ impl Swarm {
     /// As [`StoreError`] says.
     pub async fn reload_frozen(&self) -> Result<Vec<AgentId>, StoreError> {
         let mut written = self.written.lock().await;
-        let states = self.store.agent_states()?.into_iter();
-        let now: BTreeSet<AgentId> =
-            states.filter(|state| state.frozen_at.is_some()).map(|state| state.agent).collect();
-        // Only what has changed in the database: whoever could not be written down as frozen stays it.
-        let changed: Vec<AgentId> = now.symmetric_difference(&written).cloned().collect();
-        if !changed.is_empty() {
-            self.frozen.send_modify(|frozen| {
-                frozen.retain(|agent| now.contains(agent) || !written.contains(agent));
-                frozen.extend(now.difference(&written).cloned());
-            });
+        let now = self.store.frozen()?;
+        if now == *written {
+            return Ok(Vec::new());
         }
+        let differs = |agent: &AgentId| now.holds(agent) != written.holds(agent);
+        let changed: Vec<AgentId> = self.agents().into_iter().filter(differs).collect();
+        self.frozen.send_modify(|frozen| *frozen = frozen.taking(&now, &written));
         *written = now;
         drop(written);
         for agent in &changed {
@@ -69,37 +65,48 @@ impl Swarm {
         Ok(changed)
     }
 
+    fn agents(&self) -> Vec<AgentId> {
+        self.config().agents.iter().map(|agent| agent.id.clone()).collect()
+    }
+
     /// Who is frozen, and every change of it.
     #[must_use]
-    pub fn watch_frozen(&self) -> watch::Receiver<BTreeSet<AgentId>> {
+    pub fn watch_frozen(&self) -> watch::Receiver<Frozen> {
         self.frozen.subscribe()
     }
 
-    /// Who is frozen.
+    /// Which agents are frozen.
     #[must_use]
     pub fn frozen(&self) -> Vec<AgentId> {
-        self.frozen.borrow().iter().cloned().collect()
+        let frozen = self.frozen.borrow();
+        self.agents().into_iter().filter(|agent| frozen.holds(agent)).collect()
+    }
+
+    /// Whether this agent is frozen.
+    #[must_use]
+    pub fn is_frozen(&self, agent: &AgentId) -> bool {
+        self.frozen.borrow().holds(agent)
     }
 
     /// Resolves when the agent is not frozen, without any wait where it is not.
     pub async fn thawed(&self, agent: &AgentId) {
-        if !self.frozen.borrow().contains(agent) {
+        if !self.is_frozen(agent) {
             return;
         }
         // The sender lives as long as this swarm does.
-        let _ = self.frozen.subscribe().wait_for(|frozen| !frozen.contains(agent)).await;
+        let _ = self.frozen.subscribe().wait_for(|frozen| !frozen.holds(agent)).await;
     }
 
     /// Resolves when none of these agents is frozen.
     pub async fn all_thawed(&self, agents: &[AgentId]) {
-        let none = |frozen: &BTreeSet<AgentId>| !agents.iter().any(|agent| frozen.contains(agent));
+        let none = |frozen: &Frozen| !agents.iter().any(|agent| frozen.holds(agent));
         // The sender lives as long as this swarm does.
         let _ = self.frozen.subscribe().wait_for(none).await;
     }
 
     /// Resolves when one of these agents is frozen.
     pub async fn any_frozen(&self, agents: &[AgentId]) {
-        let any = |frozen: &BTreeSet<AgentId>| agents.iter().any(|agent| frozen.contains(agent));
+        let any = |frozen: &Frozen| agents.iter().any(|agent| frozen.holds(agent));
         // The sender lives as long as this swarm does.
         let _ = self.frozen.subscribe().wait_for(any).await;
     }
@@ -111,20 +118,16 @@ impl Swarm {
     /// As [`SwarmError`] says. It is held all the same then, until this process ends.
     pub async fn freeze(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
+        let now = unix_ms();
+        let freeze = Freeze { at: now, by: by.party.to_string() };
         // Before it is written: a step that would begin meanwhile is held.
-        self.frozen.send_modify(|frozen| {
-            frozen.insert(agent.clone());
-        });
+        self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         let mut written = self.written.lock().await;
         let entry = entry(by, agent, true);
-        let who = by.party.to_string();
-        let changed = self.store.set_frozen(agent.clone(), Some(who), entry, unix_ms()).await?;
-        written.insert(agent.clone());
+        let changed = self.store.set_frozen(agent.clone(), Some(freeze.by.clone()), entry, now).await?;
+        written.freeze(Some(agent), freeze);
         drop(written);
-        if changed {
-            self.bell.publish("agent.frozen", &json!({"agent": agent, "by": by.party}));
-        }
-        self.tell_standing(agent)?;
+        self.tell_frozen(by, agent, true, changed)?;
         Ok(changed)
     }
 
@@ -138,15 +141,72 @@ impl Swarm {
         let mut written = self.written.lock().await;
         let entry = entry(by, agent, false);
         let changed = self.store.set_frozen(agent.clone(), None, entry, unix_ms()).await?;
-        self.frozen.send_modify(|frozen| {
-            frozen.remove(agent);
-        });
-        written.remove(agent);
+        self.frozen.send_modify(|frozen| frozen.thaw(Some(agent)));
+        written.thaw(Some(agent));
         drop(written);
-        if changed {
-            self.bell.publish("agent.thawed", &json!({"agent": agent, "by": by.party}));
-        }
-        self.tell_standing(agent)?;
+        self.tell_frozen(by, agent, false, changed)?;
         Ok(changed)
+    }
+
+    /// Freezes the whole home: its agents, and those that are added later. Says for each agent whether it was
+    /// not frozen before.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says. They are held all the same then, until this process ends.
+    pub async fn freeze_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+        let now = unix_ms();
+        let freeze = Freeze { at: now, by: by.party.to_string() };
+        self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
+        let mut written = self.written.lock().await;
+        let agents = self.entries(by, true);
+        let who = Some(freeze.by.clone());
+        let changed = self.store.set_home_frozen(who, home_entry(by, true), agents.clone(), now).await?;
+        written.freeze(None, freeze);
+        drop(written);
+        self.tell_all_frozen(by, true, agents, changed)
+    }
+
+    /// Thaws the whole home, also who was frozen alone. Says for each agent whether it was frozen.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says.
+    pub async fn thaw_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+        let mut written = self.written.lock().await;
+        let agents = self.entries(by, false);
+        let entry = home_entry(by, false);
+        let changed = self.store.set_home_frozen(None, entry, agents.clone(), unix_ms()).await?;
+        self.frozen.send_modify(|frozen| frozen.thaw(None));
+        written.thaw(None);
+        drop(written);
+        self.tell_all_frozen(by, false, agents, changed)
+    }
+
+    fn entries(&self, by: &By, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
+        let agents = self.agents().into_iter();
+        agents.map(|agent| (agent.clone(), entry(by, &agent, frozen))).collect()
+    }
+
+    fn tell_all_frozen(
+        &self,
+        by: &By,
+        frozen: bool,
+        agents: Vec<(AgentId, AuditEntry)>,
+        changed: Vec<bool>,
+    ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+        let all: Vec<(AgentId, bool)> = agents.into_iter().map(|(agent, _)| agent).zip(changed).collect();
+        for (agent, changed) in &all {
+            self.tell_frozen(by, agent, frozen, *changed)?;
+        }
+        Ok(all)
+    }
+
+    fn tell_frozen(&self, by: &By, agent: &AgentId, frozen: bool, changed: bool) -> Result<(), StoreError> {
+        if changed {
+            let name = if frozen { "agent.frozen" } else { "agent.thawed" };
+            self.bell.publish(name, &json!({"agent": agent, "by": by.party}));
+        }
+        self.tell_standing(agent)
     }
 }

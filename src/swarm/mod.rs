@@ -27,6 +27,8 @@ pub(crate) mod testing;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 pub use bell::{Bell, News};
 pub use by::By;
 pub use error::SwarmError;
@@ -35,7 +37,7 @@ pub use task::TaskEnd;
 use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::store::Store;
+use crate::store::{Frozen, Store};
 
 /// What a team is made of.
 pub struct Parts {
@@ -55,7 +57,8 @@ pub struct Swarm {
     bell: Bell,
     /// Who sleeps, so that a post does not have to ask the database whom it wakes.
     asleep: Mutex<HashSet<AgentId>>,
-    frozen: freeze::Frozen,
+    /// For whoever waits for the end of a freeze.
+    frozen: watch::Sender<Frozen>,
     written: freeze::Written,
 }
 
@@ -69,7 +72,7 @@ impl Swarm {
             store,
             bell,
             asleep: Mutex::default(),
-            frozen: freeze::Frozen::default(),
+            frozen: watch::Sender::default(),
             written: freeze::Written::default(),
         }
     }

@@ -186,8 +186,8 @@ async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_
     assert!(rig.swarm.freeze(&By::human("ann"), &coder).await.unwrap());
     assert!(!rig.swarm.freeze(&By::human("bob"), &coder).await.unwrap(), "it is frozen already");
     assert!(!is_free(&rig.watch));
-    let state = rig.swarm.store().agent_state(&coder).unwrap().unwrap();
-    assert_eq!(state.frozen_by.as_deref(), Some("human:ann"));
+    let written = rig.swarm.store().frozen().unwrap();
+    assert_eq!(written.of(&coder).unwrap().by, "human:ann");
 
     let (ringer, _events) = unbounded_channel();
     let live = Arc::new(Live::open(rig.home.clone()).unwrap());

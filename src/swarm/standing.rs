@@ -10,7 +10,7 @@ use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
 use crate::id::AgentId;
-use crate::store::{AgentState, Level, StoreError};
+use crate::store::{AgentState, Frozen, Level, StoreError};
 
 /// What starts an agent's turns: workers look after their channels by themselves, the others are called.
 #[must_use]
@@ -21,12 +21,12 @@ pub const fn mode(role: Role) -> Mode {
     }
 }
 
-fn event(agent: &Agent, state: Option<&AgentState>) -> Event {
+fn event(agent: &Agent, state: Option<&AgentState>, frozen: &Frozen) -> Event {
     Event::Agent {
         agent: agent.id.clone(),
         mode: mode(agent.role),
         asleep: state.is_some_and(|state| state.asleep_at.is_some()),
-        frozen: state.is_some_and(|state| state.frozen_at.is_some()),
+        frozen: frozen.holds(&agent.id),
         provider: agent.model.as_ref().map(|model| model.provider().to_owned()),
         last_turn_at: state.and_then(|state| state.last_turn_at),
     }
@@ -46,7 +46,8 @@ impl Swarm {
             .filter(|state| state.asleep_at.is_some())
             .map(|state| state.agent.clone())
             .collect();
-        Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id))).collect())
+        let frozen = self.store.frozen()?;
+        Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id), &frozen)).collect())
     }
 
     /// Tells the scheduler how one agent stands, after that changed.
@@ -64,7 +65,7 @@ impl Swarm {
         } else {
             self.asleep().remove(agent);
         }
-        self.bell.tell(event(found, state.as_ref()));
+        self.bell.tell(event(found, state.as_ref(), &self.store.frozen()?));
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::provider::catalog::Catalog;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{names, owned};
-use crate::store::{Reader, RequestState};
+use crate::store::{Frozen, Reader, RequestState};
 use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::figures;
 use crate::supervise::health::{self, Health, HealthError, Identity};
@@ -54,7 +54,8 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     let pids: Vec<i32> =
         gateway.pid.into_iter().chain(supervisor.as_ref().map(|status| status.pid)).collect();
     let used = figures::of(&pids);
-    let agents = config.as_ref().map(|config| agents(home, config)).unwrap_or_default();
+    let frozen = team::frozen(home);
+    let agents = config.as_ref().map(|config| agents(home, config, &frozen)).unwrap_or_default();
     if let Some(problem) = said["config"]["problem"].as_str() {
         warnings.push(format!("the gateway goes on with an older configuration: {problem}"));
     }
@@ -79,6 +80,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
             foreground: status.foreground,
         }),
         gateway,
+        frozen: frozen.home().cloned(),
         agents,
         team: said.get("team").filter(|team| !team.is_null()).cloned(),
         docker: engines.docker,
@@ -190,9 +192,8 @@ fn gateway(
     gateway
 }
 
-fn agents(home: &Home, config: &Config) -> Vec<Agent> {
+fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
     let catalog = Catalog::new(home.clone());
-    let mut frozen = team::frozen(home);
     let mut describe = |agent: &config::Agent| {
         let trouble = agent.model.as_ref().and_then(|model| catalog.describe(model, config).err());
         let none = agent.model.is_none();
@@ -206,7 +207,7 @@ fn agents(home: &Home, config: &Config) -> Vec<Agent> {
                 SandboxMode::All => "docker",
                 SandboxMode::Off => "off",
             },
-            frozen: frozen.remove(&agent.id),
+            frozen: frozen.of(&agent.id).cloned(),
             warning: match &trouble {
                 Some(error) => Some(chain(error)),
                 None => none.then(|| "it has no model".to_owned()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::team::Frozen;
+use crate::store::Freeze;
 use crate::supervise::figures::Figures;
 
 /// How a home stands.
@@ -26,6 +26,8 @@ pub struct Report {
     pub measured_at: i64,
     pub supervisor: Option<Supervisor>,
     pub gateway: Gateway,
+    /// Since when and by whom the whole home is frozen, later agents too.
+    pub frozen: Option<Freeze>,
     pub agents: Vec<Agent>,
     /// What the gateway says of channels and of what waits in them; `None` where it does not run.
     pub team: Option<Value>,
@@ -100,7 +102,7 @@ pub struct Agent {
     /// `docker` or `off`.
     pub sandbox: &'static str,
     /// Since when and by whom it is frozen.
-    pub frozen: Option<Frozen>,
+    pub frozen: Option<Freeze>,
     /// Why its model can't be asked.
     pub warning: Option<String>,
     pub hint: Option<String>,

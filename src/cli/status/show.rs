@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::report::{Gateway, Report};
-use crate::cli::Context;
+use crate::cli::{Context, team};
 use crate::clock;
 use crate::supervise::figures::Figures;
 use crate::ui::progress::span;
@@ -53,6 +53,9 @@ pub fn show(report: &Report, context: &Context) {
     if !report.agents.is_empty() {
         printer.line("");
         printer.table(&agents(report));
+    }
+    if let Some(freeze) = &report.frozen {
+        printer.warn(&team::home_frozen_text(freeze));
     }
     for warning in &report.warnings {
         printer.warn(warning);
@@ -162,7 +165,7 @@ fn agents(report: &Report) -> Table {
             (Tone::Plain, agent.role.to_owned()),
             (tone, model),
             match &agent.frozen {
-                Some(frozen) => (Tone::Bad, frozen.to_string()),
+                Some(freeze) => (Tone::Bad, team::frozen_text(freeze)),
                 None => sandbox(report, &agent.id, agent.sandbox),
             },
         ]);

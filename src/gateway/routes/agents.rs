@@ -20,13 +20,18 @@ pub async fn list(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     Json(json!({"agents": agents}))
 }
 
-/// Returns when the agent's sandbox is there and confined. An agent without one is ready at once.
+/// Returns when the agent's sandbox is there and confined. An agent without one is ready at once, and the one of
+/// a frozen agent is not made.
 pub async fn prepare(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?;
     let has_sandbox = agent.sandbox == SandboxMode::All;
+    if has_sandbox && gateway.swarm.is_frozen(&agent.id) {
+        // It is made at the first command after that.
+        return Ok(Json(json!({"id": agent.id, "sandbox": "frozen"})));
+    }
     if has_sandbox {
         // In a task: a client that goes away must not leave a container half made.
         let sandbox = gateway.sandbox.clone();

@@ -1,6 +1,7 @@
 //! `POST /api/agents/{id}/freeze`, `/thaw`, `/api/freeze`, `/api/thaw`: holds agents and their sandboxes
 //! still, or lets them go on.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -30,7 +31,7 @@ pub async fn freeze(
     Query(who): Query<Who>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?.id;
-    change(gateway, vec![agent], &who, true).await
+    change(gateway, Some(agent), &who, true).await
 }
 
 /// Thaws one agent.
@@ -40,16 +41,15 @@ pub async fn thaw(
     Query(who): Query<Who>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?.id;
-    change(gateway, vec![agent], &who, false).await
+    change(gateway, Some(agent), &who, false).await
 }
 
-/// Freezes all agents.
+/// Freezes the whole home: all agents, and those that are added later.
 pub async fn freeze_all(
     State(gateway): State<Arc<Gateway>>,
     Query(who): Query<Who>,
 ) -> Result<Json<Value>, ApiError> {
-    let agents = all(&gateway);
-    change(gateway, agents, &who, true).await
+    change(gateway, None, &who, true).await
 }
 
 /// Thaws all agents.
@@ -57,39 +57,74 @@ pub async fn thaw_all(
     State(gateway): State<Arc<Gateway>>,
     Query(who): Query<Who>,
 ) -> Result<Json<Value>, ApiError> {
-    let agents = all(&gateway);
-    change(gateway, agents, &who, false).await
+    change(gateway, None, &who, false).await
 }
 
-fn all(gateway: &Gateway) -> Vec<AgentId> {
-    gateway.config().agents.iter().map(|agent| agent.id.clone()).collect()
-}
-
+/// Of one agent, or of the whole home.
 async fn change(
     gateway: Arc<Gateway>,
-    agents: Vec<AgentId>,
+    agent: Option<AgentId>,
     who: &Who,
     frozen: bool,
 ) -> Result<Json<Value>, ApiError> {
     let by = By::human(who.by.as_deref().unwrap_or("owner"));
     // In a task: a client that goes away must not leave half of a team frozen.
     let done = tokio::spawn(async move {
-        let changes = agents.iter().map(|agent| one(&gateway, agent, &by, frozen));
-        future::join_all(changes).await.into_iter().collect::<Result<Vec<Value>, SwarmError>>()
+        let changed = if frozen {
+            let changed = freeze_them(&gateway, &by, agent).await?;
+            let settle = changed.iter().map(|(agent, _)| gateway.sandbox.pause(agent));
+            let settled = future::join_all(settle).await;
+            changed.into_iter().zip(settled).collect::<Vec<_>>()
+        } else {
+            // The sandboxes first: a turn that goes on would find its own still.
+            let agents = match &agent {
+                Some(agent) => vec![agent.clone()],
+                None => gateway.config().agents.iter().map(|agent| agent.id.clone()).collect(),
+            };
+            let resumed = future::join_all(agents.iter().map(|agent| gateway.sandbox.resume(agent))).await;
+            let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
+            let thawed = thaw_them(&gateway, &by, agent).await?.into_iter();
+            // Whoever came in between has a sandbox that never stood still.
+            let settled = |one: (AgentId, bool)| {
+                let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
+                (one, settled)
+            };
+            thawed.map(settled).collect()
+        };
+        Ok::<_, SwarmError>(
+            changed
+                .into_iter()
+                .map(|((agent, changed), settled)| described(&agent, frozen, changed, settled))
+                .collect::<Vec<Value>>(),
+        )
     });
     let agents = done.await.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
     Ok(Json(json!({"agents": agents})))
 }
 
-async fn one(gateway: &Gateway, agent: &AgentId, by: &By, frozen: bool) -> Result<Value, SwarmError> {
-    let (changed, settled) = if frozen {
-        let changed = gateway.swarm.freeze(by, agent).await?;
-        (changed, gateway.sandbox.pause(agent).await)
-    } else {
-        // The sandbox first: a turn that goes on would find it still.
-        let settled = gateway.sandbox.resume(agent).await;
-        (gateway.swarm.thaw(by, agent).await?, settled)
-    };
+async fn freeze_them(
+    gateway: &Gateway,
+    by: &By,
+    agent: Option<AgentId>,
+) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    match agent {
+        None => gateway.swarm.freeze_home(by).await,
+        Some(agent) => gateway.swarm.freeze(by, &agent).await.map(|changed| vec![(agent, changed)]),
+    }
+}
+
+async fn thaw_them(
+    gateway: &Gateway,
+    by: &By,
+    agent: Option<AgentId>,
+) -> Result<Vec<(AgentId, bool)>, SwarmError> {
+    match agent {
+        None => gateway.swarm.thaw_home(by).await,
+        Some(agent) => gateway.swarm.thaw(by, &agent).await.map(|changed| vec![(agent, changed)]),
+    }
+}
+
+fn described(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {
     let problem = match settled {
         // Where no engine answers, nothing can be running.
         Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => None,
@@ -98,5 +133,5 @@ async fn one(gateway: &Gateway, agent: &AgentId, by: &By, frozen: bool) -> Resul
             Some(error.to_string())
         }
     };
-    Ok(json!({"id": agent, "frozen": frozen, "changed": changed, "problem": problem}))
+    json!({"id": agent, "frozen": frozen, "changed": changed, "problem": problem})
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use bollard::models::ContainerStateStatusEnum as Status;
 use bollard::query_parameters::InspectContainerOptions;
@@ -16,6 +15,9 @@ use crate::sandbox::{SandboxError, engine, names, owned};
 use super::DockerSandbox;
 use super::slot::{Live, Slot};
 
+/// Whether an agent's sandbox is to stand still.
+pub type Standing = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
+
 impl DockerSandbox {
     pub(super) async fn freeze(&self, agent: &AgentId, frozen: bool) -> Result<(), SandboxError> {
         let slot = self.slot(agent);
@@ -23,26 +25,40 @@ impl DockerSandbox {
         self.settle(agent, &slot).await
     }
 
-    /// The first failure; the others are still frozen or thawed.
-    pub(super) async fn freeze_all(&self, frozen: bool) -> Result<(), SandboxError> {
-        self.all_frozen.store(frozen, Ordering::SeqCst);
+    /// Brings all sandboxes in line with `standing`, and those that come later. The first failure; the others
+    /// are still frozen or thawed.
+    ///
+    /// # Errors
+    ///
+    /// As [`SandboxError`] says.
+    pub async fn follow(&self, standing: Standing) -> Result<(), SandboxError> {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&standing);
+        // Before the engine is asked: whoever makes a container meanwhile sees it.
         let mut slots: Vec<(AgentId, Arc<Slot>)> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots.iter().map(|(agent, slot)| (agent.clone(), Arc::clone(slot))).collect()
+            let differs = |(agent, slot): &(&AgentId, &Arc<Slot>)| slot.is_frozen() != standing(agent);
+            let differing = slots.iter().filter(differs);
+            differing.map(|(agent, slot)| (agent.clone(), Arc::clone(slot))).collect()
         };
-        // Before the engine is asked: whoever makes a container meanwhile sees it.
-        slots.iter().for_each(|(_, slot)| slot.set_frozen(frozen));
+        slots.iter().for_each(|(agent, slot)| slot.set_frozen(standing(agent)));
         // Of a gateway before this one there may be more.
         for container in self.containers().await? {
             let agent = container.agent.and_then(|agent| agent.parse::<AgentId>().ok());
-            if let Some(agent) = agent.filter(|agent| !slots.iter().any(|(known, _)| known == agent)) {
+            let is_still = container.state == "paused";
+            if let Some(agent) = agent.filter(|agent| !slots.iter().any(|(known, _)| known == agent))
+                && is_still != standing(&agent)
+            {
                 let slot = self.slot(&agent);
-                slot.set_frozen(frozen);
+                slot.set_frozen(standing(&agent));
                 slots.push((agent, slot));
             }
         }
         let settled = slots.iter().map(|(agent, slot)| self.settle(agent, slot));
         future::join_all(settled).await.into_iter().collect()
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Arc::clone(&self.standing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Brings the container in line with what the slot says.

@@ -11,7 +11,6 @@ mod owned;
 mod slot;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
 
+use freeze::Standing;
 use slot::{Line, Live, Plan, Slot};
 
 /// The configuration as it is at each look.
@@ -42,7 +42,8 @@ pub struct DockerSandbox {
     config: ConfigSource,
     engine: Arc<Engine>,
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
-    all_frozen: AtomicBool,
+    /// Who is to stand still; asked for sandboxes that come later.
+    standing: Mutex<Standing>,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dial>,
     mounts: ApprovedMounts,
@@ -59,7 +60,7 @@ impl DockerSandbox {
             config,
             engine,
             slots: Mutex::default(),
-            all_frozen: AtomicBool::new(false),
+            standing: Mutex::new(Arc::new(|_| false)),
             mounts: Arc::new(|_| Vec::new()),
         }
     }
@@ -113,10 +114,11 @@ impl DockerSandbox {
     }
 
     fn slot(&self, agent: &AgentId) -> Arc<Slot> {
+        let standing = self.standing();
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(agent.clone()).or_insert_with(|| {
             let slot = Slot::default();
-            slot.set_frozen(self.all_frozen.load(Ordering::SeqCst));
+            slot.set_frozen(standing(agent));
             Arc::new(slot)
         });
         Arc::clone(slot)
@@ -295,11 +297,11 @@ impl Sandbox for DockerSandbox {
     }
 
     fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(self.freeze_all(true))
+        Box::pin(self.follow(Arc::new(|_| true)))
     }
 
     fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
-        Box::pin(self.freeze_all(false))
+        Box::pin(self.follow(Arc::new(|_| false)))
     }
 }
 

@@ -79,7 +79,7 @@ fn status<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments)
             let state = swarm.store().agent_state(&agent.id).map_err(SwarmError::from)?;
             let minutes = |since: i64| (now - since).max(0) / 60_000;
             let stands = match &state {
-                Some(state) if state.frozen_at.is_some() => "frozen by a person".to_owned(),
+                _ if swarm.is_frozen(&agent.id) => "frozen by a person".to_owned(),
                 Some(state) if state.asleep_at.is_some() => {
                     format!("asleep for {} min", minutes(state.asleep_at.unwrap_or(now)))
                 }

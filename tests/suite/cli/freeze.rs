@@ -29,3 +29,26 @@ fn a_frozen_agent_is_shown_and_stays_frozen_without_a_gateway() {
     assert!(!home.flock(["list"]).ok().stdout.contains("FROZEN"));
     home.flock(["audit", "--verify"]).ok();
 }
+
+#[test]
+fn who_is_added_to_a_frozen_home_is_frozen_until_all_are_thawed() {
+    let home = TempHome::new().init();
+    home.flock(["freeze", "--all"]).ok();
+    home.flock(["thaw", "orchestrator"]).ok();
+    let added = home.flock(["add", "later", "--no-container", "--json"]).ok().json();
+    assert!(added["agent"]["frozen"]["since"].is_i64(), "{added}");
+    let listed = home.flock(["list", "--json"]).ok().json();
+    assert!(listed["frozen"]["by"].as_str().unwrap().starts_with("human:"), "{listed}");
+    let frozen = |id: &str| {
+        let agents = listed["agents"].as_array().unwrap();
+        !agents.iter().find(|agent| agent["id"] == id).unwrap()["frozen"].is_null()
+    };
+    assert!(frozen("later") && frozen("sysadmin") && !frozen("orchestrator"));
+    let status = home.flock(["status"]).fails(4);
+    assert!((status.stdout + &status.stderr).contains("the whole home is FROZEN since"));
+    home.flock(["thaw", "--all"]).ok();
+    assert!(!home.flock(["list"]).ok().stdout.contains("FROZEN"));
+    home.flock(["add", "free", "--no-container"]).ok();
+    assert!(!home.flock(["list"]).ok().stdout.contains("FROZEN"));
+    home.flock(["audit", "--verify"]).ok();
+}

@@ -1,7 +1,9 @@
 //! Freezing and thawing, what agents did, and what models were asked, over HTTP.
 
+use flock::id::AgentId;
 use flock::store::{AuditEntry, Level};
 use flock::supervise::loopback::Call;
+use flock::swarm::scheduler::Event;
 use serde_json::{Value, json};
 
 use super::house::{House, LIMIT};
@@ -22,9 +24,10 @@ async fn one_agent_or_all_are_frozen_and_thawed_with_their_sandboxes() {
         frozen,
         json!({"agents": [{"id": "coder", "frozen": true, "changed": true, "problem": null}]})
     );
-    let state = house.gateway.swarm.store().agent_state(&"coder".parse().unwrap()).unwrap().unwrap();
-    assert_eq!(state.frozen_by.as_deref(), Some("human:ann"));
-    assert!(state.frozen_at.is_some());
+    let coder: AgentId = "coder".parse().unwrap();
+    let known = house.gateway.swarm.store().frozen().unwrap();
+    assert_eq!(known.of(&coder).unwrap().by, "human:ann");
+    assert!(known.home().is_none());
     let all = post(&house, "/api/freeze").await;
     let changed: Vec<&Value> = all["agents"].as_array().unwrap().iter().map(|one| &one["changed"]).collect();
     assert_eq!(changed, [false, true], "one was frozen already");
@@ -37,6 +40,37 @@ async fn one_agent_or_all_are_frozen_and_thawed_with_their_sandboxes() {
     assert_eq!(actions.iter().filter(|action| **action == "agent.thaw").count(), 2);
     let unknown = house.owner().send(Call::post("/api/agents/nobody/freeze"), LIMIT).await.unwrap();
     assert_eq!(unknown.status(), 404);
+}
+
+#[tokio::test]
+async fn who_is_added_to_a_frozen_home_is_frozen_until_all_are_thawed() {
+    let house = House::new().await;
+    post(&house, "/api/freeze?by=ann").await;
+    post(&house, "/api/agents/coder/thaw?by=ann").await;
+    // By hand, as somebody with an editor does.
+    let later: AgentId = "later".parse().unwrap();
+    house.add("later");
+    let swarm = &house.gateway.swarm;
+    assert!(swarm.config().agent(&later).is_some());
+    assert!(swarm.is_frozen(&later) && !swarm.is_frozen(&"coder".parse().unwrap()));
+    let events = swarm.agent_events().unwrap();
+    let told = |id: &str| {
+        let is = |event: &&Event| matches!(event, Event::Agent { agent, .. } if agent.as_str() == id);
+        matches!(events.iter().find(is), Some(Event::Agent { frozen: true, .. }))
+    };
+    assert!(told("later") && !told("coder"), "what the scheduler is told");
+    assert_eq!(post(&house, "/api/agents/later/prepare").await["sandbox"], "frozen");
+    // The next gateway knows as much.
+    swarm.load_frozen().unwrap();
+    assert!(swarm.is_frozen(&later));
+    let thawed = post(&house, "/api/thaw").await;
+    let later = thawed["agents"].as_array().unwrap().iter().find(|one| one["id"] == "later").unwrap();
+    assert_eq!(later["changed"], true);
+    assert!(swarm.frozen().is_empty());
+    assert_eq!(post(&house, "/api/agents/later/prepare").await["sandbox"], "ready");
+    let rows = get(&house, "/api/audit?action=home").await;
+    assert_eq!(rows["rows"][0]["action"], "home.thaw");
+    assert_eq!(rows["rows"][1]["action"], "home.freeze");
 }
 
 #[tokio::test]

@@ -1,0 +1,270 @@
+//! Who is frozen: agents one by one, or the whole home, and with it whoever is added to it later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+
+use super::audit::{self, AuditEntry};
+use super::session::parsed;
+use super::{Reader, Store, StoreError};
+use crate::id::AgentId;
+
+/// That something is frozen.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Freeze {
+    /// Since when, in Unix milliseconds.
+    #[serde(rename = "since")]
+    pub at: i64,
+    /// By whom.
+    pub by: String,
+}
+
+/// Who is frozen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frozen {
+    home: Option<Freeze>,
+    agents: BTreeMap<AgentId, Freeze>,
+    /// Let go on although the home is frozen.
+    spared: BTreeSet<AgentId>,
+}
+
+impl Frozen {
+    /// That this agent is frozen, by itself or with the home. An agent that nobody knows yet is, with the home.
+    #[must_use]
+    pub fn of(&self, agent: &AgentId) -> Option<&Freeze> {
+        let with_home = self.home.as_ref().filter(|_| !self.spared.contains(agent));
+        self.agents.get(agent).or(with_home)
+    }
+
+    /// Whether this agent is frozen.
+    #[must_use]
+    pub fn holds(&self, agent: &AgentId) -> bool {
+        self.of(agent).is_some()
+    }
+
+    /// That the whole home is.
+    #[must_use]
+    pub const fn home(&self) -> Option<&Freeze> {
+        self.home.as_ref()
+    }
+
+    /// Freezes one agent, or the whole home. Who was frozen already stays it as it was.
+    pub fn freeze(&mut self, agent: Option<&AgentId>, freeze: Freeze) {
+        if let Some(agent) = agent {
+            self.spared.remove(agent);
+            if self.home.is_none() {
+                self.agents.entry(agent.clone()).or_insert(freeze);
+            }
+        } else {
+            self.spared.clear();
+            self.home.get_or_insert(freeze);
+        }
+    }
+
+    /// Thaws one agent, or the whole home with all its agents.
+    pub fn thaw(&mut self, agent: Option<&AgentId>) {
+        let Some(agent) = agent else {
+            *self = Self::default();
+            return;
+        };
+        self.agents.remove(agent);
+        if self.home.is_some() {
+            self.spared.insert(agent.clone());
+        }
+    }
+
+    /// What another one says, and besides it whatever is frozen here and was not when `before` was written.
+    #[must_use]
+    pub fn taking(&self, now: &Self, before: &Self) -> Self {
+        let mut taken = now.clone();
+        if let Some(freeze) = self.home.as_ref().filter(|_| before.home.is_none()) {
+            taken.freeze(None, freeze.clone());
+        }
+        for (agent, freeze) in self.agents.iter().filter(|(agent, _)| !before.agents.contains_key(*agent)) {
+            taken.freeze(Some(agent), freeze.clone());
+        }
+        taken
+    }
+}
+
+fn frozen(connection: &Connection) -> rusqlite::Result<Frozen> {
+    let freeze = |row: &Row<'_>| Ok(Freeze { at: row.get(0)?, by: row.get(1)? });
+    let home = connection
+        .prepare_cached("SELECT at, by FROM home_freeze")?
+        .query_row((), freeze)
+        .optional()?;
+    let agents = connection
+        .prepare_cached(
+            "SELECT frozen_at, coalesce(frozen_by, ''), agent FROM agent_state WHERE frozen_at IS NOT NULL",
+        )?
+        .query_map((), |row| Ok((parsed(row, 2)?, freeze(row)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let spared = connection
+        .prepare_cached("SELECT agent FROM agent_state WHERE spared = 1")?
+        .query_map((), |row| parsed(row, 0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Frozen { home, agents, spared })
+}
+
+/// Writes down what differs for this agent.
+fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &Frozen) -> rusqlite::Result<()> {
+    let own = now.agents.get(agent);
+    transaction
+        .prepare_cached(
+            "INSERT INTO agent_state (agent, frozen_at, frozen_by, spared) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET frozen_at = ?2, frozen_by = ?3, spared = ?4",
+        )?
+        .execute((
+            agent.as_str(),
+            own.map(|freeze| freeze.at),
+            own.map(|freeze| &freeze.by),
+            now.spared.contains(agent),
+        ))
+        .map(drop)
+}
+
+impl Store {
+    /// Who is frozen.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn frozen(&self) -> Result<Frozen, StoreError> {
+        self.read("look who is frozen", frozen)
+    }
+
+    /// Freezes an agent (`by` says who does) or thaws it; says whether that changed anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn set_frozen(
+        &self,
+        agent: AgentId,
+        by: Option<String>,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        self.write("freeze or thaw an agent", move |transaction| {
+            let before = frozen(transaction)?;
+            let mut after = before.clone();
+            match by {
+                Some(by) => after.freeze(Some(&agent), Freeze { at: now, by }),
+                None => after.thaw(Some(&agent)),
+            }
+            let changed = before.holds(&agent) != after.holds(&agent);
+            if after != before {
+                write_agent(transaction, &agent, &after)?;
+            }
+            if changed {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(changed)
+        })
+        .await
+    }
+
+    /// Freezes the whole home (`by` says who does) or thaws it with all its agents. `entry` is for the home,
+    /// and each of `agents` comes with the row that is written if its standing changes. Says for each whether
+    /// it did.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn set_home_frozen(
+        &self,
+        by: Option<String>,
+        entry: AuditEntry,
+        agents: Vec<(AgentId, AuditEntry)>,
+        now: i64,
+    ) -> Result<Vec<bool>, StoreError> {
+        self.write("freeze or thaw all agents", move |transaction| {
+            let before = frozen(transaction)?;
+            let mut after = before.clone();
+            if let Some(by) = by {
+                after.freeze(None, Freeze { at: now, by });
+                transaction.execute("UPDATE agent_state SET spared = 0", ())?;
+            } else {
+                after.thaw(None);
+                transaction.execute(
+                    "UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0",
+                    (),
+                )?;
+            }
+            transaction.execute("DELETE FROM home_freeze", ())?;
+            if let Some(Freeze { at, by }) = &after.home {
+                transaction.execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;
+            }
+            if before.home.is_some() != after.home.is_some() {
+                audit::append(transaction, &entry, now)?;
+            }
+            let mut changed = Vec::new();
+            for (agent, entry) in &agents {
+                let differs = before.holds(agent) != after.holds(agent);
+                if differs {
+                    audit::append(transaction, entry, now)?;
+                }
+                changed.push(differs);
+            }
+            Ok(changed)
+        })
+        .await
+    }
+}
+
+impl Reader {
+    /// As [`Store::frozen`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn frozen(&self) -> Result<Frozen, StoreError> {
+        self.read("look who is frozen", frozen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(id: &str) -> AgentId {
+        id.parse().unwrap()
+    }
+
+    fn freeze(at: i64) -> Freeze {
+        Freeze { at, by: "human:ann".to_owned() }
+    }
+
+    #[test]
+    fn a_frozen_home_holds_whoever_comes_later_but_whom_a_person_let_go_on() {
+        let mut frozen = Frozen::default();
+        frozen.freeze(Some(&agent("coder")), freeze(1));
+        assert!(frozen.holds(&agent("coder")) && !frozen.holds(&agent("later")));
+        frozen.freeze(None, freeze(2));
+        assert_eq!(frozen.of(&agent("coder")), Some(&freeze(1)));
+        assert_eq!(frozen.of(&agent("later")), Some(&freeze(2)));
+        frozen.thaw(Some(&agent("coder")));
+        assert!(!frozen.holds(&agent("coder")) && frozen.holds(&agent("later")));
+        frozen.freeze(Some(&agent("coder")), freeze(3));
+        assert!(frozen.holds(&agent("coder")));
+        frozen.thaw(Some(&agent("coder")));
+        frozen.freeze(None, freeze(4));
+        assert!(frozen.holds(&agent("coder")), "all are all");
+        frozen.thaw(None);
+        assert_eq!(frozen, Frozen::default());
+    }
+
+    #[test]
+    fn what_could_not_be_written_down_stays_frozen() {
+        let nobody = Frozen::default();
+        let mut here = Frozen::default();
+        here.freeze(Some(&agent("coder")), freeze(1));
+        assert!(here.taking(&nobody, &nobody).holds(&agent("coder")), "the database never knew of it");
+        assert!(!here.taking(&nobody, &here).holds(&agent("coder")), "somebody thawed it there");
+        let mut all = Frozen::default();
+        all.freeze(None, freeze(1));
+        assert!(all.taking(&nobody, &nobody).holds(&agent("later")));
+        assert!(!all.taking(&nobody, &all).holds(&agent("later")));
+        assert!(nobody.taking(&all, &nobody).holds(&agent("later")));
+    }
+}
