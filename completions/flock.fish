@@ -438,7 +438,7 @@ complete -c flock -n "__fish_flock_using_subcommand freeze" -l home -d 'Use this
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand freeze" -l all -d 'All agents'
+complete -c flock -n "__fish_flock_using_subcommand freeze" -l all -d 'All agents, and with freeze those that are added later'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -l json -d 'Print JSON for programs'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -s q -l quiet -d 'Say less: only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand freeze" -s v -l verbose -d 'Say more; twice for still more'
@@ -448,7 +448,7 @@ complete -c flock -n "__fish_flock_using_subcommand thaw" -l home -d 'Use this h
 complete -c flock -n "__fish_flock_using_subcommand thaw" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand thaw" -l all -d 'All agents'
+complete -c flock -n "__fish_flock_using_subcommand thaw" -l all -d 'All agents, and with freeze those that are added later'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -l json -d 'Print JSON for programs'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s q -l quiet -d 'Say less: only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand thaw" -s v -l verbose -d 'Say more; twice for still more'
