@@ -89,10 +89,8 @@ impl Frozen {
 
 fn frozen(connection: &Connection) -> rusqlite::Result<Frozen> {
     let freeze = |row: &Row<'_>| Ok(Freeze { at: row.get(0)?, by: row.get(1)? });
-    let home = connection
-        .prepare_cached("SELECT at, by FROM home_freeze")?
-        .query_row((), freeze)
-        .optional()?;
+    let home =
+        connection.prepare_cached("SELECT at, by FROM home_freeze")?.query_row((), freeze).optional()?;
     let agents = connection
         .prepare_cached(
             "SELECT frozen_at, coalesce(frozen_by, ''), agent FROM agent_state WHERE frozen_at IS NOT NULL",
@@ -186,10 +184,8 @@ impl Store {
                 transaction.execute("UPDATE agent_state SET spared = 0", ())?;
             } else {
                 after.thaw(None);
-                transaction.execute(
-                    "UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0",
-                    (),
-                )?;
+                transaction
+                    .execute("UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0", ())?;
             }
             transaction.execute("DELETE FROM home_freeze", ())?;
             if let Some(Freeze { at, by }) = &after.home {

@@ -44,12 +44,12 @@ pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChang
 pub use delivery::{Batch, BatchLimits, Given, InFlight, MOST_COUNTED, Unseen};
 pub use error::StoreError;
 pub use exchange::NewExchange;
+pub use freeze::{Freeze, Frozen};
 pub use inbox::{Item, ItemKind, NewItem};
 pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
 pub use recent::{OUTLINE, RecentPost};
 pub use request::{Along, Moved, NewRequest, RequestRow, RequestState, Scope, Step, digest, next};
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
-pub use freeze::{Freeze, Frozen};
 pub use state::AgentState;
 pub use task::{NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind, TaskState};
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
