@@ -61,6 +61,9 @@ _flock() {
             flock,nix)
                 cmd="flock__subcmd__nix"
                 ;;
+            flock,prompt)
+                cmd="flock__subcmd__prompt"
+                ;;
             flock,remove)
                 cmd="flock__subcmd__remove"
                 ;;
@@ -250,6 +253,9 @@ _flock() {
             flock__subcmd__help,nix)
                 cmd="flock__subcmd__help__subcmd__nix"
                 ;;
+            flock__subcmd__help,prompt)
+                cmd="flock__subcmd__help__subcmd__prompt"
+                ;;
             flock__subcmd__help,remove)
                 cmd="flock__subcmd__help__subcmd__remove"
                 ;;
@@ -340,6 +346,9 @@ _flock() {
             flock__subcmd__help__subcmd__nix,rollback)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__rollback"
                 ;;
+            flock__subcmd__help__subcmd__prompt,show)
+                cmd="flock__subcmd__help__subcmd__prompt__subcmd__show"
+                ;;
             flock__subcmd__help__subcmd__service,install)
                 cmd="flock__subcmd__help__subcmd__service__subcmd__install"
                 ;;
@@ -382,6 +391,18 @@ _flock() {
             flock__subcmd__nix__subcmd__help,rollback)
                 cmd="flock__subcmd__nix__subcmd__help__subcmd__rollback"
                 ;;
+            flock__subcmd__prompt,help)
+                cmd="flock__subcmd__prompt__subcmd__help"
+                ;;
+            flock__subcmd__prompt,show)
+                cmd="flock__subcmd__prompt__subcmd__show"
+                ;;
+            flock__subcmd__prompt__subcmd__help,help)
+                cmd="flock__subcmd__prompt__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__prompt__subcmd__help,show)
+                cmd="flock__subcmd__prompt__subcmd__help__subcmd__show"
+                ;;
             flock__subcmd__service,help)
                 cmd="flock__subcmd__service__subcmd__help"
                 ;;
@@ -407,7 +428,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor completions chat channel help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor completions chat channel prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1415,7 +1436,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel help"
+            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1918,6 +1939,34 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__prompt)
+            opts="show"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__prompt__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__remove)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -2381,6 +2430,96 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__prompt)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help show help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__prompt__subcmd__help)
+            opts="show help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__prompt__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__prompt__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__prompt__subcmd__show)
+            opts="-q -v -y -h --session --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -82,7 +82,7 @@ impl Engine {
         Self {
             parts,
             zone: TimeZone::system(),
-            builder: SystemPromptBuilder::default(),
+            builder: SystemPromptBuilder::for_team(),
             prompts: Mutex::default(),
             busy: Mutex::default(),
         }
@@ -209,20 +209,26 @@ impl Engine {
     }
 
     /// The system prompt as it has to be now for a session that began at `began`.
-    pub(super) fn prompt(&self, agent: &Agent, model: &str, tools: &[ToolSpec], began: i64) -> StoredPrompt {
+    pub(super) fn prompt(
+        &self,
+        agent: &Agent,
+        model: &str,
+        tools: &[ToolSpec],
+        began: i64,
+    ) -> Result<StoredPrompt, TurnError> {
         let knowledge = Knowledge::read(self.home(), agent);
         let context = PromptContext { agent, model, tools, knowledge: &knowledge, began, zone: &self.zone };
         let inputs = context.inputs();
         let mut prompts = lock(&self.prompts);
         if let Some(text) = prompts.get(&inputs) {
-            return StoredPrompt { text: Arc::clone(text), inputs };
+            return Ok(StoredPrompt { text: Arc::clone(text), inputs });
         }
-        let text: Arc<str> = self.builder.build(&context).into();
+        let text: Arc<str> = self.builder.build(&context)?.into();
         if prompts.len() >= KEPT_PROMPTS {
             prompts.clear();
         }
         prompts.insert(inputs.clone(), Arc::clone(&text));
-        StoredPrompt { inputs, text }
+        Ok(StoredPrompt { inputs, text })
     }
 
     /// Takes the session for one turn. Who runs turns has a queue for each session; this holds even if that

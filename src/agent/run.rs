@@ -93,7 +93,7 @@ fn plan(engine: &Engine, config: &Config, agent: &Agent, request: &TurnRequest) 
     let tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
     let known = engine.parts.store.session(&request.session)?;
     let began = known.map_or_else(clock::unix_ms, |session| session.created_at);
-    let prompt = engine.prompt(agent, &resolved.label, &tools, began);
+    let prompt = engine.prompt(agent, &resolved.label, &tools, began)?;
     let max_tokens = answer_limit(&resolved);
     let asked = Request {
         model: model.model().to_owned(),

@@ -202,6 +202,9 @@ pub enum TurnError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The system prompt could not be put together.
+    #[error(transparent)]
+    Prompt(#[from] super::prompt::PromptError),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),

@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::provider::{Block, Message, Request, Role};
+use crate::provider::{Block, Message, Request, Role, ToolSpec};
 use crate::tool::bounded;
 
 /// What a picture costs, whatever its size: providers scale them down to about this.
@@ -55,10 +55,16 @@ fn block_cost(block: &Block) -> u64 {
 /// Estimates what a request costs besides its messages: the system prompt and the tools.
 #[must_use]
 pub fn fixed_cost(request: &Request) -> u64 {
-    let tools = request.tools.iter().map(|tool| {
+    text_cost(&request.system) + tools_cost(&request.tools)
+}
+
+/// Estimates what the tools of a request cost.
+#[must_use]
+pub fn tools_cost(tools: &[ToolSpec]) -> u64 {
+    let cost = |tool: &ToolSpec| {
         text_cost(&tool.name) + text_cost(&tool.description) + text_cost(&tool.parameters.to_string())
-    });
-    text_cost(&request.system) + tools.sum::<u64>()
+    };
+    tools.iter().map(cost).sum()
 }
 
 /// Estimates what is shown beside a message costs: the time, and a client's system text.

@@ -24,6 +24,7 @@ mod misuse;
 mod models;
 pub mod nix;
 mod person;
+pub mod prompt;
 pub mod remove;
 pub mod restart;
 pub mod service;
@@ -119,6 +120,7 @@ enum Verb {
     Completions(completions::Args),
     Chat(chat::Args),
     Channel(channel::Args),
+    Prompt(prompt::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
@@ -150,6 +152,7 @@ impl Verb {
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
             Self::Channel(args) => channel::run(&args, context),
+            Self::Prompt(args) => prompt::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
             Self::Supervise(args) => supervise::run(&args, context),
         }

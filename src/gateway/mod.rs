@@ -29,6 +29,7 @@ pub mod state;
 pub mod stream;
 mod tasks;
 pub mod team;
+pub mod tools;
 
 pub use limits::Limits;
 pub use state::{Gateway, Parts, Records};

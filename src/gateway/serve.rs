@@ -12,9 +12,9 @@ use super::events::Events;
 use super::front::Front;
 use super::granted::Granted;
 use super::records::HomeRecords;
-use super::sessions::GatewaySessions;
 use super::state::{Gateway, Parts};
 use super::team::Team;
+use super::tools::{self, Tools};
 use super::{Limits, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
@@ -27,9 +27,8 @@ use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
 use crate::swarm::oversight::TeamOversight;
-use crate::swarm::triage::{ByRequest, Machine, Triage};
+use crate::swarm::triage::{ByRequest, Triage};
 use crate::swarm::{self, Bell, Swarm, scheduler};
-use crate::tool;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -154,16 +153,7 @@ fn assemble(
     let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
     let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
     swarm.load_frozen()?;
-    let sessions = Arc::new(GatewaySessions::default());
-    let finder = live.clone();
-    let mut registry = tool::catalog::build(&tool::catalog::Parts {
-        sandbox: sandboxes.clone(),
-        sessions: sessions.clone(),
-        agents: Arc::new(move |id| finder.current().agent(id).cloned()),
-    });
-    let triage = triage(&live, &swarm, &sandboxes);
-    let tools = swarm::tools::assembled(&swarm, &triage, home);
-    tools.into_iter().for_each(|tool| registry.add(tool));
+    let Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
     let engine = Arc::new(Engine::new(agent::Parts {
         config: live.clone(),
         store,
@@ -257,17 +247,6 @@ async fn work(
 }
 
 /// What carries out agents' requests on this machine.
-fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
-    let newest = live.clone();
-    let packages = crate::nix::Store::new(
-        live.home().clone(),
-        Arc::new(move || newest.current()),
-        Arc::new(docker::Engine::from_env()),
-    );
-    let hands = Machine { live: live.clone(), packages: Arc::new(packages), sandbox: sandboxes.clone() };
-    Triage::new(swarm.clone(), Arc::new(hands))
-}
-
 /// Takes up the requests that an earlier run left, then ends those that nobody decides in time.
 async fn take_requests(triage: Arc<Triage>, stop: CancellationToken) {
     if let Err(error) = triage.recover().await {

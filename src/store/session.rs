@@ -278,6 +278,15 @@ impl Store {
 }
 
 impl Reader {
+    /// As [`Store::session`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        self.read("find a session", |connection| find(connection, key))
+    }
+
     /// At most `limit` sessions of one agent or of all, the one used last first.
     ///
     /// # Errors

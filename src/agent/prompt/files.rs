@@ -1,4 +1,4 @@
-//! The files of a workspace that say who an agent is.
+//! The files that say who an agent is: its owner's, and its own in its workspace.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -9,8 +9,17 @@ use crate::sandbox::spec::IDENTITY_FILES;
 /// The most characters of one file that a prompt has.
 pub const MAX_CHARS: usize = 20_000;
 
-/// The agent's own, in its workspace.
-const MEMORY: &str = "MEMORY.md";
+/// All of them, in the order of a prompt.
+pub const FILES: [&str; 8] = [
+    "AGENTS.md",
+    "SOUL.md",
+    "TOOLS.md",
+    "IDENTITY.md",
+    "USER.md",
+    "HEARTBEAT.md",
+    "BOOTSTRAP.md",
+    "MEMORY.md",
+];
 
 /// One of them, as much of it as a prompt has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +34,16 @@ pub struct IdentityFile {
 /// file, to be short or to be text; the owner's files are read the same way.
 #[must_use]
 pub fn read_identity(identity: &Path, workspace: &Path) -> Vec<IdentityFile> {
-    let read = |folder: &Path, name: &'static str| {
-        let root = Root::open(folder).ok()?;
-        Some(IdentityFile { name, text: text(&root, name)? })
+    let (identity, workspace) = (Root::open(identity).ok(), Root::open(workspace).ok());
+    let read = |name: &'static str| {
+        // What a workspace says of these five is the agent's word about itself, and not taken.
+        let root = if IDENTITY_FILES.contains(&name) { &identity } else { &workspace };
+        Some(IdentityFile { name, text: text(root.as_ref()?, name)? })
     };
-    let own = IDENTITY_FILES.into_iter().filter_map(|name| read(identity, name));
-    own.chain(read(workspace, MEMORY)).collect()
+    FILES.into_iter().filter_map(read).collect()
 }
 
+/// What is in a file, at most [`MAX_CHARS`] characters of it; `None` where there is nothing.
 fn text(root: &Root, name: &str) -> Option<String> {
     let (file, size) = match root.open_file(Path::new(name)) {
         Ok(opened) => opened,

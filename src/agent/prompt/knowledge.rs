@@ -15,6 +15,8 @@ use crate::id::FolderName;
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
+    /// The name of the machine.
+    pub host: String,
     /// Who the agent is, and its `MEMORY.md`.
     pub files: Vec<IdentityFile>,
     /// What is in its `memory/`.
@@ -53,6 +55,7 @@ impl Knowledge {
     pub fn read(home: &Home, agent: &Agent) -> Self {
         let vaults = shared::names(&home.vaults());
         Self {
+            host: host(),
             files: read_identity(&agent.identity, &agent.workspace),
             memory: Root::open(&agent.workspace)
                 .map(|root| listing(&root, Path::new(MEMORY), MEMORY_BYTES))
@@ -92,6 +95,11 @@ impl Listing {
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.left_out == Some(0)
     }
+}
+
+fn host() -> String {
+    nix::unistd::gethostname()
+        .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 fn vault(vaults: &Path, name: FolderName) -> Option<Vault> {

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::config::Agent;
 use crate::provider::ToolSpec;
 
-pub use files::{IdentityFile, MAX_CHARS, read_identity};
+pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
 pub use knowledge::{Knowledge, Listing, Vault};
 pub(super) use quote::without_marks;
 
@@ -41,6 +41,9 @@ impl PromptContext<'_> {
     /// prompt.
     #[must_use]
     pub fn inputs(&self) -> String {
+        // Taken apart by name, so that nothing new can be forgotten.
+        let Self { agent, model, tools, knowledge, began: _, zone: _ } = self;
+        let Knowledge { host, files, memory, vaults, more_vaults, skills } = knowledge;
         let mut hash = Sha256::new();
         // Each part with its length, so that two lists of parts never look the same.
         let mut part = |text: &str| {
@@ -48,33 +51,60 @@ impl PromptContext<'_> {
             hash.update(text.as_bytes());
         };
         part(env!("CARGO_PKG_VERSION"));
-        part(self.agent.id.as_str());
-        part(self.agent.role.as_str());
-        part(&format!("{:?} {:?} {:?}", self.agent.autonomy, self.agent.sandbox, self.agent.network));
-        part(self.agent.archetype.as_deref().unwrap_or_default());
-        part(self.model);
+        // More of the agent than a prompt shows: where only that has changed, the same text is made again.
+        part(&format!("{agent:?}"));
+        part(model);
         part(&section::date(self));
-        for tool in self.tools {
+        for tool in *tools {
             part(&tool.name);
         }
-        for file in &self.knowledge.files {
+        part(host);
+        for file in files {
             part(file.name);
             part(&file.text);
         }
-        part(&format!("{:?}", self.knowledge.memory));
-        part(&format!("{:?} {}", self.knowledge.vaults, self.knowledge.more_vaults));
-        part(&format!("{:?}", self.knowledge.skills));
+        part(&format!("{memory:?}"));
+        part(&format!("{vaults:?} {more_vaults}"));
+        part(&format!("{skills:?}"));
         crate::id::hex(&hash.finalize())
     }
+}
+
+/// Why a section could not be written.
+pub type SectionError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A prompt that could not be put together. flock's own sections never fail: what they can't read they name
+/// in its place.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to write the section {section} of the system prompt")]
+pub struct PromptError {
+    /// Its name.
+    pub section: String,
+    /// Why.
+    #[source]
+    pub source: SectionError,
 }
 
 /// A part of the prompt.
 pub trait PromptSection: Send + Sync {
     /// Its name, for people who look at a prompt.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
-    /// Its text; `None` where it has nothing to say here.
-    fn build(&self, context: &PromptContext<'_>) -> Option<String>;
+    /// Its text; empty where it has nothing to say here.
+    ///
+    /// # Errors
+    ///
+    /// Where there can be no prompt without it.
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError>;
+}
+
+/// A section as it stands in a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The section's name.
+    pub name: String,
+    /// Its text, never empty.
+    pub text: String,
 }
 
 /// Puts a system prompt together from sections, in their order.
@@ -82,28 +112,55 @@ pub struct SystemPromptBuilder {
     sections: Vec<Box<dyn PromptSection>>,
 }
 
-impl Default for SystemPromptBuilder {
-    fn default() -> Self {
-        Self { sections: section::all() }
-    }
-}
-
 impl SystemPromptBuilder {
-    /// The prompt.
+    /// The nine sections that every prompt has: identity, tool honesty, tools, safety, skills, workspace,
+    /// date and time, runtime, channel media.
     #[must_use]
-    pub fn build(&self, context: &PromptContext<'_>) -> String {
-        let texts: Vec<String> = self.parts(context).into_iter().map(|(_, text)| text).collect();
-        texts.join("\n\n")
+    pub fn with_defaults() -> Self {
+        Self { sections: section::defaults() }
     }
 
-    /// The name and text of each section that has something to say.
+    /// The prompt of a member of a team: the nine, then how the team talks, the agent's notes, and what all
+    /// have written down.
     #[must_use]
-    pub fn parts(&self, context: &PromptContext<'_>) -> Vec<(&'static str, String)> {
-        let part = |section: &dyn PromptSection| {
-            let text = section.build(context)?;
-            Some((section.name(), text.trim().to_owned()))
-        };
-        self.sections.iter().filter_map(|section| part(&**section)).collect()
+    pub fn for_team() -> Self {
+        section::of_a_team().into_iter().fold(Self::with_defaults(), Self::add_section)
+    }
+
+    /// Adds a section after those that are there.
+    #[must_use]
+    pub fn add_section(mut self, section: Box<dyn PromptSection>) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// The prompt: its sections with one blank line between two.
+    ///
+    /// # Errors
+    ///
+    /// If a section fails.
+    pub fn build(&self, context: &PromptContext<'_>) -> Result<String, PromptError> {
+        let texts: Vec<String> = self.parts(context)?.into_iter().map(|part| part.text).collect();
+        Ok(texts.join("\n\n"))
+    }
+
+    /// Each section that has something to say.
+    ///
+    /// # Errors
+    ///
+    /// If a section fails.
+    pub fn parts(&self, context: &PromptContext<'_>) -> Result<Vec<Part>, PromptError> {
+        let mut parts = Vec::with_capacity(self.sections.len());
+        for section in &self.sections {
+            let text = section
+                .build(context)
+                .map_err(|source| PromptError { section: section.name().to_owned(), source })?;
+            let text = text.trim();
+            if !text.is_empty() {
+                parts.push(Part { name: section.name().to_owned(), text: text.to_owned() });
+            }
+        }
+        Ok(parts)
     }
 }
 

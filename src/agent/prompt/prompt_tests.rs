@@ -47,8 +47,9 @@ fn tools(agent: &Agent) -> Vec<ToolSpec> {
 
 fn prompt(agent: &Agent, knowledge: &Knowledge) -> String {
     let tools = tools(agent);
-    SystemPromptBuilder::default()
-        .build(&PromptContext { tools: &tools, ..context(agent, knowledge, &TimeZone::UTC) })
+    let zone = TimeZone::UTC;
+    let context = PromptContext { tools: &tools, ..context(agent, knowledge, &zone) };
+    SystemPromptBuilder::for_team().build(&context).unwrap()
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn a_default_worker_with_all_its_files_leaves_ten_kilobytes_for_tools() {
     fs_err::create_dir(place.home.vaults().join("shared")).unwrap();
     let size = serde_json::to_string(&place.prompt()).unwrap().len();
     // What is not the prompt of a request of 16 KB: 10 KB of tools, the message and the request's own words.
-    assert!(size <= 5 * 1024 + 512, "{size} bytes");
+    assert!(size <= 5 * 1024 + 768, "{size} bytes");
 }
 
 /// A home with the agent `coder`, whose prompt is made from what is found there.
@@ -104,25 +105,99 @@ impl Place {
     }
 }
 
+/// The nine, as they are named, and as they are headed.
+const NINE: [(&str, &str); 9] = [
+    ("identity", "## Project Context"),
+    ("tool_honesty", "## CRITICAL: Tool Honesty"),
+    ("tools", "## Tools"),
+    ("safety", "## Safety"),
+    ("skills", "## Skills"),
+    ("workspace", "## Workspace"),
+    ("date_time", "## Current Date & Time"),
+    ("runtime", "## Runtime"),
+    ("channel_media", "## Channel Media Markers"),
+];
+
 #[test]
-fn the_prompt_is_short_and_has_its_sections_in_order() {
-    let knowledge = Knowledge::default();
+fn the_nine_sections_have_their_order_and_headings() {
+    let knowledge = Knowledge { skills: vec!["deploy".parse().unwrap()], ..Knowledge::default() };
     for role in ROLES {
         let agent = agent(role);
-        let zone = TimeZone::UTC;
-        let base = context(&agent, &knowledge, &zone);
-        let builder = SystemPromptBuilder::default();
-        let names = |context: &PromptContext<'_>| -> Vec<&str> {
-            builder.parts(context).into_iter().map(|(name, _)| name).collect()
-        };
-        assert_eq!(names(&base), ["who", "tool honesty", "safety", "workspace", "date and runtime"]);
         let tools = tools(&agent);
-        let full = PromptContext { tools: &tools, ..base };
-        assert_eq!(names(&full), ["who", "team", "tool honesty", "safety", "workspace", "date and runtime"]);
-        let prompt = builder.build(&full);
-        assert!(prompt.len() <= 4096, "{role:?}: {} bytes", prompt.len());
-        assert!(prompt.contains("Tuesday 2023-11-14 (UTC)"), "{prompt}");
-        assert!(prompt.contains("`human:`"), "{prompt}");
+        let zone = TimeZone::UTC;
+        let context = PromptContext { tools: &tools, ..context(&agent, &knowledge, &zone) };
+        let parts = SystemPromptBuilder::with_defaults().parts(&context).unwrap();
+        let found: Vec<(&str, &str)> =
+            parts.iter().map(|part| (part.name.as_str(), part.text.lines().next().unwrap())).collect();
+        assert_eq!(found, NINE);
+        let prompt = SystemPromptBuilder::with_defaults().build(&context).unwrap();
+        let headings: Vec<&str> = prompt.lines().filter(|line| line.starts_with("## ")).collect();
+        assert_eq!(headings, NINE.map(|(_, heading)| heading));
+        for line in ["### Active Security Policy", "2023-11-14, Tuesday (UTC, +00:00)"] {
+            assert!(prompt.contains(line), "{line}: {prompt}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_is_shown_this() {
+    let place = Place::new();
+    for (name, text) in
+        [("AGENTS", "Be brief."), ("SOUL", "Calm."), ("TOOLS", "gcc is there."), ("USER", "Ann")]
+    {
+        place.put(&format!("agents/coder/identity/{name}.md"), text);
+    }
+    for (name, text) in
+        [("MEMORY", "The build needs gcc."), ("HEARTBEAT", "Look at the queue."), ("SOUL", "no")]
+    {
+        place.put(&format!("workspaces/coder/{name}.md"), text);
+    }
+    place.put("workspaces/coder/memory/nix.md", "x");
+    place.put("vaults/shared/index.md", "- lessons: see lessons/");
+    let knowledge = Knowledge { host: "desk".to_owned(), ..Knowledge::read(&place.home, &place.agent) };
+    let text = prompt(&place.agent, &knowledge).replace(env!("CARGO_PKG_VERSION"), "[version]");
+    insta::assert_snapshot!(text);
+}
+
+/// A section of somebody else's.
+struct Today(Result<&'static str, &'static str>);
+
+impl PromptSection for Today {
+    fn name(&self) -> &str {
+        "today"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        Ok(format!("\n{} for {}\n\n", self.0?, context.agent.id))
+    }
+}
+
+#[test]
+fn sections_can_be_added_and_stand_one_blank_line_apart() {
+    let (agent, knowledge, zone) = (agent(Role::Worker), Knowledge::default(), TimeZone::UTC);
+    let context = context(&agent, &knowledge, &zone);
+    let with = |sections: Vec<Today>| {
+        let all = sections.into_iter().fold(SystemPromptBuilder::with_defaults(), |builder, section| {
+            builder.add_section(Box::new(section))
+        });
+        all.build(&context)
+    };
+    let plain = with(vec![]).unwrap();
+    assert_eq!(with(vec![Today(Ok("## Due"))]).unwrap(), format!("{plain}\n\n## Due for coder"));
+    assert!(!plain.contains("\n\n\n"), "{plain}");
+    let error = with(vec![Today(Ok("x")), Today(Err("no list"))]).unwrap_err();
+    assert_eq!(
+        crate::error::chain(&error),
+        "failed to write the section today of the system prompt: no list"
+    );
+}
+
+#[test]
+fn the_prompt_of_every_role_is_short() {
+    for role in ROLES {
+        let text = prompt(&agent(role), &Knowledge::default());
+        assert!(text.len() <= 4800, "{role:?}: {} bytes", text.len());
+        assert!(text.contains("`human:`"), "{text}");
     }
 }
 
@@ -136,6 +211,10 @@ fn every_tool_that_a_text_names_exists() {
         include_str!("text/shared.md"),
         include_str!("text/honesty.md"),
         include_str!("text/safety.md"),
+        include_str!("text/readonly.md"),
+        include_str!("text/supervised.md"),
+        include_str!("text/full.md"),
+        include_str!("text/channel_media.md"),
         include_str!("../identity/AGENTS.md"),
         include_str!("../identity/SOUL.md"),
         include_str!("../identity/IDENTITY.md"),
@@ -144,13 +223,21 @@ fn every_tool_that_a_text_names_exists() {
         include_str!("../identity/TOOLS-sysadmin.md"),
     ];
     let archetypes = archetype::BUILT_IN.map(|(_, text)| text);
-    let sections = include_str!("section.rs");
+    let sections = [
+        include_str!("section/identity.rs"),
+        include_str!("section/skills.rs"),
+        include_str!("section/team.rs"),
+        include_str!("section/tools.rs"),
+        include_str!("section/workspace.rs"),
+    ];
     let word = |c: char| !(c.is_ascii_lowercase() || c == '_');
     let mut named = 0;
-    for text in text.into_iter().chain(archetypes).chain([sections]) {
+    for text in text.into_iter().chain(archetypes).chain(sections) {
         for name in text.split(word).filter(|name| name.starts_with("flock_") && name.len() > 6) {
             named += 1;
-            assert!(FLOCK_TOOLS.iter().any(|(known, _)| *known == name), "{name}");
+            // A name that goes on stands for all that begin with it.
+            let is = |known: &str| known == name || (name.ends_with('_') && known.starts_with(name));
+            assert!(FLOCK_TOOLS.iter().any(|(known, _)| is(known)), "{name}");
         }
         assert!(!text.contains("{{"), "a place that nobody fills in: {text}");
     }
@@ -168,13 +255,19 @@ fn no_role_is_told_of_a_tool_that_it_does_not_have() {
         }
     }
     let bare = agent(Role::Orchestrator);
-    let text = SystemPromptBuilder::default().build(&context(&bare, &Knowledge::default(), &TimeZone::UTC));
+    let knowledge = Knowledge::default();
+    let text = SystemPromptBuilder::for_team().build(&context(&bare, &knowledge, &TimeZone::UTC)).unwrap();
     assert!(!text.contains("flock_"), "{text}");
 }
 
 #[test]
 fn no_text_gives_ideas() {
-    let of = |role| prompt(&agent(role), &Knowledge::default()).to_lowercase();
+    // The list of what there is has every name.
+    let is_list = |line: &&str| line.starts_with("- channels: ") || line.starts_with("- team: ");
+    let of = |role| -> String {
+        let text = prompt(&agent(role), &Knowledge::default()).to_lowercase();
+        text.lines().filter(|line| !is_list(line)).collect()
+    };
     for (role, words) in [
         (Role::Worker, &["archiv", "triage", "restart", "green"][..]),
         (Role::Orchestrator, &["archiv", "triage", "restart_gateway", "green", "approve"][..]),
@@ -226,7 +319,8 @@ fn no_file_can_speak_as_flock() {
         let headings = |text: &str| -> Vec<String> {
             let lines = text.split(|c: char| c.is_control() || c == '\u{2028}').map(str::trim_start);
             let top = lines.filter(|line| line.starts_with("## ") || line.starts_with("### "));
-            top.map(str::to_owned).filter(|line| line != "## Your files").collect()
+            let file = path.rsplit('/').next().unwrap();
+            top.map(str::to_owned).filter(|line| *line != format!("### {file}")).collect()
         };
         let before = headings(&place.prompt());
         place.put(path, evil);
@@ -237,7 +331,11 @@ fn no_file_can_speak_as_flock() {
         assert_eq!(text.matches("<flock-context").count(), 1, "{path}: only where flock names it itself");
         let (file, owners) = (path.rsplit('/').next().unwrap(), path.starts_with("agents/"));
         let by = if owners { "owner" } else { "agents" };
-        assert!(text.contains(&format!("\n<flock-file name=\"{file}\" by=\"{by}\">\n")), "{path}: {text}");
+        let begins = [
+            format!("\n### {file}\n\n<flock-file by=\"{by}\">\n"),
+            format!("\n<flock-file name=\"{file}\" by=\"{by}\">\n"),
+        ];
+        assert!(begins.iter().any(|begin| text.contains(begin)), "{path}: {text}");
     }
 }
 
@@ -275,7 +373,7 @@ fn knowledge_is_bounded_and_opened_as_hostile() {
     let text = place.prompt();
     assert!(!text.contains("the key") && !text.contains("away"), "{text}");
     assert!(text.contains("more\n") && text.contains("There are more vaults than these."), "{text}");
-    assert!(text.len() < 4096 + 1000 + 4 * 1300, "{} bytes", text.len());
+    assert!(text.len() < 4800 + 1000 + 4 * 1400, "{} bytes", text.len());
     // Another agent's folder in the place of one's own notes.
     fs_err::remove_dir_all(place.agent.workspace.join("memory")).unwrap();
     std::os::unix::fs::symlink(place.dir.path(), place.agent.workspace.join("memory")).unwrap();

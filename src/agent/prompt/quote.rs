@@ -12,13 +12,23 @@ pub(super) enum By {
     Agents,
 }
 
+impl By {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Agents => "agents",
+        }
+    }
+}
+
 /// The text between marks of its own, with everything taken out of it that could be taken for flock's words.
 pub(super) fn quoted(name: &str, by: By, text: &str) -> String {
-    let by = match by {
-        By::Owner => "owner",
-        By::Agents => "agents",
-    };
-    format!("<{TAG} name=\"{}\" by=\"{by}\">\n{}\n</{TAG}>", label(name), tame(text))
+    format!("<{TAG} name=\"{}\" by=\"{}\">\n{}\n</{TAG}>", label(name), by.as_str(), tame(text))
+}
+
+/// As [`quoted`], under a heading that names it.
+pub(super) fn marked(by: By, text: &str) -> String {
+    format!("<{TAG} by=\"{}\">\n{}\n</{TAG}>", by.as_str(), tame(text))
 }
 
 /// A name that stays on its line and between its quotes.

@@ -221,7 +221,10 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
-        TurnError::Tool { .. } | TurnError::Store(_) | TurnError::Transcript { .. } => {
+        TurnError::Tool { .. }
+        | TurnError::Prompt(_)
+        | TurnError::Store(_)
+        | TurnError::Transcript { .. } => {
             return ApiError::internal(error);
         }
         TurnError::Provider(_) => (StatusCode::BAD_GATEWAY, "provider_failed"),

@@ -74,7 +74,7 @@ impl Catalog {
                 context_window: 200_000,
                 max_tokens: 8_192,
                 images: true,
-                label: format!("{model} ({})", script::LABEL),
+                label: label(model),
             });
         }
         let settings = config.providers.get(model.provider());
@@ -88,7 +88,7 @@ impl Catalog {
                 .unwrap_or(known.map_or(32_768, |known| known.context_window)),
             max_tokens: max_tokens(model, own, known),
             images: own.map_or(known.is_some_and(|known| known.images), |own| own.images),
-            label: model.to_string(),
+            label: label(model),
         })
     }
 
@@ -199,6 +199,12 @@ impl Speaks {
             | Api::BedrockConverseStream => None,
         }
     }
+}
+
+/// What to show for a model: its name, and where a script plays it, that too.
+#[must_use]
+pub fn label(model: &ModelRef) -> String {
+    if model.is_script() { format!("{model} ({})", script::LABEL) } else { model.to_string() }
 }
 
 fn is_http(url: &reqwest::Url) -> bool {

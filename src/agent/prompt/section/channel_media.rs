@@ -1,0 +1,15 @@
+//! How what is not text arrives in a message.
+
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+
+pub(super) struct ChannelMedia;
+
+impl PromptSection for ChannelMedia {
+    fn name(&self) -> &'static str {
+        "channel_media"
+    }
+
+    fn build(&self, _: &PromptContext<'_>) -> Result<String, SectionError> {
+        Ok(include_str!("../text/channel_media.md").to_owned())
+    }
+}

@@ -1,0 +1,31 @@
+//! The day, with the zone it is told in. The hour would make every prompt a new one: it stands beside each
+//! message.
+
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+
+pub(super) struct DateTime;
+
+impl PromptSection for DateTime {
+    fn name(&self) -> &'static str {
+        "date_time"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        Ok(format!(
+            "## Current Date & Time\n\n{} when this session began. The time of each message stands beside it.",
+            date(context)
+        ))
+    }
+}
+
+/// The day a session began, as in `2026-03-22, Sunday (Asia/Seoul, +09:00)`.
+pub(in crate::agent::prompt) fn date(context: &PromptContext<'_>) -> String {
+    let zone = context.zone.iana_name().unwrap_or("local time");
+    match jiff::Timestamp::from_millisecond(context.began) {
+        Ok(time) => {
+            let time = time.to_zoned(context.zone.clone());
+            format!("{} ({zone}, {})", time.strftime("%Y-%m-%d, %A"), time.strftime("%:z"))
+        }
+        Err(_) => format!("An unknown day ({zone})"),
+    }
+}

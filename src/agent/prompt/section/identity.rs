@@ -1,0 +1,44 @@
+//! Who the agent is: its role, then the files that say more.
+
+use super::for_tools;
+use crate::agent::prompt::quote::{By, label, marked};
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+use crate::config::Role;
+use crate::sandbox::spec::IDENTITY_FILES;
+
+pub(super) struct Identity;
+
+impl PromptSection for Identity {
+    fn name(&self) -> &'static str {
+        "identity"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        let agent = context.agent;
+        let archetype = agent.archetype.as_deref().map(|name| format!(" ({})", label(name)));
+        let mut parts = vec![
+            "## Project Context".to_owned(),
+            format!(
+                "You are {}, the {}{} in a team of AI agents on one person's machine, run by flock.",
+                agent.id,
+                agent.role.as_str(),
+                archetype.unwrap_or_default(),
+            ),
+            for_tools(role(agent.role), context.tools),
+        ];
+        for file in &context.knowledge.files {
+            let by = if IDENTITY_FILES.contains(&file.name) { By::Owner } else { By::Agents };
+            parts.push(format!("### {}\n\n{}", file.name, marked(by, &file.text)));
+        }
+        Ok(parts.join("\n\n"))
+    }
+}
+
+/// What a role's text says.
+const fn role(role: Role) -> &'static str {
+    match role {
+        Role::Worker => include_str!("../text/worker.md"),
+        Role::Orchestrator => include_str!("../text/orchestrator.md"),
+        Role::Sysadmin => include_str!("../text/sysadmin.md"),
+    }
+}

@@ -1,0 +1,70 @@
+//! What a member of a team knows besides: how the team talks, its own notes, and what all have written down.
+
+use super::{for_tools, offered};
+use crate::agent::prompt::quote::{By, quoted};
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+
+/// Only for agents that can speak in channels.
+pub(super) struct Team;
+
+impl PromptSection for Team {
+    fn name(&self) -> &'static str {
+        "team"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        if !offered(context.tools, "flock_channel_post") {
+            return Ok(String::new());
+        }
+        Ok(for_tools(include_str!("../text/team.md"), context.tools))
+    }
+}
+
+/// What is in the agent's own `memory/`.
+pub(super) struct Memory;
+
+impl PromptSection for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        let memory = &context.knowledge.memory;
+        if memory.is_empty() {
+            return Ok(String::new());
+        }
+        Ok(format!(
+            "## Memory\n\nYour notes in memory/, the newest first. Read what matters for the work at hand.\n\n{}",
+            memory.text()
+        ))
+    }
+}
+
+/// What the team has written down, for agents that can read it.
+pub(super) struct Shared;
+
+impl PromptSection for Shared {
+    fn name(&self) -> &'static str {
+        "shared_knowledge"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        let vaults = &context.knowledge.vaults;
+        if vaults.is_empty() || !offered(context.tools, "flock_workspace_read") {
+            return Ok(String::new());
+        }
+        let mut parts = vec![for_tools(include_str!("../text/shared.md"), context.tools)];
+        for vault in vaults {
+            let mut part = format!("### {}", vault.name);
+            if let Some((file, text)) = &vault.index {
+                part = format!("{part}\n\n{}", quoted(file, By::Agents, text));
+            }
+            let files = if vault.files.is_empty() { "(empty)".to_owned() } else { vault.files.text() };
+            parts.push(format!("{part}\n\n{files}"));
+        }
+        if context.knowledge.more_vaults {
+            parts.push("There are more vaults than these.".to_owned());
+        }
+        Ok(parts.join("\n\n"))
+    }
+}

@@ -1,0 +1,67 @@
+//! The tools by name and use. What a call takes goes to the provider beside the prompt.
+
+use std::fmt::Write as _;
+
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+
+pub(super) struct Tools;
+
+impl PromptSection for Tools {
+    fn name(&self) -> &'static str {
+        "tools"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        let mut text = "## Tools\n\n".to_owned();
+        if context.tools.is_empty() {
+            text.push_str("You have none here. Say so where one would be needed.");
+            return Ok(text);
+        }
+        for (use_of, belongs) in USES {
+            let names = context.tools.iter().map(|tool| tool.name.as_str());
+            let names: Vec<&str> = names.filter(|name| use_of_tool(name) == *belongs).collect();
+            if !names.is_empty() {
+                // Writing to a String does not fail.
+                let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// What tools are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Commands,
+    Files,
+    Sessions,
+    Channels,
+    Vaults,
+    Team,
+    Other,
+}
+
+const USES: &[(&str, Use)] = &[
+    ("commands", Use::Commands),
+    ("files of your workspace", Use::Files),
+    ("your sessions", Use::Sessions),
+    ("channels", Use::Channels),
+    ("vaults and skills", Use::Vaults),
+    ("team", Use::Team),
+    ("other", Use::Other),
+];
+
+fn use_of_tool(name: &str) -> Use {
+    match name {
+        "exec" | "process" => Use::Commands,
+        "read" | "write" | "edit" | "apply_patch" | "image" => Use::Files,
+        _ if name.starts_with("session") => Use::Sessions,
+        "flock_archive_ready" | "flock_assign_members" | "flock_bridge" => Use::Channels,
+        _ if name.starts_with("flock_channel_") => Use::Channels,
+        "flock_read_skill" => Use::Vaults,
+        _ if name.starts_with("flock_workspace_") => Use::Vaults,
+        "triage_decision" => Use::Team,
+        _ if name.starts_with("flock_") => Use::Team,
+        _ => Use::Other,
+    }
+}

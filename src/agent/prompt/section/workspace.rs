@@ -1,0 +1,38 @@
+//! Where the agent's tools work.
+
+use crate::agent::prompt::quote::label;
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+use crate::config::{Network, SandboxMode};
+
+pub(super) struct Workspace;
+
+impl PromptSection for Workspace {
+    fn name(&self) -> &'static str {
+        "workspace"
+    }
+
+    fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
+        let agent = context.agent;
+        let network = match agent.network {
+            Network::None => "without network",
+            Network::Proxy => "which reaches the hosts you are allowed through a proxy",
+        };
+        let (folder, place) = match agent.sandbox {
+            SandboxMode::All => (
+                "/workspace".to_owned(),
+                format!(
+                    "Your tools run in your own container, {network}. Only the files of this folder stay."
+                ),
+            ),
+            SandboxMode::Off => (
+                label(&agent.workspace.to_string_lossy()),
+                "You have no sandbox: your file tools work in this folder and nowhere else.".to_owned(),
+            ),
+        };
+        Ok(format!(
+            "## Workspace\n\nWorking directory: `{folder}`\n\n{place} Paths are relative to it. Nothing crosses from \
+             one session to another but files: keep what you will need again in MEMORY.md, by subject, and longer \
+             notes in memory/."
+        ))
+    }
+}

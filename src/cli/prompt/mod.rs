@@ -1,0 +1,30 @@
+//! `flock prompt`: what a model is shown.
+
+mod show;
+
+use clap::Subcommand;
+
+use super::{Context, Exit, Failure};
+
+/// Look at what a model is shown
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Show(show::Args),
+}
+
+/// Runs the verb below `prompt`.
+///
+/// # Errors
+///
+/// If there is no home, or the prompt can't be made.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Show(args) => show::run(args, context),
+    }
+}

@@ -1,0 +1,156 @@
+//! `flock prompt show`: the system prompt as the agent's next turn would send it.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::agent::prompt::{Knowledge, Part, PromptContext, SystemPromptBuilder};
+use crate::agent::window::{text_cost, tools_cost};
+use crate::cli::{Context, Exit, Failure};
+use crate::clock;
+use crate::config::{ConfigError, Live};
+use crate::error::Kind;
+use crate::gateway::tools;
+use crate::home::Home;
+use crate::id::{AgentId, SessionKey};
+use crate::provider::ToolSpec;
+use crate::provider::catalog::label;
+use crate::sandbox::policy;
+use crate::store::Reader;
+use crate::ui::{Line, Table, Tone};
+
+/// Show the system prompt that an agent's model would be sent
+///
+/// With the size of each section in tokens, estimated at four bytes each. Nothing is sent, and no gateway has to run.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The agent
+    agent: AgentId,
+    /// For this session, instead of one that begins now
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+}
+
+/// A prompt, and what goes to the provider beside it.
+struct Shown {
+    parts: Vec<Part>,
+    tools: Vec<ToolSpec>,
+    model: Option<String>,
+    inputs: String,
+}
+
+/// Prints it.
+///
+/// # Errors
+///
+/// If there is no such agent or session, or a section can't be written.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let shown = made(&home, &args.agent, args.session.as_ref())?;
+    if context.printer.json_wanted() {
+        context.printer.json(&for_programs(args, &shown));
+        return Ok(Exit::Done);
+    }
+    context.printer.table(&table(&shown));
+    for part in &shown.parts {
+        context.printer.line(Line::new());
+        context.printer.line(Line::new().with(Tone::Dim, format!("--- {} ---", part.name)));
+        context.printer.stream(&part.text);
+        context.printer.line(Line::new());
+    }
+    Ok(Exit::Done)
+}
+
+fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Shown, Failure> {
+    let live = Arc::new(Live::open(home.clone())?);
+    let config = live.current();
+    let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
+    let began = match session {
+        Some(key) => began(home, &agent.id, key)?,
+        None => clock::unix_ms(),
+    };
+    let tools = policy::offered(agent, &tools::specs(&live)?);
+    let model = agent.model.as_ref().map(label);
+    let knowledge = Knowledge::read(home, agent);
+    let context = PromptContext {
+        agent,
+        model: model.as_deref().unwrap_or("none"),
+        tools: &tools,
+        knowledge: &knowledge,
+        began,
+        zone: &TimeZone::system(),
+    };
+    let inputs = context.inputs();
+    let parts = SystemPromptBuilder::for_team()
+        .parts(&context)
+        .map_err(|error| Failure::caused(format!("failed to make the prompt of {}", agent.id), &error))?;
+    Ok(Shown { parts, tools, model, inputs })
+}
+
+/// When a session of this agent began.
+fn began(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<i64, Failure> {
+    if key.agent() != agent {
+        let text = format!("session {key} is not one of agent {agent}");
+        return Err(Failure::new(Kind::Usage, text).hint(format!("flock prompt show {}", key.agent())));
+    }
+    let known = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
+    known.map(|session| session.created_at).ok_or_else(|| {
+        Failure::new(Kind::Failed, format!("there is no session {key}"))
+            .hint(format!("flock prompt show {agent}"))
+    })
+}
+
+fn table(shown: &Shown) -> Table {
+    let mut table = Table::new(&["SECTION", "TOKENS", "BYTES"]);
+    let mut add = |tone, name: &str, tokens: u64, bytes: String| {
+        table.toned_row(vec![
+            (tone, name.to_owned()),
+            (Tone::Plain, tokens.to_string()),
+            (Tone::Plain, bytes),
+        ]);
+    };
+    for part in &shown.parts {
+        add(Tone::Accent, &part.name, text_cost(&part.text), part.text.len().to_string());
+    }
+    add(Tone::Strong, "system prompt", prompt_cost(shown), prompt_bytes(shown).to_string());
+    let calls = format!("{} tools, beside the prompt", shown.tools.len());
+    add(Tone::Dim, &calls, tools_cost(&shown.tools), String::new());
+    table
+}
+
+fn for_programs(args: &Args, shown: &Shown) -> Value {
+    let sections: Vec<Value> = shown
+        .parts
+        .iter()
+        .map(|part| {
+            json!({
+                "name": part.name,
+                "tokens": text_cost(&part.text),
+                "bytes": part.text.len(),
+                "text": part.text,
+            })
+        })
+        .collect();
+    let names: Vec<&str> = shown.tools.iter().map(|tool| tool.name.as_str()).collect();
+    json!({
+        "agent": args.agent,
+        "session": args.session,
+        "model": shown.model,
+        "inputs": shown.inputs,
+        "tokens": prompt_cost(shown),
+        "bytes": prompt_bytes(shown),
+        "sections": sections,
+        "tools": {"names": names, "tokens": tools_cost(&shown.tools)},
+    })
+}
+
+/// Sections are joined by one blank line.
+fn prompt_bytes(shown: &Shown) -> usize {
+    let texts: usize = shown.parts.iter().map(|part| part.text.len()).sum();
+    texts + 2 * shown.parts.len().saturating_sub(1)
+}
+
+fn prompt_cost(shown: &Shown) -> u64 {
+    (prompt_bytes(shown) as u64).div_ceil(4)
+}

@@ -1,0 +1,90 @@
+//! The tools that a gateway gives its agents, all together.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::sessions::GatewaySessions;
+use crate::config::Live;
+use crate::home::Home;
+use crate::provider::ToolSpec;
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::engine::Engine;
+use crate::store::{Store, StoreError};
+use crate::swarm::triage::{Machine, Triage};
+use crate::swarm::{self, Bell, Swarm};
+use crate::tool::{self, Registry};
+
+/// Them, and what stands behind some of them.
+pub struct Tools {
+    /// The tools.
+    pub registry: Registry,
+    /// What the session tools reach, once it is connected.
+    pub sessions: Arc<GatewaySessions>,
+    /// Who decides about requests.
+    pub triage: Arc<Triage>,
+}
+
+/// The tools of a home's gateway. Nothing is asked of Docker here.
+#[must_use]
+pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Tools {
+    let sessions = Arc::new(GatewaySessions::default());
+    let finder = live.clone();
+    let mut registry = tool::catalog::build(&tool::catalog::Parts {
+        sandbox: sandboxes.clone(),
+        sessions: sessions.clone(),
+        agents: Arc::new(move |id| finder.current().agent(id).cloned()),
+    });
+    let triage = triage(live, swarm, sandboxes);
+    let tools = swarm::tools::assembled(swarm, &triage, live.home());
+    tools.into_iter().for_each(|tool| registry.add(tool));
+    Tools { registry, sessions, triage }
+}
+
+/// What the tools say of themselves, for who looks at them beside a gateway or without one. They work on an
+/// empty database of their own, so nothing of the home is opened for writing.
+///
+/// # Errors
+///
+/// If there is no room for that database.
+pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
+    let scratch = tempfile::Builder::new().prefix("flock-").tempdir().map_err(SpecsError::Folder)?;
+    let store = Arc::new(Store::open(&Home::new(scratch.path().to_owned(), None))?);
+    let (rings, _) = mpsc::unbounded_channel();
+    let bell = Bell::new(rings, Arc::new(|_, _| {}));
+    let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store, bell }));
+    let newest = live.clone();
+    let engine = Arc::new(Engine::from_env());
+    let sandboxes =
+        Arc::new(DockerSandbox::new(live.home().clone(), Arc::new(move || newest.current()), engine));
+    let tools = assembled(live, &swarm, &sandboxes);
+    Ok(tools.registry.iter().map(|tool| tool.spec().clone()).collect())
+}
+
+/// Why the tools can't be told.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecsError {
+    /// No folder could be made.
+    #[error("failed to make a temporary folder")]
+    Folder(#[source] std::io::Error),
+    /// No database could be made in it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl crate::error::Explain for SpecsError {
+    fn hint(&self) -> Option<String> {
+        Some("df -h /tmp".to_owned())
+    }
+}
+
+fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
+    let newest = live.clone();
+    let packages = crate::nix::Store::new(
+        live.home().clone(),
+        Arc::new(move || newest.current()),
+        Arc::new(Engine::from_env()),
+    );
+    let hands = Machine { live: live.clone(), packages: Arc::new(packages), sandbox: sandboxes.clone() };
+    Triage::new(swarm.clone(), Arc::new(hands))
+}
