@@ -37,7 +37,7 @@ impl Course<'_> {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
             turn: self.context.turn,
-            model: running.model.clone(),
+            model: running.route.model.clone(),
             input_estimate: window::fixed_cost(asked) + window.cost(),
             max_output: u64::from(asked.max_tokens),
             step: running.steps + 1,
@@ -57,9 +57,8 @@ impl Course<'_> {
         mut reserved: Reserved<'_>,
     ) -> Result<Response, TurnError> {
         loop {
-            asked.messages = window.take();
+            asked.messages = window.messages().to_vec();
             let answered = self.ask(resolved, asked).await;
-            window.put_back(std::mem::take(&mut asked.messages));
             match answered {
                 Err(TurnError::Provider(error)) if is_too_long(&error) && window.narrow() => {
                     let text = "the conversation was too long for the model; its oldest part is left out";

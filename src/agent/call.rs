@@ -117,7 +117,7 @@ pub(super) async fn run(
 
 /// A text as a result.
 pub(super) fn text(text: &str) -> Vec<Block> {
-    vec![Block::Text { text: bounded::middle_cut(text, MAX_TEXT) }]
+    vec![Block::text(bounded::middle_cut(text, MAX_TEXT))]
 }
 
 fn bound(output: ToolOutput) -> Vec<Block> {
@@ -126,17 +126,17 @@ fn bound(output: ToolOutput) -> Vec<Block> {
     let mut bound = Vec::with_capacity(output.content.len());
     for block in output.content {
         match block {
-            Block::Text { text } => {
+            Block::Text { text, .. } => {
                 let text = if text.len() > room { bounded::middle_cut(&text, room) } else { text };
                 room = room.saturating_sub(text.len());
-                bound.push(Block::Text { text });
+                bound.push(Block::text(text));
             }
             Block::Image { data, .. } if images == MAX_IMAGES || data.len() > MAX_IMAGE => {
                 let text = format!(
                     "[a picture of {} bytes was left out: it is too large, or there are too many]",
                     data.len()
                 );
-                bound.push(Block::Text { text });
+                bound.push(Block::text(text));
             }
             Block::Image { .. } => {
                 images += 1;
@@ -146,7 +146,7 @@ fn bound(output: ToolOutput) -> Vec<Block> {
         }
     }
     if bound.is_empty() {
-        bound.push(Block::Text { text: "(no output)".to_owned() });
+        bound.push(Block::text("(no output)"));
     }
     bound
 }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn results_are_bounded_and_say_so() {
         let image = |size| Block::Image { media_type: "image/png".into(), data: "A".repeat(size) };
-        let mut content = vec![Block::Text { text: "x".repeat(1 << 20) }, image(MAX_IMAGE + 1)];
+        let mut content = vec![Block::text("x".repeat(1 << 20)), image(MAX_IMAGE + 1)];
         content.extend((0..6).map(|_| image(4)));
         let bound = bound(ToolOutput { content });
         let text = crate::provider::message::joined_text(&bound);
@@ -200,8 +200,7 @@ mod tests {
 
     #[test]
     fn calls_get_ids_and_names_that_providers_take() {
-        let call =
-            |id: &str, name: &str| Block::ToolCall { id: id.into(), name: name.into(), arguments: json!({}) };
+        let call = |id: &str, name: &str| Block::call(id, name, json!({}));
         let mut content =
             vec![call("", ""), call("a", "ok"), call("a", "../etc\n"), call("b", &"x".repeat(500))];
         tidy(&mut content);

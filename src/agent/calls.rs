@@ -59,14 +59,18 @@ impl Course<'_> {
             let mut halted = ended.halted;
             match repetition.note(&name, asked.arguments, &content) {
                 Verdict::Fine => {}
-                Verdict::Told(text) => content.push(Block::Text { text }),
+                Verdict::Told(text) => content.push(Block::text(text)),
                 Verdict::Ended(text, times) => {
-                    content.push(Block::Text { text });
+                    content.push(Block::text(text));
                     halted.get_or_insert(TurnError::Looping { tool: name.clone(), times });
                 }
             }
-            let result =
-                Block::ToolResult { call_id: call_id.clone(), name: name.clone(), content, is_error };
+            let result = Block::ToolResult {
+                call_id: call_id.clone(),
+                name: name.clone(),
+                content: content.into(),
+                is_error,
+            };
             running.result(result.clone())?;
             self.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
             if let Some(error) = halted {

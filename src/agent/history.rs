@@ -25,7 +25,7 @@ pub(super) fn replay(record: MessageRecord, zone: &TimeZone) -> Message {
     let mut message = record.message;
     if let Some(client) = &record.context {
         let blocks = message_context(record.at, zone, client);
-        message.content.extend(blocks.into_iter().map(|text| Block::Text { text }));
+        message.content.extend(blocks.into_iter().map(Block::text));
     }
     message
 }
@@ -76,8 +76,8 @@ fn entry(record: &MessageRecord) -> HistoryEntry {
 
 fn shown(block: &Block) -> Option<String> {
     match block {
-        Block::Text { text } if text.trim().is_empty() => None,
-        Block::Text { text } => Some(text.clone()),
+        Block::Text { text, .. } if text.trim().is_empty() => None,
+        Block::Text { text, .. } => Some(text.clone()),
         Block::Thinking { .. } => None,
         Block::ToolCall { name, arguments, .. } => {
             Some(format!("[calls {name} {}]", call::preview(arguments)))

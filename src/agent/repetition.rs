@@ -77,7 +77,7 @@ mod tests {
     fn verdicts(calls: &[(&str, Value, &str)]) -> String {
         let mut repetition = Repetition::default();
         let verdict = |(tool, arguments, result): &(&str, Value, &str)| {
-            let result = [Block::Text { text: (*result).to_owned() }];
+            let result = [Block::text(*result)];
             match repetition.note(tool, arguments, &result) {
                 Verdict::Fine => '.',
                 Verdict::Told(text) => {

@@ -59,7 +59,8 @@ pub(super) async fn run(
         Ok(transcript) => transcript,
         Err(error) => return Err(give_up(engine, request.turn, error).await),
     };
-    let mut running = Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, plan.model);
+    let mut running =
+        Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, plan.resolved.route.clone());
     let context = CallContext {
         agent: request.agent,
         session: request.session,
@@ -82,7 +83,7 @@ pub(super) async fn run(
         Err(error) => return Err(running.failed(error).await),
     };
     let text = joined_text(&last.message.content);
-    let model = running.model.clone();
+    let model = running.route.model.clone();
     let (steps, usage) = running.done(last.message, &last.response).await?;
     Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
 }
@@ -101,6 +102,7 @@ fn plan(engine: &Engine, config: &Config, agent: &Agent, request: &TurnRequest) 
         messages: Vec::new(),
         tools,
         max_tokens,
+        ..Request::default()
     };
     let room = room(&resolved, &asked);
     let said = request.input.iter().map(|message| window::cost(&message.content)).sum::<u64>();

@@ -11,8 +11,8 @@ use super::turn::TurnError;
 use super::window::unknown_result;
 use crate::clock;
 use crate::error::chain;
-use crate::id::{ModelRef, TurnId};
-use crate::provider::{Block, Message, Response, Role, Usage};
+use crate::id::TurnId;
+use crate::provider::{Block, Message, Response, Role, Route, Usage};
 use crate::store::{Ended, Store, Tokens, TurnState};
 
 /// The most bytes of an error that are stored.
@@ -23,7 +23,7 @@ pub(super) struct Running {
     pub(super) store: Arc<Store>,
     pub(super) transcript: Transcript,
     pub(super) turn: TurnId,
-    pub(super) model: ModelRef,
+    pub(super) route: Route,
     pub(super) steps: u32,
     pub(super) usage: Usage,
     /// Calls whose result is not committed yet: id and name.
@@ -35,12 +35,12 @@ pub(super) struct Running {
 
 impl Running {
     /// A turn whose beginning is committed in the database.
-    pub(super) fn new(store: Arc<Store>, transcript: Transcript, turn: TurnId, model: ModelRef) -> Self {
+    pub(super) fn new(store: Arc<Store>, transcript: Transcript, turn: TurnId, route: Route) -> Self {
         Self {
             store,
             transcript,
             turn,
-            model,
+            route,
             steps: 0,
             usage: Usage::default(),
             open: Vec::new(),
@@ -64,7 +64,7 @@ impl Running {
             // What somebody else wrote must not pass for what flock puts beside a message.
             if provenance.is_some() {
                 for block in &mut last.message.content {
-                    if let Block::Text { text } = block {
+                    if let Block::Text { text, .. } = block {
                         *text = without_marks(text);
                     }
                 }
@@ -77,7 +77,7 @@ impl Running {
     /// Commits that the turn began, and with what.
     pub(super) fn begin(&mut self, said: &[MessageRecord]) -> Result<(), TurnError> {
         let mut records = vec![Record::Turn(TurnRecord {
-            model: Some(self.model.to_string()),
+            model: Some(self.route.model.to_string()),
             ..self.mark(Phase::Started)
         })];
         records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));
@@ -174,7 +174,8 @@ impl Running {
     fn answer_record(&self, message: Message, response: &Response) -> Record {
         let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
         record.usage = Some(response.usage);
-        record.model = Some(self.model.to_string());
+        record.model = Some(self.route.model.to_string());
+        record.api = Some(self.route.api);
         record.stop = Some(response.stop);
         Record::Message(Box::new(record))
     }

@@ -158,7 +158,8 @@ impl Course<'_> {
                 notice("the provider withheld the answer");
                 Stop::Refusal
             }
-            StopReason::End | StopReason::ToolUse => {
+            // No provider reports the last two of an answer it calls complete.
+            StopReason::End | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => {
                 if is_empty {
                     notice("the model gave an empty answer");
                 }

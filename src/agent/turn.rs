@@ -48,7 +48,7 @@ impl TurnRequest {
     /// Whether there is something to answer.
     pub(super) fn has_input(&self) -> bool {
         let says = |block: &Block| match block {
-            Block::Text { text } => !text.trim().is_empty(),
+            Block::Text { text, .. } => !text.trim().is_empty(),
             Block::Image { .. } => true,
             _ => false,
         };

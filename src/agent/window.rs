@@ -5,6 +5,7 @@
 //! with calls is followed by one message with exactly their results, in their order; no message is empty.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::provider::{Block, Message, Request, Role, ToolSpec};
 use crate::tool::bounded;
@@ -34,7 +35,7 @@ pub fn cost(content: &[Block]) -> u64 {
 
 fn block_cost(block: &Block) -> u64 {
     match block {
-        Block::Text { text } => text_cost(text),
+        Block::Text { text, .. } => text_cost(text),
         Block::Thinking { thinking, signature, redacted } => {
             [Some(thinking), signature.as_ref(), redacted.as_ref()]
                 .into_iter()
@@ -42,7 +43,7 @@ fn block_cost(block: &Block) -> u64 {
                 .map(|text| text_cost(text))
                 .sum()
         }
-        Block::ToolCall { id, name, arguments } => {
+        Block::ToolCall { id, name, arguments, .. } => {
             text_cost(id) + text_cost(name) + text_cost(&arguments.to_string())
         }
         Block::ToolResult { call_id, content, .. } => {
@@ -94,7 +95,7 @@ pub struct Window {
     room: u64,
     images: Images,
     /// The past turns, the input, the steps of this turn, one after the other.
-    messages: Vec<Message>,
+    messages: Vec<Arc<Message>>,
     past: VecDeque<Part>,
     input: Part,
     /// The steps, and what was delivered between them.
@@ -178,20 +179,8 @@ impl Window {
 
     /// What the model is shown.
     #[must_use]
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
-    }
-
-    /// What the model is shown, for the time of one request: a long conversation is not copied for each.
-    /// [`Window::put_back`] has to follow.
-    #[must_use]
-    pub fn take(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.messages)
-    }
-
-    /// Gives back what [`Window::take`] gave.
-    pub fn put_back(&mut self, messages: Vec<Message>) {
-        self.messages = messages;
     }
 
     fn add(&mut self, mut messages: Vec<Message>) -> Part {
@@ -202,7 +191,7 @@ impl Window {
         }
         let cost = messages.iter().map(message_cost).sum();
         let part = Part { messages: messages.len(), cost, is_step: false };
-        self.messages.append(&mut messages);
+        self.messages.extend(messages.into_iter().map(Arc::new));
         part
     }
 
@@ -245,7 +234,7 @@ impl Window {
         let question = self.messages[input].iter_mut().rfind(|message| message.role == Role::User);
         match question {
             Some(question) if !self.left_out => {
-                question.content.push(Block::Text { text: LEFT_OUT.to_owned() });
+                Arc::make_mut(question).content.push(Block::text(LEFT_OUT));
                 self.left_out = true;
                 self.input.cost += text_cost(LEFT_OUT);
                 text_cost(LEFT_OUT)
@@ -259,22 +248,22 @@ impl Window {
         let first = self.first_message(at);
         let step = &mut self.steps[at];
         let messages = &mut self.messages[first..first + step.messages];
-        let results = |message: &&mut Message| message.role == Role::Tool;
-        for message in messages.iter_mut().filter(results) {
+        let results = messages.iter_mut().filter(|message| message.role == Role::Tool);
+        for message in results {
             let room = self.room.saturating_sub(total - message_cost(message));
             let share = room / (message.content.len() as u64).max(1);
-            for block in &mut message.content {
+            for block in &mut Arc::make_mut(message).content {
                 if block_cost(block) > share
                     && let Block::ToolResult { content, .. } = block
                 {
                     // Room for the line that says what is missing, and for the block itself.
                     let bytes = usize::try_from(share.saturating_sub(60) * 4).unwrap_or(usize::MAX);
                     let text = crate::provider::message::joined_text(content);
-                    *content = vec![Block::Text { text: bounded::middle_cut(&text, bytes) }];
+                    *content = [Block::text(bounded::middle_cut(&text, bytes))].into();
                 }
             }
         }
-        step.cost = messages.iter().map(message_cost).sum();
+        step.cost = messages.iter().map(|message| message_cost(message)).sum();
     }
 
     /// Where the first step of this turn is.
@@ -339,7 +328,7 @@ fn paired(turn: Vec<Message>) -> Vec<Message> {
         }
         let results: Vec<Block> =
             message.tool_calls().map(|call| take_result(&mut given, call.id, call.name)).collect();
-        let says = |block: &Block| !matches!(block, Block::Text { text } if text.trim().is_empty());
+        let says = |block: &Block| !matches!(block, Block::Text { text, .. } if text.trim().is_empty());
         message.content.retain(says);
         if message.content.is_empty() {
             continue;
@@ -366,7 +355,7 @@ pub fn unknown_result(id: &str, name: &str) -> Block {
     Block::ToolResult {
         call_id: id.to_owned(),
         name: name.to_owned(),
-        content: vec![Block::Text { text: INTERRUPTED.to_owned() }],
+        content: [Block::text(INTERRUPTED)].into(),
         is_error: true,
     }
 }
@@ -375,11 +364,16 @@ fn name_images(content: &mut [Block]) {
     for block in content {
         match block {
             Block::Image { media_type, .. } => {
-                *block = Block::Text {
-                    text: format!("[a picture ({media_type}); this model does not take pictures]"),
-                };
+                *block =
+                    Block::text(format!("[a picture ({media_type}); this model does not take pictures]"));
             }
-            Block::ToolResult { content, .. } => name_images(content),
+            Block::ToolResult { content, .. }
+                if content.iter().any(|block| matches!(block, Block::Image { .. })) =>
+            {
+                let mut named = content.to_vec();
+                name_images(&mut named);
+                *content = named.into();
+            }
             _ => {}
         }
     }

@@ -8,13 +8,13 @@ fn user(text: &str) -> Message {
 }
 
 fn calls(ids: &[&str]) -> Message {
-    let call = |id: &&str| Block::ToolCall { id: id.to_string(), name: "t".into(), arguments: json!({}) };
+    let call = |id: &&str| Block::call(*id, "t", json!({}));
     Message { role: Role::Assistant, content: ids.iter().map(call).collect() }
 }
 
 fn result(id: &str, text: &str) -> Block {
-    let content = vec![Block::Text { text: text.to_owned() }];
-    Block::ToolResult { call_id: id.to_owned(), name: "t".into(), content, is_error: false }
+    let content = vec![Block::text(text)];
+    Block::ToolResult { call_id: id.to_owned(), name: "t".into(), content: content.into(), is_error: false }
 }
 
 fn results(ids: &[&str]) -> Message {
@@ -22,7 +22,7 @@ fn results(ids: &[&str]) -> Message {
 }
 
 /// What must hold of every request.
-fn check(messages: &[Message]) -> Result<(), String> {
+fn check(messages: &[Arc<Message>]) -> Result<(), String> {
     if messages.first().is_none_or(|first| first.role != Role::User) {
         return Err("the first message is not a user's".to_owned());
     }
@@ -68,7 +68,7 @@ fn old_turns_go_first_and_whole() {
     let mut window = Window::new(100, Images::Shown, past, vec![user("new")]);
     assert_eq!(window.messages().len(), 4, "the large oldest one is left out");
     window.push(calls(&["2"]), vec![result("2", &"y".repeat(200))]);
-    assert_eq!(window.messages()[0], user("new"), "the turn before is left out whole");
+    assert_eq!(*window.messages()[0], user("new"), "the turn before is left out whole");
     window.push(calls(&["3"]), vec![result("3", &"z".repeat(200))]);
     let messages = window.messages();
     check(messages).unwrap();
@@ -93,11 +93,11 @@ fn what_is_delivered_stays_when_steps_are_left_out() {
     check(messages).unwrap();
     assert_eq!(messages.len(), 4, "{messages:?}");
     assert!(messages[0].joined_text().contains("left out"));
-    assert_eq!(messages[1], user("and one thing more"));
+    assert_eq!(*messages[1], user("and one thing more"));
     window.push(calls(&["3"]), vec![result("3", &"z".repeat(4_000))]);
     let messages = window.messages();
     check(messages).unwrap();
-    assert_eq!(messages[1], user("and one thing more"));
+    assert_eq!(*messages[1], user("and one thing more"));
     let Block::ToolResult { content, .. } = &messages[3].content[0] else { panic!() };
     assert!(cost(content) < 100, "the result is cut, not the message");
     assert_eq!(window.free(), 0);
@@ -110,7 +110,7 @@ fn a_window_can_be_narrowed_as_long_as_there_is_something_to_leave_out() {
     assert!(window.narrow());
     assert!(window.messages().len() < 4);
     while window.narrow() {}
-    assert_eq!(window.messages(), [user("new")]);
+    assert_eq!(window.messages(), [user("new").into()]);
 }
 
 #[test]
@@ -133,13 +133,13 @@ fn thinking_stays_in_its_turn_and_pictures_with_those_who_see() {
 fn a_conversation_that_begins_with_an_answer_begins_with_its_first_question() {
     let input = vec![Message::text(Role::Assistant, "welcome"), calls(&["1"]), results(&["1"]), user("hi")];
     let window = Window::new(10_000, Images::Shown, Vec::new(), input);
-    assert_eq!(window.messages(), [user("hi")]);
+    assert_eq!(window.messages(), [user("hi").into()]);
 }
 
 fn any_block() -> impl Strategy<Value = Block> {
     prop_oneof![
-        "[a-z]{0,40}".prop_map(|text| Block::Text { text }),
-        "[a-d]".prop_map(|id| Block::ToolCall { id, name: "t".into(), arguments: json!({}) }),
+        "[a-z]{0,40}".prop_map(Block::text),
+        "[a-d]".prop_map(|id| Block::call(id, "t", json!({}))),
         ("[a-d]", "[a-z]{0,80}").prop_map(|(id, text)| result(&id, &text)),
         Just(Block::Thinking { thinking: "t".into(), signature: None, redacted: None }),
     ]
@@ -196,9 +196,10 @@ proptest! {
             left = left.saturating_sub(turn_cost(turn));
             fits
         }).count();
-        let shown = Window::new(room, Images::Shown, turns.clone(), input.clone()).take();
+        let shown = Window::new(room, Images::Shown, turns.clone(), input.clone()).messages().to_vec();
         let expected: Vec<Message> = turns[turns.len() - kept..].iter().flatten().chain(&input).cloned().collect();
+        let expected: Vec<Arc<Message>> = expected.into_iter().map(Arc::new).collect();
         prop_assert_eq!(&shown, &expected);
-        prop_assert!(shown.iter().map(message_cost).sum::<u64>() <= room);
+        prop_assert!(shown.iter().map(|message| message_cost(message)).sum::<u64>() <= room);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Block, Delta, Message, Request, Response, Sink, StopReason, Usage};
+use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 
 /// A name a model made up may be any text; a longer one is of no use to anybody.
 const LONGEST_NAME: usize = 256;
@@ -211,7 +211,7 @@ impl<'a> Assembly<'a> {
 
 fn into_block(part: Part) -> Option<Block> {
     match part {
-        Part::Text(text) => Some(Block::Text { text }),
+        Part::Text(text) => Some(Block::text(text)),
         Part::Thinking { thinking, signature, redacted } => {
             let signature = Some(signature).filter(|signature| !signature.is_empty());
             if thinking.is_empty() && signature.is_none() && redacted.is_none() {
@@ -221,7 +221,7 @@ fn into_block(part: Part) -> Option<Block> {
         }
         Part::Call { id, name, arguments, whole } => {
             let arguments = whole.unwrap_or_else(|| parse(arguments));
-            Some(Block::ToolCall { id, name, arguments })
+            Some(Block::call(id, name, arguments))
         }
     }
 }
@@ -247,7 +247,7 @@ fn parse(text: String) -> Value {
 /// be told apart, and providers refuse such a history.
 fn distinguish(content: &mut [Block], request: &Request) {
     let mut seen: HashSet<&str> =
-        request.messages.iter().flat_map(Message::tool_calls).map(|call| call.id).collect();
+        request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.id).collect();
     for block in content {
         if let Block::ToolCall { id, .. } = block {
             if id.is_empty() || seen.contains(id.as_str()) {
@@ -274,21 +274,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::provider::Role;
+    use crate::provider::{Message, Role};
 
     fn request(ids: &[&str]) -> Request {
-        let calls = ids.iter().map(|id| Block::ToolCall {
-            id: (*id).to_owned(),
-            name: "x".to_owned(),
-            arguments: json!({}),
-        });
-        Request {
-            model: "m".to_owned(),
-            system: String::new(),
-            messages: vec![Message { role: Role::Assistant, content: calls.collect() }],
-            tools: Vec::new(),
-            max_tokens: 1,
-        }
+        let calls = ids.iter().map(|id| Block::call(*id, "x", json!({})));
+        let message = Message { role: Role::Assistant, content: calls.collect() };
+        Request { messages: vec![message.into()], ..Request::default() }
     }
 
     #[test]

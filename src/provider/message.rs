@@ -1,6 +1,8 @@
 //! The provider-neutral form of what a model is sent and answers. Transcripts store these blocks, providers
 //! encode them to their wire and decode them from it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -33,7 +35,7 @@ impl Message {
     /// A message of one text.
     #[must_use]
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, content: vec![Block::Text { text: text.into() }] }
+        Self { role, content: vec![Block::text(text)] }
     }
 
     /// All its text blocks, joined.
@@ -46,7 +48,7 @@ impl Message {
     #[must_use]
     pub fn said_text(&self) -> String {
         let said = self.content.iter().filter_map(|block| match block {
-            Block::Text { text } if !text.starts_with(CONTEXT_OPEN) => Some(text.as_str()),
+            Block::Text { text, .. } if !text.starts_with(CONTEXT_OPEN) => Some(text.as_str()),
             _ => None,
         });
         said.collect()
@@ -55,7 +57,7 @@ impl Message {
     /// The tool calls in it, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = ToolCall<'_>> {
         self.content.iter().filter_map(|block| match block {
-            Block::ToolCall { id, name, arguments } => Some(ToolCall { id, name, arguments }),
+            Block::ToolCall { id, name, arguments, .. } => Some(ToolCall { id, name, arguments }),
             _ => None,
         })
     }
@@ -78,7 +80,7 @@ pub fn joined_text(content: &[Block]) -> String {
     content
         .iter()
         .filter_map(|block| match block {
-            Block::Text { text } => Some(text.as_str()),
+            Block::Text { text, .. } => Some(text.as_str()),
             _ => None,
         })
         .collect()
@@ -92,6 +94,9 @@ pub enum Block {
     Text {
         /// The text.
         text: String,
+        /// What the provider wants back with it: a signature, or the id of its item.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
     },
     /// What the model thought, with the provider's signature where it has one.
     #[serde(rename_all = "camelCase")]
@@ -113,6 +118,9 @@ pub enum Block {
         name: String,
         /// Arguments; a JSON string where the model's JSON was broken.
         arguments: Value,
+        /// What the provider wants back with it: the signature of the thinking that led to the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
     },
     /// What a tool answered.
     #[serde(rename_all = "camelCase")]
@@ -121,8 +129,9 @@ pub enum Block {
         call_id: String,
         /// The tool's name.
         name: String,
-        /// Text and images.
-        content: Vec<Block>,
+        /// Text and images. Shared, because it is the bulk of a conversation: what changes the ids around it
+        /// does not copy it.
+        content: Arc<[Block]>,
         /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
@@ -135,6 +144,20 @@ pub enum Block {
         /// Base64.
         data: String,
     },
+}
+
+impl Block {
+    /// A text nobody signed.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), signature: None }
+    }
+
+    /// A call nobody signed.
+    #[must_use]
+    pub fn call(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
+        Self::ToolCall { id: id.into(), name: name.into(), arguments, signature: None }
+    }
 }
 
 /// A block as it is read: with all fields of all kinds. A tagged enum would copy each block into a buffer
@@ -179,7 +202,7 @@ impl TryFrom<Flat> for Block {
     fn try_from(flat: Flat) -> Result<Self, NoBlock> {
         let lacks = |field| NoBlock::Lacks(flat.r#type.clone(), field);
         Ok(match &*flat.r#type {
-            "text" => Self::Text { text: flat.text.ok_or_else(|| lacks("text"))? },
+            "text" => Self::Text { text: flat.text.ok_or_else(|| lacks("text"))?, signature: flat.signature },
             "thinking" => Self::Thinking {
                 thinking: flat.thinking.ok_or_else(|| lacks("thinking"))?,
                 signature: flat.signature,
@@ -189,11 +212,12 @@ impl TryFrom<Flat> for Block {
                 id: flat.id.ok_or_else(|| lacks("id"))?,
                 name: flat.name.ok_or_else(|| lacks("name"))?,
                 arguments: flat.arguments.ok_or_else(|| lacks("arguments"))?,
+                signature: flat.signature,
             },
             "toolResult" => Self::ToolResult {
                 call_id: flat.call_id.ok_or_else(|| lacks("callId"))?,
                 name: flat.name.ok_or_else(|| lacks("name"))?,
-                content: flat.content.ok_or_else(|| lacks("content"))?,
+                content: flat.content.ok_or_else(|| lacks("content"))?.into(),
                 is_error: flat.is_error,
             },
             "image" => Self::Image {
@@ -228,6 +252,10 @@ pub enum StopReason {
     Length,
     /// The provider withheld the answer.
     Refusal,
+    /// The call failed; what came before is kept.
+    Error,
+    /// The turn was stopped; what came before is kept.
+    Aborted,
 }
 
 /// Tokens of one model call, as the provider counted them.
@@ -260,17 +288,29 @@ mod tests {
 
     #[test]
     fn blocks_read_back_and_what_lacks_a_field_is_none() {
-        let text = Block::Text { text: "t".into() };
+        let text = Block::text("t");
         let blocks = vec![
             text.clone(),
+            Block::Text { text: "t".into(), signature: Some("s".into()) },
             Block::Thinking {
                 thinking: String::new(),
                 signature: Some("s".into()),
                 redacted: Some("r".into()),
             },
-            Block::ToolCall { id: "1".into(), name: "n".into(), arguments: json!({"a": [1]}) },
-            Block::ToolCall { id: "1".into(), name: "n".into(), arguments: Value::Null },
-            Block::ToolResult { call_id: "1".into(), name: "n".into(), content: vec![text], is_error: true },
+            Block::call("1", "n", json!({"a": [1]})),
+            Block::call("1", "n", Value::Null),
+            Block::ToolCall {
+                id: "1".into(),
+                name: "n".into(),
+                arguments: json!({}),
+                signature: Some("s".into()),
+            },
+            Block::ToolResult {
+                call_id: "1".into(),
+                name: "n".into(),
+                content: [text].into(),
+                is_error: true,
+            },
             Block::Image { media_type: "image/png".into(), data: "AA".into() },
         ];
         let written = serde_json::to_string(&blocks).unwrap();

@@ -15,32 +15,56 @@ pub mod message;
 pub mod openai;
 pub mod price;
 pub mod retry;
+pub mod route;
 pub mod script;
 mod stream;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 pub use catalog::{Catalog, Resolved};
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
+pub use route::Route;
 
 /// A boxed future that borrows for `'a`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What a model is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The provider's name for the model.
     pub model: String,
     /// The system prompt.
     pub system: String,
-    /// The conversation, oldest first.
-    pub messages: Vec<Message>,
+    /// The conversation, oldest first. Shared with whoever keeps it: a long one is not copied for each call.
+    pub messages: Vec<Arc<Message>>,
     /// The tools it may call.
     pub tools: Vec<ToolSpec>,
     /// The most tokens it may answer with.
     pub max_tokens: u32,
+    /// How much it is to think; `None` leaves it to the provider.
+    pub effort: Option<Effort>,
+    /// What a provider that keeps prompts finds the session's by: the same in all its requests, and nothing
+    /// that tells of the session.
+    pub cache_key: Option<String>,
+}
+
+/// How much a model is to think before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// Not at all, where the model can be told so.
+    Off,
+    /// A little.
+    Low,
+    /// As usual.
+    Medium,
+    /// Much.
+    High,
 }
 
 /// A piece of an answer as it arrives.

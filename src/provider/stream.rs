@@ -261,13 +261,7 @@ mod tests {
     }
 
     fn request() -> Request {
-        Request {
-            model: String::new(),
-            system: String::new(),
-            messages: Vec::new(),
-            tools: Vec::new(),
-            max_tokens: 1,
-        }
+        Request { max_tokens: 1, ..Request::default() }
     }
 
     proptest! {

@@ -42,7 +42,7 @@ impl ToolOutput {
     /// An output of one text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Block::Text { text: text.into() }] }
+        Self { content: vec![Block::text(text)] }
     }
 }
 

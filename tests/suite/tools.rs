@@ -463,7 +463,7 @@ async fn an_image_is_known_by_its_bytes() {
     bench.put("picture.txt", PNG);
     let blocks =
         bench.blocks("image", json!({"path": "picture.txt", "prompt": "count the cats"})).await.unwrap();
-    let [Block::Text { text }, Block::Image { media_type, data }] = &blocks[..] else {
+    let [Block::Text { text, .. }, Block::Image { media_type, data }] = &blocks[..] else {
         panic!("{blocks:?}");
     };
     assert!(text.starts_with("/workspace/picture.txt: image/png, 2x3 pixels"), "{text}");

@@ -3,12 +3,14 @@
 //! A record is committed when its `write(2)` has returned. Nothing here knows what a model is shown of
 //! them; that is `window`'s.
 
+mod entry;
 pub mod history;
 pub mod model;
 pub mod repair;
 mod store;
 mod tail;
 
+pub use entry::{About, Entry, Kind};
 pub use model::{Header, MessageRecord, Phase, Record, TurnRecord};
 pub use store::Transcript;
 pub use tail::Tail;

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Provenance;
+use crate::config::Api;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Message, StopReason, Usage};
 
@@ -64,6 +65,10 @@ pub struct MessageRecord {
     /// Of an answer: the model, as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Of an answer: the wire format it came by. With the model it says which provider state in it can be
+    /// given back, and to whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
     /// Of an answer: why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
@@ -86,6 +91,7 @@ impl MessageRecord {
             context: None,
             usage: None,
             model: None,
+            api: None,
             stop: None,
             provenance: None,
         }
@@ -187,17 +193,9 @@ mod tests {
         let key: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
         let text = "two\nlines \u{2028} and a \0";
         let content = vec![
-            Block::Text { text: text.to_owned() },
-            Block::ToolCall {
-                id: "1".into(),
-                name: "exec".into(),
-                arguments: serde_json::json!({"command": "ls"}),
-            },
-            Block::ToolCall {
-                id: "2".into(),
-                name: "exec".into(),
-                arguments: serde_json::json!("{\"broken"),
-            },
+            Block::text(text),
+            Block::call("1", "exec", serde_json::json!({"command": "ls"})),
+            Block::call("2", "exec", serde_json::json!("{\"broken")),
             Block::Thinking { thinking: String::new(), signature: Some("s".into()), redacted: None },
         ];
         let mut message = MessageRecord::new(turn, 5, Message { role: Role::Assistant, content });

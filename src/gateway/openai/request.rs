@@ -144,7 +144,7 @@ fn blocks(content: Option<Content>, at: usize, images: &mut usize) -> Result<Vec
     let parts = match content {
         None => return Ok(Vec::new()),
         Some(Content::Text(text)) if text.is_empty() => return Ok(Vec::new()),
-        Some(Content::Text(text)) => return Ok(vec![Block::Text { text }]),
+        Some(Content::Text(text)) => return Ok(vec![Block::text(text)]),
         Some(Content::Parts(parts)) => parts,
     };
     let mut blocks = Vec::with_capacity(parts.len());
@@ -154,7 +154,7 @@ fn blocks(content: Option<Content>, at: usize, images: &mut usize) -> Result<Vec
         };
         match (part.kind.as_str(), part.text, part.image_url) {
             ("text", Some(text), _) if text.is_empty() => {}
-            ("text", Some(text), _) => blocks.push(Block::Text { text }),
+            ("text", Some(text), _) => blocks.push(Block::text(text)),
             ("image_url", _, Some(ImageUrl::Object { url } | ImageUrl::Text(url))) => {
                 *images += 1;
                 if *images > MAX_IMAGES {

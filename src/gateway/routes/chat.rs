@@ -113,7 +113,7 @@ async fn record(
     let blocks = messages.last().map_or(&[][..], |message| &message.content);
     let text: String = blocks
         .iter()
-        .filter_map(|block| if let Block::Text { text } = block { Some(text.as_str()) } else { None })
+        .filter_map(|block| if let Block::Text { text, .. } = block { Some(text.as_str()) } else { None })
         .collect();
     let detail = format!("{} bytes, sha256 {}", text.len(), text_digest(&text));
     let by = By { session: Some(session.clone()), turn: Some(turn), ..By::human("owner") };

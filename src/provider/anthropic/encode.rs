@@ -2,6 +2,7 @@
 //! foreign ids, results that are not one message) is put right here.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -135,7 +136,7 @@ fn mark_last(messages: &mut [Turn<'_>]) {
 }
 
 /// Messages of one side become one turn, the results of tools first.
-fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
+fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::with_capacity(messages.len());
     for message in messages {
         let role = if message.role == Role::Assistant { "assistant" } else { "user" };
@@ -158,7 +159,7 @@ fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
 
 fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
     match block {
-        Block::Text { text } => text_part(text),
+        Block::Text { text, .. } => text_part(text),
         Block::Image { media_type, data } if role == "user" => Some(image(media_type, data)),
         Block::Image { .. } => None,
         // Without a signature it is another provider's, and would be refused.
@@ -170,7 +171,7 @@ fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
             }
         }
         Block::Thinking { .. } => None,
-        Block::ToolCall { id, name, arguments } if role == "assistant" => Some(Kind::ToolUse {
+        Block::ToolCall { id, name, arguments, .. } if role == "assistant" => Some(Kind::ToolUse {
             id: call::wire_id(id, Style::Plain),
             name: call::tool_name(name),
             input: call::input(arguments),
@@ -187,7 +188,7 @@ fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
 
 fn result_part(block: &Block) -> Option<Kind<'_>> {
     match block {
-        Block::Text { text } => text_part(text),
+        Block::Text { text, .. } => text_part(text),
         Block::Image { media_type, data } => Some(image(media_type, data)),
         _ => None,
     }

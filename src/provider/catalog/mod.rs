@@ -12,7 +12,7 @@ use super::http::{Http, Limits};
 use super::key::{self, ApiKey};
 use super::openai::OpenAi;
 use super::script::{self, Script};
-use super::{Provider, ProviderError};
+use super::{Provider, ProviderError, Route};
 use crate::config::model::{ModelSettings, ProviderSettings};
 use crate::config::{Api, Config};
 use crate::home::Home;
@@ -21,6 +21,8 @@ use crate::id::ModelRef;
 /// A model, ready to be asked.
 #[derive(Clone)]
 pub struct Resolved {
+    /// Which way it is asked.
+    pub route: Route,
     /// Asks it.
     pub provider: Arc<dyn Provider>,
     /// Tokens it takes in all.
@@ -43,6 +45,7 @@ pub struct Catalog {
 /// Where a model is to be asked, all of it checked.
 #[derive(Clone, Debug)]
 struct Target {
+    api: Api,
     speaks: Speaks,
     base_url: reqwest::Url,
     key: Option<ApiKey>,
@@ -70,6 +73,8 @@ impl Catalog {
         if model.is_script() {
             let script = self.script(model)?;
             return Ok(Resolved {
+                // It has no wire; it takes whatever this one takes.
+                route: Route { model: model.clone(), api: Api::OpenAiCompletions },
                 provider: Arc::new(script),
                 context_window: 200_000,
                 max_tokens: 8_192,
@@ -82,6 +87,7 @@ impl Catalog {
         let target = self.target(model, settings, known)?;
         let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
         Ok(Resolved {
+            route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
             context_window: own
                 .and_then(|own| own.context_window)
@@ -164,11 +170,11 @@ impl Catalog {
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(missing("its key holds characters that no key has".to_owned(), "apiKey", "-"));
         }
-        Ok(Target { speaks, base_url, key })
+        Ok(Target { api, speaks, base_url, key })
     }
 
     fn provider(&self, model: &ModelRef, target: Target) -> Arc<dyn Provider> {
-        let Target { speaks, base_url, key } = target;
+        let Target { speaks, base_url, key, .. } = target;
         match speaks {
             Speaks::Messages => {
                 Arc::new(Anthropic::new(self.http.clone(), model.provider(), &base_url, key.as_ref()))

@@ -192,7 +192,7 @@ fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call:
 
 fn user<'a>(message: &'a Message, pending: &mut Vec<Part<'a>>) {
     pending.extend(message.content.iter().filter_map(|block| match block {
-        Block::Text { text } if !is_blank(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
+        Block::Text { text, .. } if !is_blank(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
         Block::Image { media_type, data } => Some(image(media_type, data)),
         _ => None,
     }));
@@ -240,7 +240,7 @@ fn thinking(content: &[Block]) -> String {
 /// The texts among these, joined; borrowed where there is one.
 fn texts(content: &[Block]) -> Cow<'_, str> {
     let mut texts = content.iter().filter_map(|block| match block {
-        Block::Text { text } => Some(text.as_str()),
+        Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
     match (texts.next(), texts.next()) {

@@ -1,6 +1,7 @@
 //! Which step of a script answers a request. Pure: the same request has the same answer.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -32,7 +33,7 @@ impl Answer {
             content.push(Block::Thinking { thinking: self.think, signature: None, redacted: None });
         }
         if !self.say.is_empty() {
-            content.push(Block::Text { text: self.say });
+            content.push(Block::text(self.say));
         }
         content.extend(self.calls);
         Response { content, stop: self.stop.unwrap_or(by_itself), usage: self.usage }
@@ -64,17 +65,15 @@ fn end_of_script(why: &str) -> Step {
     Step { say: format!("(The script ends here: {why}.)"), ..Step::default() }
 }
 
-fn fill_in(step: Step, asked: &str, since: &[Message], all: &[Message]) -> Answer {
+fn fill_in(step: Step, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>]) -> Answer {
     let template = Template { asked, result: last_result(since) };
     let first = next_call(all);
-    let calls = step.calls.into_iter().zip(first..).map(|(call, number)| Block::ToolCall {
-        id: format!("{CALL_ID}{number}"),
-        name: call.name,
-        arguments: if call.arguments.is_null() {
-            Value::Object(serde_json::Map::new())
-        } else {
-            template.value(call.arguments)
-        },
+    let calls = step.calls.into_iter().zip(first..).map(|(call, number)| {
+        let arguments = match call.arguments {
+            Value::Null => Value::Object(serde_json::Map::new()),
+            given => template.value(given),
+        };
+        Block::call(format!("{CALL_ID}{number}"), call.name, arguments)
     });
     Answer {
         delay: Duration::from_millis(step.delay_ms),
@@ -132,7 +131,7 @@ impl Template<'_> {
 }
 
 /// What the last tool answered since the person's message.
-fn last_result(since: &[Message]) -> Option<String> {
+fn last_result(since: &[Arc<Message>]) -> Option<String> {
     let content =
         since.iter().rev().flat_map(|message| message.content.iter().rev()).find_map(
             |block| match block {
@@ -153,8 +152,8 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
 }
 
 /// A number for the next call that no call of this conversation has, also where its beginning was left out.
-fn next_call(messages: &[Message]) -> u64 {
-    let numbers = messages.iter().flat_map(Message::tool_calls);
+fn next_call(messages: &[Arc<Message>]) -> u64 {
+    let numbers = messages.iter().flat_map(|message| message.tool_calls());
     let numbers = numbers.filter_map(|call| call.id.strip_prefix(CALL_ID)?.parse::<u64>().ok());
     numbers.max().unwrap_or(0).saturating_add(1)
 }

@@ -11,7 +11,8 @@ fn home() -> (tempfile::TempDir, Home) {
 }
 
 fn request(messages: Vec<Message>) -> Request {
-    Request { model: "demo".into(), system: String::new(), messages, tools: Vec::new(), max_tokens: 100 }
+    let messages = messages.into_iter().map(Arc::new).collect();
+    Request { model: "demo".into(), messages, max_tokens: 100, ..Request::default() }
 }
 
 fn script(document: &Value) -> Script {
@@ -31,7 +32,7 @@ fn result(id: &str, text: &str) -> Message {
         content: vec![Block::ToolResult {
             call_id: id.to_owned(),
             name: "exec".to_owned(),
-            content: vec![Block::Text { text: text.to_owned() }],
+            content: [Block::text(text)].into(),
             is_error: false,
         }],
     }

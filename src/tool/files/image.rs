@@ -58,7 +58,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     }
     Ok(ToolOutput {
         content: vec![
-            Block::Text { text },
+            Block::text(text),
             Block::Image { media_type: picture.media_type.to_owned(), data: STANDARD.encode(&bytes) },
         ],
     })

@@ -9,6 +9,7 @@ mod retries;
 mod servers;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flock::config::model::{Api, Config, ProviderSettings};
@@ -122,6 +123,7 @@ fn hello() -> Request {
 }
 
 fn ask_with(messages: Vec<Message>) -> Request {
+    let messages = messages.into_iter().map(Arc::new).collect();
     Request {
         model: "m".into(),
         system: "You are a test.".into(),
@@ -132,19 +134,20 @@ fn ask_with(messages: Vec<Message>) -> Request {
             parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
         }],
         max_tokens: 1000,
+        ..Request::default()
     }
 }
 
 fn text(text: &str) -> Block {
-    Block::Text { text: text.into() }
+    Block::text(text)
 }
 
 fn call(id: &str, name: &str, arguments: serde_json::Value) -> Block {
-    Block::ToolCall { id: id.into(), name: name.into(), arguments }
+    Block::call(id, name, arguments)
 }
 
 fn result(id: &str, content: Vec<Block>) -> Block {
-    Block::ToolResult { call_id: id.into(), name: "exec".into(), content, is_error: false }
+    Block::ToolResult { call_id: id.into(), name: "exec".into(), content: content.into(), is_error: false }
 }
 
 fn said(deltas: &[Delta]) -> String {

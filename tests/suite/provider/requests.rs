@@ -247,7 +247,7 @@ fn any_conversation_of_whole_turns_is_taken() {
     proptest!(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }, |(messages in conversation())| {
         let mut request = ask_with(messages);
         // The loop of a turn never ends on the model's side; a request does neither.
-        request.messages.push(Message::text(Role::User, "go on"));
+        request.messages.push(Message::text(Role::User, "go on").into());
         for stage in &stages {
             let answer = runtime.block_on(stage.ask(&request)).0;
             prop_assert!(answer.is_ok(), "{:?} {:?}", answer, stage.server.rejections());

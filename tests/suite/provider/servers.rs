@@ -172,13 +172,9 @@ async fn an_id_that_the_conversation_has_already_is_replaced() {
     let stage = Stage::new(Api::OpenAiCompletions);
     stage.server.reply(Reply::call("functions.exec:0", "exec", &json!({})));
     let mut request = hello();
-    request
-        .messages
-        .push(Message { role: Role::Assistant, content: vec![call("functions.exec:0", "exec", json!({}))] });
-    request.messages.push(Message {
-        role: Role::Tool,
-        content: vec![super::result("functions.exec:0", vec![text("x")])],
-    });
+    let said = Message { role: Role::Assistant, content: vec![call("functions.exec:0", "exec", json!({}))] };
+    let content = vec![super::result("functions.exec:0", vec![text("x")])];
+    request.messages.extend([said.into(), Message { role: Role::Tool, content }.into()]);
     let answer = stage.ask(&request).await.0.unwrap();
     let message = Message { role: Role::Assistant, content: answer.content };
     assert_ne!(message.tool_calls().next().unwrap().id, "functions.exec:0");
