@@ -61,6 +61,17 @@ impl Autonomy {
     }
 }
 
+/// Which channels an agent may read. Who is told of what is new is a matter of membership either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChannelReaders {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that it is a member of.
+    Members,
+}
+
 /// What an agent's sandbox reaches. Its container has no network either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -235,6 +246,8 @@ pub struct Config {
     pub sandbox_image: Option<String>,
     /// What may be used in one day.
     pub budgets: Budgets,
+    /// Which channels agents may read.
+    pub channel_readers: ChannelReaders,
     /// The most agents there may be by an agent's own making.
     pub max_agents: usize,
     /// Folders of the host below which a mount may be approved; none by default.

@@ -8,10 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::budgets;
-use super::model::{
-    Agent, Autonomy, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network,
-    ProviderSettings, Role, SandboxMode,
-};
+use super::model::{Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network, ProviderSettings, Role, SandboxMode};
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, Party};
@@ -93,6 +90,11 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         nix_image: nix.get("image")?.text()?,
         sandbox_image: own.get("sandbox")?.get("image")?.text()?,
         budgets: budgets::budgets(&own.get("budgets")?)?,
+        channel_readers: own
+            .get("channels")?
+            .get("read")?
+            .word::<ChannelReaders>("all or members")?
+            .unwrap_or_default(),
         max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
         approvers: approvers(&own)?,

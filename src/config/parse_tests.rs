@@ -119,6 +119,20 @@ fn every_complaint_names_its_key() {
 }
 
 #[test]
+fn agents_read_every_channel_unless_it_is_said_otherwise() {
+    let read = |value: Value| {
+        let mut document = document();
+        document["plugins"]["entries"]["flock"]["config"]["channels"] = value;
+        config(&document, &home()).map(|config| config.channel_readers)
+    };
+    assert_eq!(read(Value::Null).unwrap(), ChannelReaders::All);
+    assert_eq!(read(json!({"read": "all"})).unwrap(), ChannelReaders::All);
+    assert_eq!(read(json!({"read": "members"})).unwrap(), ChannelReaders::Members);
+    let problem = read(json!({"read": "nobody"})).unwrap_err();
+    assert_eq!(problem.at, "plugins.entries.flock.config.channels.read");
+}
+
+#[test]
 fn what_the_gateway_section_leaves_out_is_loopback_and_open_to_openai_clients() {
     let mut document = document();
     document["gateway"]["http"]["endpoints"]["chatCompletions"]["enabled"] = json!(false);

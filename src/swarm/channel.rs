@@ -11,6 +11,7 @@ use super::{Bell, By, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
+use crate::config::ChannelReaders;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind};
 use crate::store::{
     Channel, ChannelState, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page, Post,
@@ -306,15 +307,78 @@ impl Swarm {
         self.store.channel(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
     }
 
+    /// Whether somebody may read a channel. Only agents can be kept from one.
+    #[must_use]
+    pub fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
+        reader.agent().is_none()
+            || self.config().channel_readers == ChannelReaders::All
+            || channel.has(reader)
+    }
+
+    /// The channel with this id, for somebody who wants to read it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::channel`]; [`SwarmError::Refused`] where it is not theirs to read.
+    pub fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
+        let channel = self.channel(id)?;
+        if self.may_read(reader, &channel) {
+            return Ok(channel);
+        }
+        Err(SwarmError::Refused(format!(
+            "you are no member of #{}, and here only members read a channel: ask the orchestrator to assign you",
+            channel.id
+        )))
+    }
+
     /// Messages of a channel, the oldest first.
     ///
     /// # Errors
     ///
-    /// As [`Self::channel`].
-    pub fn read(&self, id: &ChannelId, page: Page, limit: u32) -> Result<(Channel, Vec<Post>), SwarmError> {
-        let channel = self.channel(id)?;
+    /// As [`Self::readable`].
+    pub fn read(
+        &self,
+        reader: &Party,
+        id: &ChannelId,
+        page: Page,
+        limit: u32,
+    ) -> Result<(Channel, Vec<Post>), SwarmError> {
+        let channel = self.readable(reader, id)?;
         let messages = self.store.messages(&channel.id, page, limit.clamp(1, MAX_PAGE))?;
         Ok((channel, messages))
+    }
+
+    /// Messages of a channel with all these words, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::readable`].
+    pub fn search(
+        &self,
+        reader: &Party,
+        id: &ChannelId,
+        words: &str,
+        limit: u32,
+    ) -> Result<(Channel, Vec<Post>), SwarmError> {
+        let channel = self.readable(reader, id)?;
+        let mut found = self.store.search_messages(Some(&channel.id), words, limit.clamp(1, MAX_PAGE))?;
+        found.reverse();
+        Ok((channel, found))
+    }
+
+    /// The channels that somebody may read: all, or those of a member.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub fn readable_channels(
+        &self,
+        reader: &Party,
+        member: Option<&Party>,
+    ) -> Result<Vec<Channel>, SwarmError> {
+        let mut found = self.store.channels(member, None)?;
+        found.retain(|channel| self.may_read(reader, channel));
+        Ok(found)
     }
 
     /// Tells everybody of a message that is committed.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::scheduler::Event;
@@ -21,6 +22,11 @@ pub(crate) struct Team {
 
 impl Team {
     pub fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A team with these changes of flock's own settings.
+    pub fn with(change: impl FnOnce(&mut Value)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
         home.make_folders().unwrap();
@@ -46,6 +52,7 @@ impl Team {
             };
             agents::add(&mut document, &home, &new).unwrap();
         }
+        change(&mut document["plugins"]["entries"]["flock"]["config"]);
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let store = Arc::new(Store::open(&home).unwrap());
         let (sender, events) = mpsc::unbounded_channel();

@@ -10,7 +10,7 @@ use crate::provider::BoxFuture;
 use crate::store::{Channel, ChannelState, Page, Post};
 use crate::swarm::archive::{Archive, Progress};
 use crate::swarm::channel::{Said, Wanted};
-use crate::swarm::{By, Swarm, SwarmError, notice};
+use crate::swarm::{By, Swarm, notice};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, bounded};
 
@@ -119,16 +119,14 @@ fn post<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) ->
     })
 }
 
-fn read<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn read<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
+        let reader = By::call(context).party;
         let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let limit = u32::try_from(limit).unwrap_or(1);
         if let Some(query) = arguments.optional::<String>("query")? {
-            let channel = swarm.channel(&id)?;
-            let mut found =
-                swarm.store().search_messages(Some(&channel.id), &query, limit).map_err(SwarmError::from)?;
-            found.reverse();
+            let (channel, found) = swarm.search(&reader, &id, &query, limit)?;
             return Ok(shown(&channel, &found, 0));
         }
         let offset: Option<u64> = arguments.optional("offset")?;
@@ -139,7 +137,7 @@ fn read<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -
             (None, Some(before)) => Page::Before(before),
             (None, None) => Page::Last,
         };
-        let (channel, messages) = swarm.read(&id, page, limit)?;
+        let (channel, messages) = swarm.read(&reader, &id, page, limit)?;
         let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
         if let (1.., Some(post)) = (offset, messages.first())
             && offset >= post.content.len()
@@ -207,7 +205,7 @@ fn part(post: &Post, offset: usize) -> String {
     }
 }
 
-fn list<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn list<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let member: Option<String> = arguments.optional("member")?;
         let member = match member {
@@ -217,7 +215,7 @@ fn list<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -
             None => None,
         };
         let archived: Option<bool> = arguments.optional("archived")?;
-        let found = swarm.store().channels(member.as_ref(), None).map_err(SwarmError::from)?;
+        let found = swarm.readable_channels(&By::call(context).party, member.as_ref())?;
         let is_wanted = |channel: &&Channel| {
             archived.is_none_or(|archived| archived == (channel.state == ChannelState::Archived))
         };

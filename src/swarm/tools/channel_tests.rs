@@ -64,3 +64,39 @@ async fn an_offset_that_is_none_of_the_message_does_no_harm() {
     assert!(read_piece(&team, Some(200)).await.unwrap_err().contains("200 bytes"));
     assert!(!read_piece(&team, None).await.unwrap().contains("(bytes"));
 }
+
+#[tokio::test]
+async fn who_reads_can_be_narrowed_to_members() {
+    let team = Team::with(|own| own["channels"] = json!({"read": "members"}));
+    let make = |id: &str, member: &str| Wanted {
+        id: id.parse().unwrap(),
+        topic: format!("about {id}"),
+        members: vec![member.parse().unwrap()],
+        message: Some(format!("the word is {id}")),
+    };
+    let ann = By::human("ann");
+    team.swarm.create_channel(&ann, make("mine", "coder")).await.unwrap();
+    team.swarm.create_channel(&ann, make("theirs", "tester")).await.unwrap();
+    let tools = all(&team.swarm);
+    let tool = |name: &str| tools.iter().find(|tool| tool.spec().name == name).unwrap().clone();
+    let read = tool("flock_channel_read");
+    for (id, may) in [("mine", true), ("theirs", false)] {
+        for arguments in [
+            json!({"channelId": id}),
+            json!({"channelId": id, "query": "word"}),
+            json!({"channelId": id, "after": 0, "limit": 1, "offset": 2}),
+        ] {
+            match call(&*read, arguments).await {
+                Ok(text) => assert!(may && text.contains("word is mine") || text.contains("e word"), "{text}"),
+                Err(error) => assert!(!may && error.contains("no member of #theirs"), "{error}"),
+            }
+        }
+    }
+    let list = tool("flock_channel_list");
+    for arguments in [json!({}), json!({"member": "coder"})] {
+        let listed = call(&*list, arguments).await.unwrap();
+        assert!(listed.starts_with("#mine") && !listed.contains("theirs"), "{listed}");
+    }
+    assert_eq!(call(&*list, json!({"member": "tester"})).await.unwrap(), "no channels");
+    assert!(team.swarm.read(&ann.party, &"theirs".parse().unwrap(), Page::Last, 5).is_ok(), "a person may");
+}

@@ -100,6 +100,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         nix_image: None,
         sandbox_image: None,
         budgets: flock::config::Budgets::default(),
+        channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
         approvers: Vec::new(),

@@ -60,6 +60,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         nix_image: None,
         sandbox_image: None,
         budgets: flock::config::Budgets::default(),
+        channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
         approvers: Vec::new(),
