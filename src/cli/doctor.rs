@@ -4,6 +4,7 @@
 mod check;
 mod engine;
 mod machine;
+mod mounts;
 mod setup;
 
 use serde_json::json;
@@ -11,13 +12,14 @@ use serde_json::json;
 use super::{Context, Exit, Failure};
 use crate::config::{self, Config};
 use crate::error::Kind;
+use crate::sandbox::engine::Engine;
 use crate::ui::{Line, Tone};
 use check::{Check, State};
 
 /// Look for what is broken, and say what mends it
 ///
-/// Looks at the home, its configuration, the engine, images, package store, gateway, ports, PATH, provider
-/// keys, and the other program named flock. Ends with 1 if something is broken.
+/// Looks at the home, its configuration, granted folders, the engine, images, package store, gateway, ports,
+/// PATH, provider keys, and the other program named flock. Ends with 1 if something is broken.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -44,6 +46,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         checks.extend(setup::unused(&home));
         checks.extend(setup::unbound(config));
         checks.extend(setup::models(&home, config));
+        checks.extend(mounts::all(&home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {
         let mut found = engine::all(&home, config.as_ref()).await;

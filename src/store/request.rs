@@ -688,6 +688,29 @@ impl Reader {
     pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
         self.read("list requests", |connection| list(connection, open, limit))
     }
+
+    /// What was granted of this kind and was not taken back: who has it, the request's id, its body.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn granted(&self, kind: &str) -> Result<Vec<(AgentId, String, String)>, StoreError> {
+        self.read("read what was granted", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT agent, id, body, sha256 FROM request WHERE kind = ?1 AND state = 'done'
+                 AND scope = 'agent' AND revoked_at IS NULL ORDER BY agent, created_at",
+            )?;
+            let mut rows = statement.query([kind])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (body, sha256): (String, String) = (row.get(2)?, row.get(3)?);
+                if digest(&body) == sha256 {
+                    found.push((parsed(row, 0)?, row.get(1)?, body));
+                }
+            }
+            Ok(found)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -680,17 +680,17 @@ impl Swarm {
     ///
     /// If the database fails.
     pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
-        let granted = self.store().grants(agent, "mount")?;
-        let mount = |body: &String| match Asked::read(body)?.request {
-            Request::Mount { path, target } => {
-                let target = target.unwrap_or_else(|| request::mounted_at(&path));
-                let name = target.strip_prefix("/mnt/")?.to_owned();
-                Some(ApprovedMount { source: path.into(), name })
-            }
-            _ => None,
-        };
-        Ok(granted.iter().filter_map(mount).collect())
+        Ok(self.store().grants(agent, "mount")?.iter().filter_map(|body| granted_mount(body)).collect())
     }
+}
+
+/// The mount that a request was for, if it was for one.
+#[must_use]
+pub fn granted_mount(body: &str) -> Option<ApprovedMount> {
+    let Request::Mount { path, target } = Asked::read(body)?.request else { return None };
+    let target = target.unwrap_or_else(|| request::mounted_at(&path));
+    let name = target.strip_prefix("/mnt/")?.to_owned();
+    Some(ApprovedMount { source: path.into(), name })
 }
 
 /// A short id that a person can type: `r-` and eight of the letters and digits that are not mixed up.

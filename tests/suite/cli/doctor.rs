@@ -86,3 +86,26 @@ fn a_setting_that_nothing_reads_yet_is_named_with_what_takes_it_out() {
     home.flock(["config", "unset", path]).ok();
     assert_eq!(check(&home.flock(["doctor", "--json"]), "config")["state"], "ok");
 }
+
+#[test]
+fn a_granted_folder_that_is_gone_is_named_with_what_takes_it_back() {
+    let home = TempHome::new().init();
+    let host = tempfile::Builder::new().prefix("flock-test-").tempdir_in("/var/tmp").unwrap();
+    let root = host.path().canonicalize().unwrap();
+    let roots = serde_json::json!([root]).to_string();
+    home.flock(["config", "set", "plugins.entries.flock.config.mountRoots", &roots]).ok();
+    home.flock(["add", "coder"]);
+    for name in ["here", "gone"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        crate::team::approvals::has_mount(&home, &format!("r-{name}"), "coder", &root.join(name));
+    }
+    std::fs::remove_dir(root.join("gone")).unwrap();
+    let run = home.flock(["doctor", "--json"]).fails(1);
+    let found = check(&run, "mounts");
+    assert_eq!((found["state"].as_str(), found["mend"].as_str()), (Some("bad"), Some("flock approvals revoke r-gone")));
+    let message = found["message"].as_str().unwrap();
+    assert!(message.starts_with("coder can run no command") && message.contains("it is not there"), "{message}");
+    home.flock(["approvals", "revoke", "r-gone"]).ok();
+    let found = check(&home.flock(["doctor", "--json"]), "mounts");
+    assert_eq!(found["message"], "1 granted folders can be mounted");
+}

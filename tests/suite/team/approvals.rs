@@ -61,6 +61,17 @@ pub fn wants(home: &TempHome, id: &str, command: &str, expires_at: i64) {
     assert!(block_on(store.open_request(new, along())).unwrap());
 }
 
+/// Puts a folder of the host that this agent was granted into the home's database.
+pub fn has_mount(home: &TempHome, id: &str, agent: &str, path: &std::path::Path) {
+    let store = Store::open(&Home::locate(Some(&home.path())).unwrap()).unwrap();
+    let new = NewRequest {
+        state: RequestState::Done,
+        scope: Scope::Agent,
+        ..request(id, agent, json!({"kind": "mount", "path": path}), later())
+    };
+    assert!(block_on(store.open_request(new, along())).unwrap());
+}
+
 pub fn later() -> i64 {
     unix_ms() + 3_600_000
 }

@@ -1,0 +1,53 @@
+//! Folders of the host that agents were granted to read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::check::Check;
+use crate::config::Config;
+use crate::error::chain;
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::sandbox::binds;
+use crate::sandbox::mount::{ApprovedMount, Mounts};
+use crate::store::Reader;
+use crate::swarm::triage;
+
+const NAME: &str = "mounts";
+
+/// Whether each can still be mounted. One that can't keeps its agent from all its commands.
+pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
+    let granted = match Reader::open(home) {
+        Ok(Some(reader)) => reader.granted("mount"),
+        Ok(None) => return Vec::new(),
+        // What is wrong with the database is told by what is asked of it first.
+        Err(error) => Err(error),
+    };
+    let granted = match granted {
+        Ok(granted) => granted,
+        Err(error) => return vec![Check::warn(NAME, chain(&error), "flock status")],
+    };
+    let mut usable: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();
+    let mut checks = Vec::new();
+    let mut fine = 0;
+    for (agent, id, body) in granted {
+        let known = config.agent(&agent).is_some();
+        let Some(mount) = triage::granted_mount(&body).filter(|_| known) else { continue };
+        let others = usable.entry(agent.clone()).or_default();
+        let together = others.iter().cloned().chain([mount.clone()]).collect();
+        match Mounts::new(config, together).decide(home, engine_socket, binds::resolve) {
+            Ok(_) => {
+                others.push(mount);
+                fine += 1;
+            }
+            Err(why) => {
+                let text = format!("{agent} can run no command in its sandbox: {why}");
+                checks.push(Check::bad(NAME, text, format!("flock approvals revoke {id}")));
+            }
+        }
+    }
+    if fine > 0 {
+        checks.push(Check::ok(NAME, format!("{fine} granted folders can be mounted")));
+    }
+    checks
+}
