@@ -60,6 +60,8 @@ pub struct Swarm {
     /// For whoever waits for the end of a freeze.
     frozen: watch::Sender<Frozen>,
     written: freeze::Written,
+    /// The providers that are down, as the scheduler last said.
+    down: Mutex<Vec<scheduler::Down>>,
 }
 
 impl Swarm {
@@ -74,6 +76,7 @@ impl Swarm {
             asleep: Mutex::default(),
             frozen: watch::Sender::default(),
             written: freeze::Written::default(),
+            down: Mutex::default(),
         }
     }
 
@@ -99,6 +102,17 @@ impl Swarm {
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.live.current()
+    }
+
+    /// Takes note of which providers are down, for who asks how the team stands.
+    pub fn note_down(&self, down: Vec<scheduler::Down>) {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+    }
+
+    /// The providers that are down: none of their agents is run, but from time to time one.
+    #[must_use]
+    pub fn providers_down(&self) -> Vec<scheduler::Down> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether there is such an agent now.

@@ -33,6 +33,9 @@ pub fn show(report: &Report, context: &Context) {
     }
     if let Some(team) = &report.team {
         printer.line(title("team").plain(channels(team)));
+        for breaker in team["breakers"].as_array().into_iter().flatten() {
+            printer.line(title("provider").with(Tone::Warn, down(breaker)));
+        }
     }
     printer.line(docker(report));
     if let Some(hint) = &report.docker.hint {
@@ -133,6 +136,18 @@ fn channels(team: &Value) -> String {
     }
     let _ = write!(text, ", {} unread by agents", team["unseen"].as_u64().unwrap_or_default());
     text
+}
+
+/// A provider that is down.
+fn down(breaker: &Value) -> String {
+    let now = clock::unix_ms();
+    let time = |name: &str| breaker[name].as_i64().unwrap_or(now);
+    let next = match (breaker["trying"].as_bool(), time("retryAt") - now) {
+        (Some(true), _) => "it is being tried now".to_owned(),
+        (_, wait @ 1..) => format!("tried again in {}", ago(wait)),
+        _ => "tried again when one of its agents has something to do".to_owned(),
+    };
+    format!("{} does not answer since {}; {next}", brief(&breaker["provider"]), ago(now - time("since")))
 }
 
 fn docker(report: &Report) -> Line {

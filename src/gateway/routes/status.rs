@@ -33,7 +33,8 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     Json(status)
 }
 
-/// The channels by their states, and how many of the agents' sessions have something new to read.
+/// The channels by their states, how many of the agents' sessions have something new to read, and which
+/// providers are down.
 fn team(gateway: &Gateway) -> Value {
     let store = gateway.swarm.store();
     let counted = store.channel_counts().and_then(|counts| Ok((counts, store.all_unseen()?.len())));
@@ -46,7 +47,18 @@ fn team(gateway: &Gateway) -> Value {
     };
     let count =
         |state: ChannelState| counts.iter().find(|(found, _)| *found == state).map_or(0, |(_, count)| *count);
+    let down = gateway.swarm.providers_down();
+    let breakers = down.iter().map(|down| {
+        json!({
+            "provider": down.provider,
+            "since": down.since,
+            "retryAt": down.probe_at,
+            "failures": down.failures,
+            "trying": down.is_probing,
+        })
+    });
     json!({
+        "breakers": breakers.collect::<Vec<_>>(),
         "channels": {
             "active": count(ChannelState::Active),
             "archiving": count(ChannelState::Archiving),

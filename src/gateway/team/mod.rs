@@ -72,6 +72,7 @@ impl Team {
         let mut archive_at = self.end_archives().await;
         loop {
             self.carry_out(effects);
+            self.swarm.note_down(scheduler.breakers());
             let now = unix_ms();
             let next = [scheduler.next_deadline(), archive_at].into_iter().flatten().min();
             let wait =

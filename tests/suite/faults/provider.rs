@@ -51,6 +51,15 @@ fn what_is_said_while_the_provider_is_down_is_handled_once_when_it_is_back() {
     home.flock(["channel", "post", "first", "text-first"]).ok();
     until_asked(&home, &model, before + ATTEMPTS);
     is_at_rest(&home);
+    wait_until("the status tells that the provider is down", LIMIT, || {
+        let status = home.flock(["status", "--json"]).ok().json();
+        let breakers = status["team"]["breakers"].as_array().cloned().unwrap_or_default();
+        match &breakers[..] {
+            [down] if down["since"].as_i64() <= down["retryAt"].as_i64() => Ok(()),
+            _ => Err(status.to_string()),
+        }
+    });
+    assert!(home.flock(["status"]).ok().stdout.contains(" does not answer since "));
     for id in CHANNELS {
         for number in 1..=2 {
             home.flock(["channel", "post", id, &format!("text-{id}-{number}")]).ok();
@@ -71,6 +80,8 @@ fn what_is_said_while_the_provider_is_down_is_handled_once_when_it_is_back() {
         if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?}\n{}", log_text(&home))) }
     });
     is_at_rest(&home);
+    let status = home.flock(["status", "--json"]).ok().json();
+    assert_eq!(status["team"]["breakers"], serde_json::json!([]), "it is back");
     for (id, count) in CHANNELS.map(|id| (id, 2)).into_iter().chain([("first", 1)]) {
         assert_eq!(answers(&home, id), count, "{id}: {:?}", said(&home, id));
     }
