@@ -118,28 +118,27 @@ impl Machine {
         let id = new.id.clone();
         let most = self.live.current().max_agents;
         let written = tokio::task::spawn_blocking(move || {
-            let who = identity::Who {
-                id: &new.id,
-                role: new.role,
-                archetype: new.archetype.as_deref(),
-                archetypes: &home.archetypes(),
-            };
-            identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
-                .map_err(|error| chain(&error))?;
             config::edit(&home, |document| {
                 // Two that were decided at once must not be one too many.
                 let agents = config::parse::config(document, &home).map_or(0, |config| config.agents.len());
                 if agents >= most {
-                    return Err(config::ConfigError::Refused {
-                        at: "maxAgents".to_owned(),
-                        message: format!("there are {most} agents already"),
-                    });
+                    return Err(Refusal(format!("there are {most} agents already")));
                 }
-                agents::add(document, &home, &new)
+                agents::add(document, &home, &new)?;
+                let who = identity::Who {
+                    id: &new.id,
+                    role: new.role,
+                    archetype: new.archetype.as_deref(),
+                    archetypes: &home.archetypes(),
+                };
+                // Before anybody knows of it, and not where it was refused: the next one of this name would
+                // take over who this one was to be.
+                identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
+                    .map_err(|error| Refusal(chain(&error)))
             })
-            .map_err(|error| chain(&error))
         });
-        written.await.map_err(|_| "it broke off".to_owned())??;
+        let written = written.await.map_err(|_| "it broke off".to_owned())?;
+        written.map_err(|Refusal(why)| why)?;
         match self.sandbox.ensure(&id).await {
             Ok(()) => Ok(format!("{id} is there and ready")),
             Err(error) => Ok(format!(
@@ -160,5 +159,59 @@ impl Machine {
             Ok(()) => Ok(format!("{id} is removed; its workspace and transcripts are kept")),
             Err(error) => Ok(format!("{id} is removed; its container may be left: {}", chain(&error))),
         }
+    }
+}
+
+/// Why an agent was not made.
+struct Refusal(String);
+
+impl From<config::ConfigError> for Refusal {
+    fn from(error: config::ConfigError) -> Self {
+        Self(chain(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::home::{Home, atomic};
+    use crate::sandbox::engine::Engine;
+    use crate::tool::fake::FakeSandbox;
+
+    #[tokio::test]
+    async fn an_agent_that_is_refused_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let mut document =
+            config::starter::document(&home, Some(&"script/demo".parse().unwrap()), "token", 4000);
+        document["plugins"]["entries"]["flock"]["config"]["maxAgents"] = json!(1);
+        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let newest = live.clone();
+        let packages = nix::Store::new(
+            home.clone(),
+            Arc::new(move || newest.current()),
+            Arc::new(Engine::from_env()),
+        );
+        let hands = Machine { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
+        let make = async |id: &str| {
+            let request = json!({"kind": "agent-create", "id": id});
+            let asked = Asked {
+                agent: "orchestrator".parse().unwrap(),
+                request: serde_json::from_value(request).unwrap(),
+            };
+            hands.carry_out(&asked, &CancellationToken::new()).await
+        };
+        assert_eq!(make("coder").await.unwrap(), "coder is there and ready");
+        let before = fs_err::read(home.config()).unwrap();
+        let twice = make("coder").await.unwrap_err();
+        assert!(twice.contains("coder") || twice.contains("1 agents already"), "{twice}");
+        assert_eq!(make("tester").await.unwrap_err(), "there are 1 agents already");
+        let id = "tester".parse().unwrap();
+        assert!(!home.identity(&id).exists() && !home.workspace(&id).exists());
+        assert_eq!(fs_err::read(home.config()).unwrap(), before);
     }
 }

@@ -3,6 +3,7 @@
 
 mod database;
 mod forgery;
+mod frozen;
 mod isolation;
 mod membership;
 mod provider;

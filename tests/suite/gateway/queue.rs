@@ -77,3 +77,20 @@ async fn no_more_turns_run_at_once_than_allowed() {
     }
     assert!(house.runner.most.load(Ordering::SeqCst) <= 3);
 }
+
+#[tokio::test]
+async fn turns_of_a_removed_agent_that_wait_are_cancelled_with_the_one_that_runs() {
+    let house = House::new().await;
+    let first = send(&house, "wait", Some(KEY));
+    until("the first runs", || house.runner.running() == 1).await;
+    let second = send(&house, "say b", Some(KEY));
+    until("the second waits", || house.gateway.driver.list().len() == 2).await;
+    house.remove("coder");
+    house.owner().ask(Call::delete("/api/agents/coder"), LIMIT).await.unwrap();
+    for turn in [first, second] {
+        assert_ne!(turn.await.unwrap().0, 200);
+    }
+    until("both have ended", || house.gateway.driver.list().is_empty()).await;
+    let begun = house.runner.requests.lock().unwrap().len();
+    assert_eq!((begun, house.runner.cancelled.load(Ordering::SeqCst)), (1, 1), "the second never began");
+}
