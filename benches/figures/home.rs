@@ -56,19 +56,10 @@ impl Home {
         let known = flock::config::read(&home).unwrap().agents.len();
         flock::config::edit(&home, |document| -> Result<(), flock::config::ConfigError> {
             for n in known..count {
-                let agent = flock::config::agents::NewAgent {
-                    id: format!("agent-{n}").parse().unwrap(),
-                    role: flock::config::Role::Worker,
-                    archetype: None,
-                    runtime: "native".into(),
-                    model: None,
-                    effort: None,
-                    autonomy: None,
-                    memory: None,
-                    cpus: None,
-                    network: None,
-                    egress: Vec::new(),
-                };
+                let agent = flock::config::agents::NewAgent::new(
+                    format!("agent-{n}").parse().unwrap(),
+                    flock::config::Role::Worker,
+                );
                 flock::config::agents::add(document, &home, &agent)?;
                 std::fs::create_dir_all(home.workspace(&agent.id)).unwrap();
             }

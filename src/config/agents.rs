@@ -38,6 +38,27 @@ pub struct NewAgent {
     pub egress: Vec<String>,
 }
 
+impl NewAgent {
+    /// An agent of which nothing is said but what it is: it has what the configuration gives everybody, and no
+    /// network.
+    #[must_use]
+    pub fn new(id: AgentId, role: Role) -> Self {
+        Self {
+            id,
+            role,
+            archetype: None,
+            runtime: "native".to_owned(),
+            model: None,
+            effort: None,
+            autonomy: None,
+            memory: None,
+            cpus: None,
+            network: None,
+            egress: Vec::new(),
+        }
+    }
+}
+
 /// Adds the agent to `gatewayAgents` and `agents.list`.
 ///
 /// # Errors

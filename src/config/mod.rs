@@ -25,7 +25,9 @@ pub use budgets::{Allowance, Budgets};
 pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
-pub use model::{Agent, Api, Autonomy, ChannelReaders, Config, DockerSettings, ModelCost, Network, Role, SandboxMode};
+pub use model::{
+    Agent, Api, Autonomy, ChannelReaders, Config, DockerSettings, ModelCost, Network, Role, SandboxMode,
+};
 
 /// Why the configuration can't be read or changed.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::budgets;
-use super::model::{Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network, ProviderSettings, Role, SandboxMode};
+use super::model::{
+    Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network,
+    ProviderSettings, Role, SandboxMode,
+};
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, Party};

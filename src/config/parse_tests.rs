@@ -10,19 +10,7 @@ fn home() -> Home {
 }
 
 fn new_agent(id: &str, role: Role) -> NewAgent {
-    NewAgent {
-        id: id.parse().unwrap(),
-        role,
-        archetype: None,
-        runtime: "native".into(),
-        model: None,
-        effort: None,
-        autonomy: None,
-        memory: Some("512m".into()),
-        cpus: Some(1.5),
-        network: None,
-        egress: Vec::new(),
-    }
+    NewAgent { memory: Some("512m".into()), cpus: Some(1.5), ..NewAgent::new(id.parse().unwrap(), role) }
 }
 
 fn document() -> Value {

@@ -19,19 +19,7 @@ async fn at_the_cap_messages_are_kept_and_wake_nobody_until_a_person_speaks() {
     home.make_folders().unwrap();
     let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), "token", 4000);
     for id in ["coder", "tester"] {
-        let new = NewAgent {
-            id: id.parse().unwrap(),
-            role: Role::Worker,
-            archetype: None,
-            runtime: "native".into(),
-            model: None,
-            effort: None,
-            autonomy: None,
-            memory: None,
-            cpus: None,
-            network: None,
-            egress: Vec::new(),
-        };
+        let new = NewAgent::new(id.parse().unwrap(), Role::Worker);
         add(&mut document, &home, &new).unwrap();
     }
     document["plugins"]["entries"]["flock"]["config"]["budgets"] = json!({"turnsWithoutHuman": 3});

@@ -44,19 +44,7 @@ async fn rig(budgets: Value) -> Rig {
     let model = "anthropic/claude-opus-4-5".parse().unwrap();
     let mut document = starter::document(&home, Some(&model), "token", 4000);
     for id in ["coder", "tester"] {
-        let new = NewAgent {
-            id: id.parse().unwrap(),
-            role: Role::Worker,
-            archetype: None,
-            runtime: "native".into(),
-            model: None,
-            effort: None,
-            autonomy: None,
-            memory: None,
-            cpus: None,
-            network: None,
-            egress: Vec::new(),
-        };
+        let new = NewAgent::new(id.parse().unwrap(), Role::Worker);
         add(&mut document, &home, &new).unwrap();
     }
     document["plugins"]["entries"]["flock"]["config"]["budgets"] = budgets;

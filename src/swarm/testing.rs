@@ -38,17 +38,8 @@ impl Team {
             ("tester", Role::Worker),
         ] {
             let new = agents::NewAgent {
-                id: id.parse().unwrap(),
-                role,
                 archetype: (id == "coder").then(|| "code-first-developer".to_owned()),
-                runtime: "native".to_owned(),
-                model: None,
-                effort: None,
-                autonomy: None,
-                memory: None,
-                cpus: None,
-                network: None,
-                egress: Vec::new(),
+                ..agents::NewAgent::new(id.parse().unwrap(), role)
             };
             agents::add(&mut document, &home, &new).unwrap();
         }

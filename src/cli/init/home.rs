@@ -147,19 +147,7 @@ fn first_agents() -> Vec<NewAgent> {
         .into_iter()
         .filter_map(|(id, role)| {
             let id: AgentId = id.parse().ok()?;
-            Some(NewAgent {
-                id,
-                role,
-                archetype: None,
-                runtime: "native".to_owned(),
-                model: None,
-                effort: None,
-                autonomy: None,
-                memory: None,
-                cpus: None,
-                network: None,
-                egress: Vec::new(),
-            })
+            Some(NewAgent::new(id, role))
         })
         .collect()
 }

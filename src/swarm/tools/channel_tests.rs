@@ -87,7 +87,9 @@ async fn who_reads_can_be_narrowed_to_members() {
             json!({"channelId": id, "after": 0, "limit": 1, "offset": 2}),
         ] {
             match call(&*read, arguments).await {
-                Ok(text) => assert!(may && text.contains("word is mine") || text.contains("e word"), "{text}"),
+                Ok(text) => {
+                    assert!(may && text.contains("word is mine") || text.contains("e word"), "{text}")
+                }
                 Err(error) => assert!(!may && error.contains("no member of #theirs"), "{error}"),
             }
         }

@@ -55,17 +55,9 @@ impl Hands for Machine {
                 Request::Command { command, timeout } => self.command(command, *timeout, cancel).await,
                 Request::AgentCreate { id, archetype, model } => {
                     let new = NewAgent {
-                        id: id.clone(),
-                        role: Role::Worker,
                         archetype: archetype.as_ref().map(ToString::to_string),
-                        runtime: "native".to_owned(),
                         model: model.clone(),
-                        effort: None,
-                        autonomy: None,
-                        memory: None,
-                        cpus: None,
-                        network: None,
-                        egress: Vec::new(),
+                        ..NewAgent::new(id.clone(), Role::Worker)
                     };
                     self.create(new).await
                 }
@@ -191,11 +183,8 @@ mod tests {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let newest = live.clone();
-        let packages = nix::Store::new(
-            home.clone(),
-            Arc::new(move || newest.current()),
-            Arc::new(Engine::from_env()),
-        );
+        let packages =
+            nix::Store::new(home.clone(), Arc::new(move || newest.current()), Arc::new(Engine::from_env()));
         let hands = Machine { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
         let make = async |id: &str| {
             let request = json!({"kind": "agent-create", "id": id});

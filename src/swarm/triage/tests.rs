@@ -66,17 +66,8 @@ impl Rig {
             [("orchestrator", Role::Orchestrator), ("sysadmin", Role::Sysadmin), ("coder", Role::Worker)]
         {
             let new = agents::NewAgent {
-                id: id.parse().unwrap(),
-                role,
-                archetype: None,
-                runtime: "native".into(),
-                model: None,
-                effort: None,
-                autonomy: None,
-                memory: None,
-                cpus: None,
                 network: (id == "coder").then_some(config::Network::Proxy),
-                egress: Vec::new(),
+                ..agents::NewAgent::new(id.parse().unwrap(), role)
             };
             agents::add(&mut document, &home, &new).unwrap();
         }

@@ -68,19 +68,7 @@ impl Rig {
         }}});
         document["tools"] = json!({"deny": ["forbidden"], "sandbox": {"tools": {"allow": ["*"]}}});
         for (id, role) in [("coder", Role::Worker), ("other", Role::Worker), ("sysadmin", Role::Sysadmin)] {
-            let agent = agents::NewAgent {
-                id: id.parse().unwrap(),
-                role,
-                archetype: None,
-                runtime: "native".into(),
-                model: None,
-                effort: None,
-                autonomy: None,
-                memory: None,
-                cpus: None,
-                network: None,
-                egress: Vec::new(),
-            };
+            let agent = agents::NewAgent::new(id.parse().unwrap(), role);
             agents::add(&mut document, &home, &agent).unwrap();
         }
         for agent in document["agents"]["list"].as_array_mut().unwrap() {

@@ -102,9 +102,15 @@ fn a_granted_folder_that_is_gone_is_named_with_what_takes_it_back() {
     std::fs::remove_dir(root.join("gone")).unwrap();
     let run = home.flock(["doctor", "--json"]).fails(1);
     let found = check(&run, "mounts");
-    assert_eq!((found["state"].as_str(), found["mend"].as_str()), (Some("bad"), Some("flock approvals revoke r-gone")));
+    assert_eq!(
+        (found["state"].as_str(), found["mend"].as_str()),
+        (Some("bad"), Some("flock approvals revoke r-gone"))
+    );
     let message = found["message"].as_str().unwrap();
-    assert!(message.starts_with("coder can run no command") && message.contains("it is not there"), "{message}");
+    assert!(
+        message.starts_with("coder can run no command") && message.contains("it is not there"),
+        "{message}"
+    );
     home.flock(["approvals", "revoke", "r-gone"]).ok();
     let found = check(&home.flock(["doctor", "--json"]), "mounts");
     assert_eq!(found["message"], "1 granted folders can be mounted");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flock::agent::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use flock::config::{self, Autonomy, Live, Role, agents, starter};
+use flock::config::{self, Live, Role, agents, starter};
 use flock::gateway::driver::{OnEvent, Runner};
 use flock::gateway::error::ApiError;
 use flock::gateway::events::Events;
@@ -165,19 +165,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 fn agent(id: &str) -> agents::NewAgent {
-    agents::NewAgent {
-        id: id.parse().unwrap(),
-        role: Role::Worker,
-        archetype: None,
-        runtime: "native".to_owned(),
-        model: None,
-        effort: None,
-        autonomy: None::<Autonomy>,
-        memory: None,
-        cpus: None,
-        network: None,
-        egress: Vec::new(),
-    }
+    agents::NewAgent::new(id.parse().unwrap(), Role::Worker)
 }
 
 /// Plays turns by their last message: `say a|b|c` streams pieces, `tool` calls a tool between two texts,
