@@ -94,7 +94,7 @@ fn a_granted_folder_that_is_gone_is_named_with_what_takes_it_back() {
     let root = host.path().canonicalize().unwrap();
     let roots = serde_json::json!([root]).to_string();
     home.flock(["config", "set", "plugins.entries.flock.config.mountRoots", &roots]).ok();
-    home.flock(["add", "coder"]);
+    home.flock(["add", "coder", "--no-container"]).ok();
     for name in ["here", "gone"] {
         std::fs::create_dir(root.join(name)).unwrap();
         crate::team::approvals::has_mount(&home, &format!("r-{name}"), "coder", &root.join(name));
