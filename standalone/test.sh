@@ -49,6 +49,9 @@ if [ -z "$quick" ]; then
     step "The OpenAI client"
     ./standalone/openai.sh
 
+    step "A real model, on llama.cpp's server"
+    ./standalone/llama.sh
+
     step "The A2A clients"
     ./standalone/a2a.sh
 
