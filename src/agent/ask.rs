@@ -1,9 +1,12 @@
 //! One model call of a turn: what it may cost is set aside, the model is asked until it answers or gives up,
 //! and what it took is settled, whatever happened.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::oversight::{ModelCall, Oversight, Reservation};
 use super::running::Running;
 use super::steps::Course;
+use super::taken::Taken;
 use super::turn::{TurnError, TurnEvent};
 use super::window::{self, Window};
 use crate::provider::retry::{self, Retrying};
@@ -13,13 +16,45 @@ use crate::provider::{Delta, ProviderError, Request, Resolved, Response, Usage};
 pub(super) struct Reserved<'o> {
     oversight: &'o dyn Oversight,
     reservation: Option<Reservation>,
-    used: Option<Usage>,
+    toll: Mutex<Toll>,
+}
+
+/// What a call took so far: its answer arrives in one place, and that it is asked again in another.
+struct Toll {
+    /// The attempts that have ended.
+    ended: Taken,
+    /// Whether the answer of the one that runs has begun; `None` where none runs.
+    begun: Option<bool>,
+}
+
+impl Reserved<'_> {
+    fn toll(&self) -> MutexGuard<'_, Toll> {
+        self.toll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asks(&self) {
+        self.toll().begun = Some(false);
+    }
+
+    fn begins(&self) {
+        self.toll().begun = Some(true);
+    }
+
+    fn ends(&self, how: Result<Usage, Option<&ProviderError>>) {
+        let mut toll = self.toll();
+        let Some(begun) = toll.begun.take() else { return };
+        let taken = how.map_or_else(|error| Taken::failed(error, begun), Taken::Told);
+        toll.ended = toll.ended.or(taken);
+    }
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
+        // Given up in the middle, if it still runs.
+        self.ends(Err(None));
+        let taken = self.toll().ended;
         if let Some(reservation) = self.reservation.take() {
-            self.oversight.settle(reservation, self.used);
+            self.oversight.settle(reservation, taken);
         }
     }
 }
@@ -44,7 +79,8 @@ impl Course<'_> {
         };
         let oversight = &*self.engine.parts.oversight;
         let reservation = self.halt.uncounted(oversight.reserve(&call)).await??;
-        Ok(Reserved { oversight, reservation: Some(reservation), used: None })
+        let toll = Mutex::new(Toll { ended: Taken::Nothing, begun: None });
+        Ok(Reserved { oversight, reservation: Some(reservation), toll })
     }
 
     /// Asks, and asks again with less where the provider counts more tokens than were estimated: else a
@@ -54,32 +90,38 @@ impl Course<'_> {
         resolved: &Resolved,
         asked: &mut Request,
         window: &mut Window,
-        mut reserved: Reserved<'_>,
+        reserved: Reserved<'_>,
     ) -> Result<Response, TurnError> {
         loop {
             asked.messages = window.messages().to_vec();
-            let answered = self.ask(resolved, asked).await;
+            let answered = self.ask(resolved, asked, &reserved).await;
             match answered {
                 Err(TurnError::Provider(error)) if is_too_long(&error) && window.narrow() => {
                     let text = "the conversation was too long for the model; its oldest part is left out";
                     self.events.tell(TurnEvent::Notice(text.to_owned()));
                 }
-                answered => {
-                    reserved.used = answered.as_ref().ok().map(|response| response.usage);
-                    return answered;
-                }
+                answered => return answered,
             }
         }
     }
 
-    async fn ask(&self, resolved: &Resolved, request: &Request) -> Result<Response, TurnError> {
+    async fn ask(
+        &self,
+        resolved: &Resolved,
+        request: &Request,
+        reserved: &Reserved<'_>,
+    ) -> Result<Response, TurnError> {
         let mut sink = |delta| {
-            self.events.tell(match delta {
-                Delta::Text(text) => TurnEvent::TextDelta(text),
-                Delta::Thinking(text) => TurnEvent::ThinkingDelta(text),
-            });
+            reserved.begins();
+            match delta {
+                Delta::Text(text) => self.events.tell(TurnEvent::TextDelta(text)),
+                Delta::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
+                Delta::ToolCall => {}
+            }
         };
         let mut on_retry = |retrying: Retrying<'_>| {
+            reserved.ends(Err(Some(retrying.reason)));
+            reserved.asks();
             self.events.tell(TurnEvent::Retrying {
                 attempt: retrying.attempt + 1,
                 after: retrying.wait,
@@ -87,10 +129,14 @@ impl Course<'_> {
             });
         };
         let policy = &self.engine.parts.limits.retry;
+        reserved.asks();
         tokio::select! {
             biased;
             error = self.halt.wait() => Err(error),
-            response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry) => Ok(response?),
+            response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
+                reserved.ends(response.as_ref().map(|response| response.usage).map_err(Some));
+                Ok(response?)
+            }
         }
     }
 }

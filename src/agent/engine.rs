@@ -117,6 +117,16 @@ impl Engine {
         Ok(marked)
     }
 
+    /// Deletes the sessions of single requests, and their transcripts, that were not used since `before` (Unix
+    /// milliseconds).
+    ///
+    /// # Errors
+    ///
+    /// Where the database fails.
+    pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
+        recover::forget_requests(self, before).await
+    }
+
     /// Where the inputs of a turn came from that are committed in its session's transcript, in their order:
     /// that of the turn's own input, then what was delivered while it ran. Empty for a turn that never wrote
     /// any.

@@ -105,8 +105,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::agent::{CalledTool, ModelCall, Paused, Reservation, Unwatched};
-    use crate::provider::{BoxFuture, Usage};
+    use crate::agent::{CalledTool, ModelCall, Paused, Reservation, Taken, Unwatched};
+    use crate::provider::BoxFuture;
     use crate::tool::CallContext;
 
     /// Frozen for ever.
@@ -125,7 +125,7 @@ mod tests {
             Box::pin(std::future::pending())
         }
 
-        fn settle(&self, _: Reservation, _: Option<Usage>) {}
+        fn settle(&self, _: Reservation, _: Taken) {}
 
         fn ask<'a>(
             &'a self,

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::taken::Taken;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
-use crate::provider::{BoxFuture, Usage};
+use crate::provider::BoxFuture;
 use crate::sandbox::policy::Decision;
 use crate::tool::CallContext;
 
@@ -25,8 +26,8 @@ pub trait Oversight: Send + Sync {
     fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>>;
 
     /// What the call really took; called exactly once for each reservation, also where the turn is dropped.
-    /// `None` where nobody knows: the call failed or was broken off. Must not block.
-    fn settle(&self, reservation: Reservation, usage: Option<Usage>);
+    /// Must not block.
+    fn settle(&self, reservation: Reservation, taken: Taken);
 
     /// A person has to approve this call; it is not run. Gives what the model is told, such as that a
     /// request waits, and does not wait for the person: a turn can't be stopped meanwhile.
@@ -121,7 +122,7 @@ impl Oversight for Unwatched {
         Box::pin(std::future::ready(Ok(Reservation::new(0))))
     }
 
-    fn settle(&self, _reservation: Reservation, _usage: Option<Usage>) {}
+    fn settle(&self, _reservation: Reservation, _taken: Taken) {}
 
     fn ask<'a>(
         &'a self,

@@ -180,7 +180,11 @@ pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
 /// Deletes the sessions of requests that were not used for as long as they are kept.
 pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
     let keep = i64::try_from(engine.parts.limits.keep_requests.as_millis()).unwrap_or(i64::MAX);
-    let before = clock::unix_ms().saturating_sub(keep);
+    forget_requests(engine, clock::unix_ms().saturating_sub(keep)).await
+}
+
+/// Deletes the sessions of requests that were not used since `before`.
+pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), TurnError> {
     loop {
         let old = engine.parts.store.old_requests(before, SWEEP)?;
         if old.is_empty() {

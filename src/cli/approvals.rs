@@ -102,25 +102,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
         Verb::Revoke { id } => {
             let home = context.home_to_change()?;
-            let row = find(&home, id)?;
-            let revoked = context.block_on(async {
-                let entry = crate::store::AuditEntry {
-                    actor: owner().to_string(),
-                    action: "request.revoke",
-                    subject: row.id.clone(),
-                    level: crate::store::Level::Yellow,
-                    detail: view::summary(&row),
-                    session: None,
-                    turn: None,
-                };
-                let store = Store::open(&home)?;
-                Ok(store.revoke_grants(row.agent.clone(), Some(row.id.clone()), entry, unix_ms()).await?)
-            })?;
-            if revoked == 0 {
-                let text = format!("{} grants nothing that could be taken back", row.id);
-                return Err(Failure::new(Kind::Failed, text).hint("flock approvals list --all"));
-            }
-            report(&find(&home, id)?, "revoked", context);
+            let row = context.block_on(revoke(&home, id))?;
+            report(&row, "revoked", context);
             Ok(Exit::Done)
         }
     }
@@ -224,6 +207,34 @@ fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
     row.ok_or_else(|| DecideError::Unknown(view::id(id)).into())
 }
 
+/// Where a gateway runs it takes it back, so that what stands because of it ends at once.
+async fn revoke(home: &Home, id: &str) -> Result<RequestRow, Failure> {
+    let config = config::read(home)?;
+    let Some(gateway) = team::gateway(home, &config).await? else {
+        team::require_none(home)?;
+        let store = Store::open(home)?;
+        let row = decide::revoke(&store, id, &owner(), unix_ms()).await?;
+        return Ok(row);
+    };
+    let call = Call::post(&path(id, "revoke")?).json(&json!({"by": owner_name()}))?;
+    gateway.ask(call, LONG).await?;
+    find(home, id)
+}
+
+/// An id is a word of the path, or none at all.
+fn path(id: &str, verb: &str) -> Result<String, Failure> {
+    if id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        Ok(format!("/api/approvals/{id}/{verb}"))
+    } else {
+        Err(DecideError::Unknown(view::id(id)).into())
+    }
+}
+
+fn owner_name() -> String {
+    let name = owner().to_string();
+    name.strip_prefix("human:").unwrap_or_default().to_owned()
+}
+
 /// Where a gateway runs it takes the decision, so that what was approved begins at once.
 async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
     let config = config::read(home)?;
@@ -233,17 +244,12 @@ async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, F
             here(home, &config, id, decision).await
         }
         Some(gateway) => {
-            let name = owner().to_string();
-            let name = name.strip_prefix("human:").unwrap_or_default();
+            let name = owner_name();
             let (verb, body) = match &decision {
                 Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
                 Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
             };
-            // An id is a word of the path, or none at all.
-            if !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-                return Err(DecideError::Unknown(view::id(id)).into());
-            }
-            let call = Call::post(&format!("/api/approvals/{id}/{verb}")).json(&body)?;
+            let call = Call::post(&path(id, verb)?).json(&body)?;
             gateway.ask(call, LONG).await?;
             find(home, id)
         }

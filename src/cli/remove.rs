@@ -44,6 +44,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let kept = context.block_on(async {
         let gateway = team::gateway(&home, &config).await?;
+        if gateway.is_none() {
+            team::require_none(&home)?;
+        }
         config::edit(&home, |document| agents::remove(document, &id))?;
         let removed = match &gateway {
             Some(gateway) => team::release(gateway, &id).await,

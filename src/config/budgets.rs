@@ -34,6 +34,8 @@ pub struct Budgets {
     pub channels: BTreeMap<String, Allowance>,
     /// Turns of agents in a channel without a person's message.
     pub turns_without_human: u32,
+    /// Whether a model without a price may be asked where a budget in dollars alone can't bind it.
+    pub allow_unpriced: bool,
 }
 
 impl Default for Budgets {
@@ -45,6 +47,7 @@ impl Default for Budgets {
             any_channel: Allowance::default(),
             channels: BTreeMap::new(),
             turns_without_human: TURNS_WITHOUT_HUMAN,
+            allow_unpriced: false,
         }
     }
 }
@@ -65,7 +68,7 @@ impl Budgets {
 
 /// Reads the block. A word that is not known is refused: a budget that is misspelt would limit nothing.
 pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
-    view.only(&["day", "agent", "channel", "turnsWithoutHuman"])?;
+    view.only(&["day", "agent", "channel", "turnsWithoutHuman", "unpriced"])?;
     let mut budgets = Budgets { day: allowance(&view.get("day")?)?, ..Budgets::default() };
     for (name, entry) in view.get("agent")?.entries()? {
         let allowance = allowance(&entry)?;
@@ -86,6 +89,12 @@ pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
             budgets.channels.insert(id.as_str().to_ascii_lowercase(), allowance);
         }
     }
+    let unpriced = view.get("unpriced")?;
+    budgets.allow_unpriced = match unpriced.text()?.as_deref() {
+        None | Some("refuse") => false,
+        Some("allow") => true,
+        Some(_) => return Err(unpriced.problem("must be refuse or allow")),
+    };
     let turns = view.get("turnsWithoutHuman")?;
     if let Some(number) = turns.number()? {
         budgets.turns_without_human = u32::try_from(number)
@@ -136,6 +145,7 @@ mod tests {
             "agent": {"*": {"tokens": 100}, "coder": {"usd": 1}},
             "channel": {"Dev": {"tokens": 7}},
             "turnsWithoutHuman": 9,
+            "unpriced": "allow",
         }))
         .unwrap();
         assert_eq!(read.day, Allowance { tokens: None, micros: Some(12_500_000) });
@@ -146,7 +156,7 @@ mod tests {
         assert_eq!(read.agent(&"other".parse().unwrap()).tokens, Some(100));
         assert_eq!(read.channel(&"dev".parse().unwrap()).tokens, Some(7));
         assert_eq!(read.channel(&"ops".parse().unwrap()), Allowance::default());
-        assert_eq!(read.turns_without_human, 9);
+        assert_eq!((read.turns_without_human, read.allow_unpriced), (9, true));
         assert_eq!(super::budgets(&View { value: None, at: String::new() }).unwrap(), Budgets::default());
     }
 
@@ -162,6 +172,7 @@ mod tests {
             (json!({"agent": {"No Agent": {}}}), "budgets.agent.No Agent"),
             (json!({"channel": {"#dev": {}}}), "budgets.channel.#dev"),
             (json!({"channel": {"dev": 5}}), "budgets.channel.dev"),
+            (json!({"unpriced": "free"}), "budgets.unpriced"),
             (json!({"turnsWithoutHuman": 0}), "budgets.turnsWithoutHuman"),
             (json!({"turnsWithoutHuman": 5000}), "budgets.turnsWithoutHuman"),
         ] {

@@ -26,7 +26,8 @@ pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
-    Agent, Api, Autonomy, ChannelReaders, Config, DockerSettings, ModelCost, Network, Role, SandboxMode,
+    Agent, Api, Autonomy, ChannelReaders, Config, DockerSettings, ModelCost, Network, Retention, Role,
+    SandboxMode,
 };
 
 /// Why the configuration can't be read or changed.

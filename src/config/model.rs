@@ -256,6 +256,23 @@ pub struct Config {
     pub approvers: Vec<Party>,
     /// How long a request waits for a person, and what was approved for its beginning.
     pub approval_time: Duration,
+    /// How many packages an agent installs in a day before somebody looks at it.
+    pub packages_per_day: u32,
+    /// How long records are kept.
+    pub retention: Retention,
+}
+
+/// How many days records are kept; what has no number is kept for good, or as flock itself bounds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Messages of channels.
+    pub messages: Option<u32>,
+    /// Sessions of single requests, and their transcripts.
+    pub traces: Option<u32>,
+    /// The audit.
+    pub audit: Option<u32>,
+    /// Logs that were set aside, and those of builds.
+    pub logs: Option<u32>,
 }
 
 impl Config {

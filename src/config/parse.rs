@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::budgets;
 use super::model::{
     Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network,
-    ProviderSettings, Role, SandboxMode,
+    ProviderSettings, Retention, Role, SandboxMode,
 };
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
@@ -102,6 +102,8 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
         approvers: approvers(&own)?,
         approval_time: approval_time(&own)?,
+        packages_per_day: packages_per_day(&own)?,
+        retention: retention(&own.get("retention")?)?,
     })
 }
 
@@ -132,6 +134,31 @@ fn approval_time(own: &View<'_>) -> Result<Duration, Problem> {
         number @ 1..=720 => Ok(Duration::from_secs(number * 3600)),
         _ => Err(hours.problem("must be a number of hours from 1 to 720")),
     }
+}
+
+fn packages_per_day(own: &View<'_>) -> Result<u32, Problem> {
+    let packages = own.get("packagesPerDay")?;
+    let number = packages.number()?.unwrap_or(20);
+    u32::try_from(number).map_err(|_| packages.problem("must be a number of packages"))
+}
+
+/// A word that is not known is refused: what is misspelt would be kept for ever.
+fn retention(view: &View<'_>) -> Result<Retention, Problem> {
+    view.only(&["messages", "traces", "audit", "logs"])?;
+    let days = |name: &str| -> Result<Option<u32>, Problem> {
+        let days = view.get(name)?;
+        let Some(number) = days.number()? else { return Ok(None) };
+        match u32::try_from(number) {
+            Ok(number @ 1..=36_500) => Ok(Some(number)),
+            _ => Err(days.problem("must be a number of days from 1 to 36500")),
+        }
+    };
+    Ok(Retention {
+        messages: days("messages")?,
+        traces: days("traces")?,
+        audit: days("audit")?,
+        logs: days("logs")?,
+    })
 }
 
 struct GlobalTools {
@@ -438,7 +465,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn text(&self) -> Result<Option<String>, Problem> {
+    pub(super) fn text(&self) -> Result<Option<String>, Problem> {
         match self.value {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),

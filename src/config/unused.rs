@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::parse::PLUGIN;
 
 /// Below flock's own key.
-const OWN: [&str; 3] = ["policy", "retention", "contextCompressionMaxStagedFiles"];
+const OWN: [&str; 2] = ["policy", "contextCompressionMaxStagedFiles"];
 
 /// In an entry of `gatewayAgents`.
 const OF_AN_AGENT: [&str; 3] = ["identity", "skillsMode", "onHost"];
@@ -44,7 +44,7 @@ mod tests {
     fn each_setting_without_effect_is_named() {
         let own = json!({
             "policy": {"allowedCommands": ["ls"]},
-            "retention": null,
+            "contextCompressionMaxStagedFiles": null,
             "gatewayAgents": [{"id": "coder", "skillsMode": "full", "role": "worker"}],
         });
         let document = json!({

@@ -44,6 +44,7 @@ impl Front {
             .route("/api/approvals/{id}", get(approvals::show))
             .route("/api/approvals/{id}/approve", post(approvals::approve))
             .route("/api/approvals/{id}/deny", post(approvals::deny))
+            .route("/api/approvals/{id}/revoke", post(approvals::revoke))
             .route("/api/agents/{id}/freeze", post(freeze::freeze))
             .route("/api/agents/{id}/thaw", post(freeze::thaw))
             .route("/api/freeze", post(freeze::freeze_all))

@@ -1,8 +1,15 @@
-//! What agents were granted, for the proxy and for whoever makes containers: both ask each time.
+//! What agents were granted, for the proxy and for whoever makes containers: both ask each time. For the proxy
+//! it is kept until something changes, because a connection must not cost a look into the database.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::config::Network;
+use tokio_util::sync::CancellationToken;
+
+use super::tally::Tally;
+use crate::clock::unix_ms;
+use crate::config::{Config, Network};
 use crate::error::chain;
 use crate::id::AgentId;
 use crate::sandbox::docker::ConfigSource;
@@ -14,19 +21,43 @@ use crate::swarm::Swarm;
 pub struct Granted {
     swarm: OnceLock<Arc<Swarm>>,
     configured: ConfiguredEgress,
+    known: Mutex<HashMap<AgentId, Known>>,
+    tally: Mutex<Tally>,
 }
 
 impl Granted {
     /// Nothing is granted but what the configuration says, until [`Self::connect`].
     #[must_use]
     pub fn new(config: ConfigSource) -> Arc<Self> {
-        Arc::new(Self { swarm: OnceLock::new(), configured: ConfiguredEgress::new(config) })
+        Arc::new(Self {
+            swarm: OnceLock::new(),
+            configured: ConfiguredEgress::new(config),
+            known: Mutex::default(),
+            tally: Mutex::default(),
+        })
     }
 
     /// From here on the grants of this team count.
     pub fn connect(&self, swarm: Arc<Swarm>) {
         // Only the first one does.
         drop(self.swarm.set(swarm));
+    }
+
+    /// Writes into the audit what connections there were, once a minute and when it stops.
+    pub async fn record(self: Arc<Self>, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(TOGETHER)).await.is_some() {
+            self.write_down().await;
+        }
+        self.write_down().await;
+    }
+
+    /// Writes into the audit what connections there were since the last time.
+    pub async fn write_down(&self) {
+        let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(swarm) = self.swarm.get().filter(|_| !entries.is_empty()) else { return };
+        if let Err(error) = swarm.store().audit_all(entries, unix_ms()).await {
+            tracing::error!(error = chain(&error), "failed to write connections into the audit");
+        }
     }
 
     /// The mounts that were granted.
@@ -46,12 +77,24 @@ impl Granted {
 impl EgressPolicy for Granted {
     fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
         let Some(swarm) = self.swarm.get() else { return self.configured.rules(agent) };
-        if swarm.config().agent(agent).is_none_or(|agent| agent.network != Network::Proxy) {
+        let config = swarm.config();
+        if config.agent(agent).is_none_or(|agent| agent.network != Network::Proxy) {
             return Vec::new();
         }
+        // Before the database is read: what is granted meanwhile is seen the next time.
+        let version = swarm.store().grants_version();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rules) = known.get(agent).and_then(|known| known.as_of(&config, version)) {
+            return rules;
+        }
         match swarm.egress_rules(agent) {
-            // What can't be read lets nothing pass.
-            Ok(rules) => rules.iter().filter_map(|rule| rule.parse().ok()).collect(),
+            Ok(rules) => {
+                // What can't be read lets nothing pass.
+                let rules: Vec<EgressRule> = rules.iter().filter_map(|rule| rule.parse().ok()).collect();
+                let rules_now = Known { config, version, read: Instant::now(), rules: rules.clone() };
+                known.insert(agent.clone(), rules_now);
+                rules
+            }
             Err(error) => {
                 tracing::error!(%agent, error = chain(&error), "what was granted can't be read");
                 self.configured.rules(agent)
@@ -61,5 +104,136 @@ impl EgressPolicy for Granted {
 
     fn note(&self, agent: &AgentId, connection: &Connection) {
         self.configured.note(agent, connection);
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(agent, connection);
+    }
+}
+
+/// What an agent may reach, as it was when it was last read.
+struct Known {
+    config: Arc<Config>,
+    version: u64,
+    read: Instant,
+    rules: Vec<EgressRule>,
+}
+
+impl Known {
+    /// The rules, if nothing has changed since.
+    fn as_of(&self, config: &Arc<Config>, version: u64) -> Option<Vec<EgressRule>> {
+        let holds =
+            Arc::ptr_eq(&self.config, config) && self.version == version && self.read.elapsed() < FRESH;
+        holds.then(|| self.rules.clone())
+    }
+}
+
+/// How long rules count that nothing here has changed: the command line may have taken one back while the
+/// gateway was starting.
+const FRESH: Duration = Duration::from_secs(10);
+/// How long connections are counted together.
+const TOGETHER: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sandbox::egress::{Fate, Host};
+    use crate::store::{Along, AuditFilter, Level, NewRequest, RequestState, Scope, Step, Store};
+    use crate::swarm::By;
+    use crate::swarm::testing::Team;
+    use crate::swarm::triage::{Asked, Request};
+
+    /// A team whose `coder` may go out, and what it was granted.
+    fn granted() -> (Team, Arc<Granted>) {
+        let team = Team::new();
+        crate::config::edit(team.swarm.home(), |document| {
+            let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+            for agent in agents.as_array_mut().into_iter().flatten() {
+                agent["network"] = json!("proxy");
+            }
+            Ok::<_, crate::config::ConfigError>(())
+        })
+        .unwrap();
+        let swarm = team.swarm.clone();
+        let granted = Granted::new(Arc::new(move || swarm.config()));
+        granted.connect(team.swarm.clone());
+        (team, granted)
+    }
+
+    async fn grant(store: &Store, id: &str, host: &str) {
+        let agent: AgentId = "coder".parse().unwrap();
+        let request = Request::Egress { host: host.to_owned(), port: None };
+        let new = NewRequest {
+            id: id.to_owned(),
+            kind: "egress",
+            agent: agent.clone(),
+            session: "agent:coder:flock:main:ann".parse().unwrap(),
+            channel: None,
+            body: Asked { agent, request }.body(),
+            reason: "x".to_owned(),
+            floor: Level::Yellow,
+            why: Vec::new(),
+            state: RequestState::Triage,
+            scope: Scope::Agent,
+            expires_at: i64::MAX,
+            exchange: None,
+            now: 1,
+        };
+        let entry = || By::system().entry("test", id, Level::Green, String::new());
+        assert!(store.open_request(new, Along::audit(entry())).await.unwrap());
+        store.begin_request(id.to_owned(), entry(), 2).await.unwrap();
+        store.step_request(id.to_owned(), Step::Finish, None, Along::audit(entry()), 3).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_grant_counts_at_once_and_is_gone_at_once_without_a_look_for_each_connection() {
+        let (team, granted) = granted();
+        let coder: AgentId = "coder".parse().unwrap();
+        assert_eq!(granted.rules(&coder), []);
+        grant(&team.store, "r-1", "a.example").await;
+        let allows = |host: &str| {
+            let host = Host::Name(host.to_owned());
+            granted.rules(&coder).iter().any(|rule| rule.allows(&host, 443))
+        };
+        assert!(allows("a.example"));
+        // Behind this process's back: what is kept does not see it, so it was not read again.
+        let other = Store::open(team.swarm.home()).unwrap();
+        grant(&other, "r-2", "b.example").await;
+        assert!(!allows("b.example"));
+        let entry = By::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
+        team.store.revoke_grants(coder.clone(), Some("r-1".to_owned()), entry, 4).await.unwrap();
+        assert!(!allows("a.example") && allows("b.example"));
+        crate::config::edit(team.swarm.home(), |document| {
+            let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+            for agent in agents.as_array_mut().into_iter().flatten() {
+                agent["network"] = json!("none");
+            }
+            Ok::<_, crate::config::ConfigError>(())
+        })
+        .unwrap();
+        assert!(!allows("b.example"), "the configuration goes before all that was granted");
+    }
+
+    #[tokio::test]
+    async fn connections_are_in_the_audit_as_one_row_for_each_place() {
+        let (team, granted) = granted();
+        let coder: AgentId = "coder".parse().unwrap();
+        let connection = Connection {
+            host: Host::Name("a.example".to_owned()),
+            port: 443,
+            fate: Fate::Connected,
+            sent: 1,
+            received: 2,
+            took: Duration::ZERO,
+        };
+        for _ in 0..100 {
+            granted.note(&coder, &connection);
+        }
+        granted.write_down().await;
+        granted.write_down().await;
+        let filter = AuditFilter { action: Some("egress".to_owned()), ..AuditFilter::default() };
+        let rows = team.store.audit_rows(&filter, 10).unwrap();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!((rows[0].actor.as_str(), rows[0].subject.as_str()), ("coder", "a.example:443"));
+        assert!(rows[0].detail.starts_with("100 connected"), "{}", rows[0].detail);
     }
 }

@@ -15,7 +15,7 @@ use super::records::HomeRecords;
 use super::state::{Gateway, Parts};
 use super::team::Team;
 use super::tools::{self, Tools};
-use super::{Limits, server};
+use super::{Limits, retention, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
@@ -93,6 +93,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let newest = live.clone();
     let granted = Granted::new(Arc::new(move || newest.current()));
     let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted));
+    let forgets = live.clone();
     let Assembled { gateway, engine, team, triage, rings } =
         assemble(&home, live, sandboxes.clone(), instance)?;
     granted.connect(gateway.swarm.clone());
@@ -103,6 +104,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
     tokio::spawn(take_requests(triage.clone(), gateway.stop.clone()));
+    tokio::spawn(retention::watch(engine.clone(), forgets, gateway.stop.clone()));
+    let recorded = tokio::spawn(granted.record(gateway.stop.clone()));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -119,6 +122,10 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         );
     }
     let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
+    // The connections that ended with their sandboxes.
+    if recorded.await.is_err() {
+        tracing::error!("the record of connections broke off");
+    }
     if let Err(error) = served {
         tracing::error!(%error, "the server broke off");
     }

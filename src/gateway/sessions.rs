@@ -124,7 +124,10 @@ impl Sessions for GatewaySessions {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, SessionsError>> {
         Box::pin(async move {
-            let Parts { driver, .. } = self.parts()?;
+            let Parts { driver, swarm, .. } = self.parts()?;
+            if let Some(channel) = swarm.charged(parent, None).map_err(failed)? {
+                swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
+            }
             let context = vec![format!("The task comes from your own session {parent}.")];
             let order = order(TurnId::new(), &child, task, context);
             let mut turn = driver

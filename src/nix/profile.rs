@@ -29,7 +29,9 @@ impl Store {
         watch: Watch<'_>,
     ) -> Result<Vec<Attribute>, NixError> {
         let flake = Flake::configured((self.config)().nix_flake.as_deref())?;
-        let _writing = self.writing.lock().await;
+        let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
+        let what = format!("install {}", names.join(", "));
+        let _writing = self.turn(&what, cancel).await?;
         let container = Box::pin(self.running()).await?;
         let inside = flake.inside();
         let there = self.read(&container, agent).await?;
@@ -48,8 +50,6 @@ impl Store {
         arguments.push(&profile);
         let references: Vec<String> = new.iter().map(|package| format!("{inside}#{package}")).collect();
         arguments.extend(references.iter().map(String::as_str));
-        let names: Vec<&str> = new.iter().map(Attribute::as_str).collect();
-        let what = format!("install {}", names.join(", "));
         self.nix(&container, &what, &arguments, cancel, watch).await?;
         Ok(new)
     }
@@ -75,10 +75,21 @@ impl Store {
             return Err(NixError::NotAnAttribute(reference.chars().take(80).collect()));
         }
         let profile = profile(agent)?;
-        let _writing = self.writing.lock().await;
+        let what = format!("install {reference}");
+        let _writing = self.turn(&what, cancel).await?;
         let container = Box::pin(self.running()).await?;
         let arguments = ["profile", "install", "--no-write-lock-file", "--profile", &profile, reference];
-        self.nix(&container, &format!("install {reference}"), &arguments, cancel, watch).await
+        self.nix(&container, &what, &arguments, cancel, watch).await
+    }
+
+    /// Waits until nobody else writes a profile, unless the caller gives up.
+    async fn turn(
+        &self,
+        what: &str,
+        cancel: &CancellationToken,
+    ) -> Result<tokio::sync::MutexGuard<'_, ()>, NixError> {
+        let waited = cancel.run_until_cancelled(self.writing.lock()).await;
+        waited.ok_or_else(|| NixError::Cancelled { what: what.to_owned() })
     }
 
     /// Removes packages from an agent's profile.
@@ -253,3 +264,34 @@ fn profile(agent: &AgentId) -> Result<String, NixError> {
 
 const SHORT: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::home::Home;
+    use crate::sandbox::engine::Engine;
+
+    #[tokio::test]
+    async fn who_waits_for_the_store_can_give_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let document = json!({"gateway": {"auth": {"token": "t"}}});
+        let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
+        let store = Store::new(home, Arc::new(move || Arc::clone(&config)), Arc::new(Engine::from_env()));
+        // Somebody else installs something that takes an hour.
+        let _busy = store.writing.lock().await;
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let agent: AgentId = "coder".parse().unwrap();
+        let package = ["hello".parse().unwrap()];
+        let end = Duration::from_secs(20);
+        let gave_up = tokio::time::timeout(end, store.install(&agent, &package, &cancel, &|_| {})).await;
+        assert!(matches!(gave_up, Ok(Err(NixError::Cancelled { .. }))), "{gave_up:?}");
+        let reference = store.install_reference(&agent, "github:a/b#c", &cancel, &|_| {});
+        assert!(matches!(tokio::time::timeout(end, reference).await, Ok(Err(NixError::Cancelled { .. }))));
+    }
+}

@@ -116,6 +116,7 @@ impl<'a> Assembly<'a> {
             arguments: String::new(),
             whole: None,
         })?;
+        (self.sink)(Delta::ToolCall);
         Ok(self.parts.len() - 1)
     }
 

@@ -74,6 +74,8 @@ pub enum Delta {
     Text(String),
     /// More thinking.
     Thinking(String),
+    /// A call of a tool begins; nothing of it is shown before it is whole.
+    ToolCall,
 }
 
 /// Receives the pieces; called in order, from one task.

@@ -38,13 +38,17 @@ pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
     own.and_then(|one| one.cost).or_else(|| listed(model))
 }
 
-/// The models of agents whose price nobody knows, where a budget counts money: it binds none of their calls.
+/// The models of agents whose price nobody knows, where a budget counts money alone: they are not asked.
 #[must_use]
 pub fn unbound(config: &Config) -> Vec<ModelRef> {
     let budgets = &config.budgets;
+    if budgets.allow_unpriced {
+        return Vec::new();
+    }
     let named = budgets.agents.values().chain(budgets.channels.values());
     let all = [&budgets.day, &budgets.any_agent, &budgets.any_channel];
-    if !all.into_iter().chain(named).any(|allowance| allowance.micros.is_some()) {
+    if !all.into_iter().chain(named).any(|allowance| allowance.micros.is_some() && allowance.tokens.is_none())
+    {
         return Vec::new();
     }
     let used: BTreeSet<String> = config
@@ -61,8 +65,9 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
 #[must_use]
 pub fn unbound_warning(model: &ModelRef) -> String {
     format!(
-        "the price of {model} is not known: budgets in dollars do not limit it. Set its cost \
-         (models.providers.{}.models[].cost) or a budget in tokens",
+        "the price of {model} is not known: where a budget is in dollars alone it is not asked. Set its cost \
+         (models.providers.{}.models[].cost), a limit in tokens beside the dollars, or budgets.unpriced to \
+         \"allow\"",
         model.provider()
     )
 }

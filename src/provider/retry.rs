@@ -95,7 +95,8 @@ pub async fn call(
     loop {
         let mut passed = false;
         let mut watch = |delta: Delta| {
-            passed = true;
+            // Nobody has seen anything of a call that was not whole yet.
+            passed |= delta != Delta::ToolCall;
             sink(delta);
         };
         let error = match provider.call(request, &mut watch).await {

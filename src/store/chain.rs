@@ -1,8 +1,9 @@
 //! The chain that the rows of the audit make: walked from its beginning, and compared with a file that says
 //! where it ends. A row that was changed, put in or taken out breaks the chain; rows that were cut off its
-//! end leave the file behind, which is why the end is written down outside of the database.
+//! end leave the file behind, which is why the end is written down outside of the database. So is what flock
+//! itself gave up at its beginning: a database that says so of more than that has lost rows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior};
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn new(id: i64, hash: &[u8]) -> Self {
+    pub(super) fn new(id: i64, hash: &[u8]) -> Self {
         Self { id, hash: hex(hash) }
     }
 
@@ -34,6 +35,30 @@ impl Head {
     /// What is at `path`; `None` where there is nothing that can be read.
     fn read(path: &Path) -> Option<Self> {
         serde_json::from_slice(&atomic::read(path, 4096).ok()??).ok()
+    }
+}
+
+/// What was given up of the chain's beginning: its last row. Written down before the rows go and after, so
+/// that a crash in between leaves one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct GivenUp {
+    pub(super) rows: Vec<Head>,
+}
+
+impl GivenUp {
+    /// Beside the file that says where the chain ends.
+    fn path(head: &Path) -> PathBuf {
+        head.with_file_name("audit.base")
+    }
+
+    /// None where nothing that can be read is there.
+    fn read(head: &Path) -> Self {
+        let bytes = atomic::read(&Self::path(head), 4096).ok().flatten();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn write(&self, head: &Path) -> Result<(), HomeError> {
+        atomic::write(&Self::path(head), serde_json::json!(self).to_string().as_bytes(), 0o600)
     }
 }
 
@@ -101,10 +126,10 @@ pub(super) fn open(connection: &mut Connection, path: &Path) -> rusqlite::Result
         note(now.write(path));
         return Ok(now);
     }
-    if cut(connection, written.as_ref())?.is_none() {
+    if cut(connection, written.as_ref(), &GivenUp::read(path))?.is_none() {
         return Ok(written.unwrap_or(now));
     }
-    tracing::error!("rows of the audit are missing at its end");
+    tracing::error!("rows of the audit are missing");
     let entry = AuditEntry {
         actor: "system".to_owned(),
         action: CUT,
@@ -132,7 +157,19 @@ fn note(written: Result<(), HomeError>) {
 }
 
 /// What is missing of the chain that ended with `written`.
-fn cut(connection: &Connection, written: Option<&Head>) -> rusqlite::Result<Option<Broken>> {
+fn cut(
+    connection: &Connection,
+    written: Option<&Head>,
+    given_up: &GivenUp,
+) -> rusqlite::Result<Option<Broken>> {
+    if let Some((id, hash)) = base(connection)?
+        && !given_up.rows.contains(&Head::new(id, &hash))
+    {
+        return Ok(Some(Broken {
+            id,
+            reason: "and those before it are missing, and flock did not give them up",
+        }));
+    }
     let Some(written) = written else {
         return Ok(Some(Broken {
             id: head(connection)?.id,
@@ -160,6 +197,7 @@ fn cut(connection: &Connection, written: Option<&Head>) -> rusqlite::Result<Opti
 fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
     // Before the rows: a head that is written meanwhile would name rows that this view does not hold.
     let written = Head::read(path);
+    let before = GivenUp::read(path);
     let view = connection.unchecked_transaction()?;
     let mut verified = Verified { rows: 0, last: 0, broken: None };
     let (mut at, mut previous) = base(&view)?.unwrap_or_else(|| (0, vec![0; 32]));
@@ -187,7 +225,13 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
         }
     }
     let is_new = verified.rows == 0 && at == 0 && written.is_none();
-    verified.broken = if is_new { None } else { cut(&view, written.as_ref())? };
+    if is_new {
+        return Ok(verified);
+    }
+    // And after them: rows may have been given up just before this view began.
+    let mut given_up = GivenUp::read(path);
+    given_up.rows.extend(before.rows);
+    verified.broken = cut(&view, written.as_ref(), &given_up)?;
     Ok(verified)
 }
 
@@ -232,26 +276,51 @@ impl Store {
     ///
     /// As [`StoreError`] says.
     pub async fn prune_audit(&self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
-        self.write("forget old rows of the audit", move |transaction| {
-            // Only a beginning of the chain can go: a row that the clock put before others stays with them.
-            let end: Option<(i64, Vec<u8>)> = transaction
-                .query_row(
-                    "SELECT id, hash FROM audit
-                     WHERE id < coalesce((SELECT min(id) FROM audit WHERE at >= ?1), (SELECT max(id) FROM audit))
-                     ORDER BY id DESC LIMIT 1",
-                    [time],
-                    |row| Ok((row.get(0)?, row.get(1)?)),
-                )
+        let what = "forget old rows of the audit";
+        let ends = self.read(what, |connection| Ok((old_end(connection, time)?, base(connection)?)))?;
+        let (Some((id, hash)), base) = ends else { return Ok(0) };
+        let end = Head::new(id, &hash);
+        let already = base.map(|(id, hash)| Head::new(id, &hash));
+        // First what will be, or a crash would leave a chain that looks as if somebody had cut it.
+        self.give_up(GivenUp { rows: already.into_iter().chain([end.clone()]).collect() }).await?;
+        let pruned = self.write(what, move |transaction| {
+            // Only a beginning that is still there: two may do this at once.
+            let is_there = transaction
+                .query_row("SELECT 1 FROM audit WHERE id = ?1 AND hash = ?2", (id, &hash), |_| Ok(()))
                 .optional()?;
-            let Some((id, hash)) = end else { return Ok(0) };
+            if is_there.is_none() {
+                return Ok(0);
+            }
             transaction.execute("DELETE FROM audit_base", ())?;
             transaction.execute("INSERT INTO audit_base (id, hash) VALUES (?1, ?2)", (id, hash))?;
             let pruned = transaction.execute("DELETE FROM audit WHERE id <= ?1", [id])?;
             audit::append(transaction, &entry, now)?;
             Ok(pruned as u64)
-        })
-        .await
+        });
+        let pruned = pruned.await?;
+        self.give_up(GivenUp { rows: vec![end] }).await?;
+        Ok(pruned)
     }
+
+    async fn give_up(&self, given_up: GivenUp) -> Result<(), StoreError> {
+        let head = self.head.clone();
+        let written = tokio::task::spawn_blocking(move || given_up.write(&head));
+        Ok(written.await.map_err(|_| StoreError::Stopped)??)
+    }
+}
+
+/// The last of the rows before `time`, but never the last of all. Only a beginning of the chain can go: a row
+/// that the clock put before others stays with them.
+fn old_end(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+    connection
+        .query_row(
+            "SELECT id, hash FROM audit
+             WHERE id < coalesce((SELECT min(id) FROM audit WHERE at >= ?1), (SELECT max(id) FROM audit))
+             ORDER BY id DESC LIMIT 1",
+            [time],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()
 }
 
 impl Reader {

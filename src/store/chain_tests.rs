@@ -1,5 +1,6 @@
 use super::*;
 use crate::store::audit::{AuditEntry, AuditFilter, Level};
+use crate::store::chain::{GivenUp, Head};
 
 fn entry(actor: &str, action: &'static str, level: Level) -> AuditEntry {
     AuditEntry {
@@ -145,4 +146,51 @@ async fn rows_are_found_newest_first_and_at_most_a_hundred_of_them() {
     );
     assert_eq!(ids(AuditFilter { action: Some("channel.create".into()), ..all.clone() }, 9), [11]);
     assert_eq!(ids(AuditFilter { level: Some(Level::Yellow), since: Some(1200), ..all }, 9), [12]);
+}
+
+#[tokio::test]
+async fn a_beginning_that_flock_did_not_give_up_shows() {
+    const CUT: &str =
+        "DELETE FROM audit_base; INSERT INTO audit_base SELECT id, hash FROM audit WHERE id = 4;
+        DELETE FROM audit WHERE id <= 4";
+    let (_folder, home) = ten_rows().await;
+    let found = after(&home, CUT).broken.unwrap();
+    assert_eq!(found.id, 4);
+    assert!(found.reason.contains("flock did not give them up"), "{found}");
+
+    // Everything, with a base that no row follows.
+    let (_folder, home) = ten_rows().await;
+    let all = "INSERT INTO audit_base VALUES (1000, zeroblob(32)); DELETE FROM audit";
+    assert_eq!(after(&home, all).broken.unwrap().id, 1000);
+
+    // More than flock gave up, and a row that says it was flock.
+    let (_folder, home) = ten_rows().await;
+    let store = Store::open(&home).unwrap();
+    store.prune_audit(300, entry("system", "audit.prune", Level::Yellow), 5000).await.unwrap();
+    store.sync().await.unwrap();
+    drop(store);
+    assert_eq!(after(&home, "").broken, None);
+    assert_eq!(after(&home, CUT).broken.unwrap().id, 4);
+    // The next row does not cover it up.
+    let store = Store::open(&home).unwrap();
+    store.audit(entry("coder", "channel.post", Level::Green), 6000).await.unwrap();
+    store.sync().await.unwrap();
+    assert!(store.verify_audit().unwrap().broken.is_some());
+}
+
+#[tokio::test]
+async fn a_crash_while_rows_are_given_up_leaves_an_audit_that_verifies() {
+    let (_folder, home) = ten_rows().await;
+    let row = |id: i64| -> Head {
+        let connection = Connection::open(home.database()).unwrap();
+        let hash: Vec<u8> =
+            connection.query_row("SELECT hash FROM audit WHERE id = ?1", [id], |row| row.get(0)).unwrap();
+        Head::new(id, &hash)
+    };
+    let given_up = GivenUp { rows: vec![row(2), row(4)] };
+    given_up.write(&home.audit_head()).unwrap();
+    assert_eq!(after(&home, "").broken, None, "before the rows went");
+    let gone =
+        "INSERT INTO audit_base SELECT id, hash FROM audit WHERE id = 4; DELETE FROM audit WHERE id <= 4";
+    assert_eq!(after(&home, gone).broken, None, "after they went");
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{Explain, Kind};
+use crate::home::HomeError;
 
 /// Why the database did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,9 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
+    /// A file beside the database could not be written. Nothing was changed.
+    #[error(transparent)]
+    Beside(#[from] HomeError),
     /// A thread could not be started.
     #[error("failed to start a thread of the database")]
     Thread(#[source] std::io::Error),

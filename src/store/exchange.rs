@@ -119,6 +119,7 @@ mod tests {
             context: "c".into(),
             kind: TaskKind::Message,
             requester: "a".into(),
+            charged: None,
             origin: None,
             session: session.clone(),
             summary: "s".into(),

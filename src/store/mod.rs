@@ -27,6 +27,7 @@ mod usage;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub struct Store {
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     syncer: Syncer,
+    /// How often something was granted or taken back here.
+    grants: AtomicU64,
 }
 
 impl Store {
@@ -91,7 +94,8 @@ impl Store {
             .map_err(|source| StoreError::query("read where the audit ends", source))?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
         let writer = Writer::start(connection, syncer.handle(), head).map_err(StoreError::Thread)?;
-        Ok(Self { path, head: home.audit_head(), readers: Mutex::default(), writer, syncer })
+        let (readers, grants) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Self { path, head: home.audit_head(), readers, writer, syncer, grants })
     }
 
     /// Takes note of files that were written and makes them safe from a power cut.

@@ -320,6 +320,34 @@ impl Store {
         self.write("post a message", move |transaction| post(transaction, &new)).await
     }
 
+    /// Forgets messages from before `time` (Unix milliseconds), at most `limit` of them: never the last of a
+    /// channel, and none that a member of a channel in use has not been given. Says how many they were.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn forget_messages(&self, time: i64, limit: u32) -> Result<usize, StoreError> {
+        self.write("forget old messages", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "DELETE FROM message WHERE id IN (
+                        SELECT message.id FROM message JOIN channel ON channel.id = message.channel
+                        WHERE message.created_at < ?1 AND message.seq < channel.last_seq
+                        AND (channel.state = 'archived' OR NOT EXISTS (
+                            SELECT 1 FROM member
+                            LEFT JOIN delivery ON delivery.agent = member.member
+                                AND delivery.channel = member.channel
+                            WHERE member.channel = message.channel AND member.member NOT LIKE 'human:%'
+                            AND coalesce(delivery.delivered_seq, 0) < message.seq
+                        ))
+                        ORDER BY message.id LIMIT ?2
+                     )",
+                )?
+                .execute((time, limit))
+        })
+        .await
+    }
+
     /// Messages of a channel, at most `limit`, the oldest first.
     ///
     /// # Errors

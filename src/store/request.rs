@@ -1,6 +1,8 @@
 //! What agents asked for that is not theirs to do: one row from the question to what came of it. A row moves
 //! only as [`next`] says, each move with its row of the audit in one transaction.
 
+use std::sync::atomic::Ordering;
+
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use sha2::{Digest as _, Sha256};
@@ -436,7 +438,7 @@ impl Store {
         along: Along,
         now: i64,
     ) -> Result<Moved, StoreError> {
-        self.write("change a request", move |transaction| {
+        let moved = self.write("change a request", move |transaction| {
             // These two have conditions of their own.
             if matches!(step, Step::Approve | Step::Begin) {
                 return Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Not));
@@ -456,8 +458,10 @@ impl Store {
                 found = written;
             }
             Ok(Moved::Done(found))
-        })
-        .await
+        });
+        let moved = moved.await;
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        moved
     }
 
     /// A person agrees to exactly the body with this digest. It has to begin before `expires_at`.
@@ -606,6 +610,89 @@ impl Store {
         })
     }
 
+    /// The newest request of an agent for exactly this that a person denied at or after `since`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn denied_request(
+        &self,
+        agent: &AgentId,
+        body: &str,
+        since: i64,
+    ) -> Result<Option<RequestRow>, StoreError> {
+        self.read("look for a denial", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE agent = ?1 AND sha256 = ?2 AND state = 'denied'
+                     AND decided_at >= ?3 ORDER BY decided_at DESC LIMIT 1"
+                ))?
+                .query_row((agent.as_str(), digest(body), since), row)
+                .optional()
+        })
+    }
+
+    /// What an agent asked for of this kind at or after `since` that was or will be done.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn asked_since(
+        &self,
+        agent: &AgentId,
+        kind: &str,
+        since: i64,
+    ) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("count an agent's requests", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE created_at >= ?3 AND agent = ?1 AND kind = ?2
+                     AND state NOT IN ('denied', 'expired')"
+                ))?
+                .query_map((agent.as_str(), kind, since), row)?
+                .collect()
+        })
+    }
+
+    /// Requests that ran without a person and have not been given to the sysadmin for review, the oldest first,
+    /// at most `limit`; and when the sysadmin was last given some.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn to_review(&self, limit: u32) -> Result<(Vec<RequestRow>, Option<i64>), StoreError> {
+        self.read("look what is to be reviewed", |connection| {
+            let rows = connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE level = 'YELLOW' AND reviewed_at IS NULL
+                     AND ended_at IS NOT NULL AND state IN ('done', 'failed') ORDER BY ended_at, id LIMIT ?1"
+                ))?
+                .query_map([limit], row)?
+                .collect::<rusqlite::Result<_>>()?;
+            let last = connection
+                .prepare_cached("SELECT max(reviewed_at) FROM request")?
+                .query_row((), |row| row.get(0))?;
+            Ok((rows, last))
+        })
+    }
+
+    /// Gives the sysadmin these requests for review, in one transaction with `item`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn review_requests(&self, ids: Vec<String>, item: NewItem) -> Result<(), StoreError> {
+        self.write("give requests for review", move |transaction| {
+            for id in &ids {
+                transaction
+                    .prepare_cached("UPDATE request SET reviewed_at = ?2 WHERE id = ?1")?
+                    .execute((id, item.now))?;
+            }
+            inbox::add(transaction, &item).map(drop)
+        })
+        .await
+    }
+
     /// The agents that were granted something, or wait for it.
     ///
     /// # Errors
@@ -636,7 +723,7 @@ impl Store {
         entry: AuditEntry,
         now: i64,
     ) -> Result<usize, StoreError> {
-        self.write("take back what was granted", move |transaction| {
+        let revoked = self.write("take back what was granted", move |transaction| {
             let revoked = transaction
                 .prepare_cached(
                     "UPDATE request SET revoked_at = ?3 WHERE agent = ?1 AND (?2 IS NULL OR id = ?2)
@@ -665,8 +752,16 @@ impl Store {
                 audit::append(transaction, &entry, now)?;
             }
             Ok(revoked)
-        })
-        .await
+        });
+        let revoked = revoked.await;
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        revoked
+    }
+
+    /// Another number after each change of what was granted, made here.
+    #[must_use]
+    pub fn grants_version(&self) -> u64 {
+        self.grants.load(Ordering::SeqCst)
     }
 }
 

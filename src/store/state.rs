@@ -105,6 +105,18 @@ impl Store {
         });
     }
 
+    /// Writes rows of the audit that belong to no other change.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn audit_all(&self, entries: Vec<AuditEntry>, now: i64) -> Result<(), StoreError> {
+        self.write("write the audit", move |transaction| {
+            entries.iter().try_for_each(|entry| audit::append(transaction, entry, now))
+        })
+        .await
+    }
+
     /// Writes a row of the audit that belongs to no other change.
     ///
     /// # Errors

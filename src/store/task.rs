@@ -9,8 +9,8 @@ use super::audit::{self, AuditEntry};
 use super::exchange::{self, NewExchange};
 use super::inbox::{self, NewItem};
 use super::session::parsed;
-use super::{Reader, Store, StoreError};
-use crate::id::{AgentId, SessionKey, TurnId};
+use super::{Reader, Store, StoreError, usage};
+use crate::id::{AgentId, ChannelId, SessionKey, TurnId};
 
 /// How a task came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +181,8 @@ pub struct NewTask {
     pub requester: String,
     /// The requester's session, which is to be given the answer.
     pub origin: Option<SessionKey>,
+    /// The channel that its calls are charged to.
+    pub charged: Option<ChannelId>,
     /// The session of the agent that is to do it.
     pub session: SessionKey,
     /// The beginning of what is asked, on one line.
@@ -381,6 +383,9 @@ impl Store {
             inbox::add(transaction, &NewItem { task: Some(id.clone()), ..item })?;
             if let Some(exchange) = &new.exchange {
                 exchange::add(transaction, exchange)?;
+            }
+            if let Some(channel) = &new.charged {
+                usage::charge(transaction, &id, channel)?;
             }
             let digest = audit::digest(&new.request);
             let detail = format!("{}, {} bytes, sha256 {digest}", entry.detail, new.request.len());

@@ -297,7 +297,69 @@ fn sums(connection: &Connection, filter: &UsageFilter, by: UsageBy) -> rusqlite:
         .collect()
 }
 
+/// Charges what is done under this id, a task's or a session's, to a channel.
+pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelId) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("INSERT OR REPLACE INTO charge (id, channel) VALUES (?1, ?2)")?
+        .execute((id, channel.as_str()))
+        .map(drop)
+}
+
+fn channel(row: &Row<'_>) -> rusqlite::Result<Option<ChannelId>> {
+    // Empty for what is in no channel.
+    Ok(row.get::<_, String>(0)?.parse().ok())
+}
+
 impl Store {
+    /// Charges the calls of a session to a channel that is not its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn charge_session(&self, session: SessionKey, channel: ChannelId) -> Result<(), StoreError> {
+        self.write("charge a session to a channel", move |transaction| {
+            charge(transaction, session.as_str(), &channel)
+        })
+        .await
+    }
+
+    /// The channel that a turn's calls are charged to, besides its session's own: that of the task it works on,
+    /// or that of the session.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn charge(&self, session: &SessionKey, turn: TurnId) -> Result<Option<ChannelId>, StoreError> {
+        self.read("look which channel is charged", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT channel FROM (
+                        SELECT channel, 0 AS place FROM charge
+                        WHERE id IN (SELECT task FROM inbox WHERE turn = ?2 AND task IS NOT NULL)
+                        UNION ALL SELECT channel, 1 FROM charge WHERE id = ?1
+                     ) ORDER BY place LIMIT 1",
+                )?
+                .query_row((session.as_str(), turn.to_string()), channel)
+                .optional()
+                .map(Option::flatten)
+        })
+    }
+
+    /// The channel that the newest call of a session is charged to.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn last_charge(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
+        self.read("look which channel is charged", |connection| {
+            connection
+                .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
+                .query_row([session.as_str()], channel)
+                .optional()
+                .map(Option::flatten)
+        })
+    }
+
     /// Sets aside what a call may take, if that still fits below all these limits. Calls at the same time are
     /// looked at one after the other, so that they can't exceed a limit together.
     ///

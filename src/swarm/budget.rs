@@ -1,14 +1,15 @@
-//! Budgets as functions of values: which limits hold for a model call, when a day ends, and what is said
-//! where one is used up.
+//! Budgets: which limits hold for a model call, to which channel it is charged, when a day ends, and what is
+//! said where one is used up.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
+use super::Swarm;
 use crate::config::{Allowance, Budgets};
-use crate::id::{AgentId, ChannelId, SessionKey, SessionKind};
-use crate::store::{Counted, Exceeded, UsageFilter, UsageLimit, UsageSum};
+use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, SessionKind, TurnId};
+use crate::store::{Counted, Exceeded, StoreError, UsageFilter, UsageLimit, UsageSum};
 
 /// A day in a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,29 @@ pub fn channel(session: &SessionKey) -> Option<ChannelId> {
     (session.kind() == SessionKind::Channel).then(|| session.peer().parse().ok()).flatten()
 }
 
+impl Swarm {
+    /// The channel that a session's calls are charged to: its own, or for a task and for a session that an agent
+    /// began for itself, the one that it was begun from. Without a turn, what the newest one of the session was
+    /// charged to.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn charged(
+        &self,
+        session: &SessionKey,
+        turn: Option<TurnId>,
+    ) -> Result<Option<ChannelId>, StoreError> {
+        if let Some(channel) = channel(session) {
+            return Ok(Some(channel));
+        }
+        match turn {
+            Some(turn) => self.store().charge(session, turn),
+            None => self.store().last_charge(session),
+        }
+    }
+}
+
 /// The limits that hold for an agent's calls, in a channel or elsewhere.
 #[must_use]
 pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
@@ -50,14 +74,27 @@ pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -
     .collect()
 }
 
+/// The first of these limits that counts nothing of a model whose price nobody knows.
+#[must_use]
+pub fn unbound(limits: &[UsageLimit]) -> Option<&UsageLimit> {
+    limits.iter().find(|limit| limit.cost.is_some() && limit.tokens.is_none())
+}
+
+/// What people are told of a call that such a limit can't bind.
+#[must_use]
+pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String {
+    format!(
+        "{agent} pauses: {} is in dollars, and the price of {model} is not known. Set its cost \
+         (models.providers.{}.models[].cost), a limit in tokens beside it, or budgets.unpriced to \"allow\"",
+        whose(limit),
+        model.provider()
+    )
+}
+
 /// What people are told of a budget without room for another call.
 #[must_use]
 pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
-    let whose = match &exceeded.limit.scope {
-        Counted::Day => "the team's budget of the day".to_owned(),
-        Counted::Agent(agent) => format!("the budget of {agent} for the day"),
-        Counted::Channel(channel) => format!("the budget of channel {channel} for the day"),
-    };
+    let whose = whose(&exceeded.limit);
     let tokens = exceeded.limit.tokens.map(|limit| format!("{} of {limit} tokens", exceeded.used.tokens));
     let cost = exceeded.limit.cost.map(|limit| format!("{} of {}", usd(exceeded.used.cost), usd(limit)));
     let used: Vec<String> = tokens.into_iter().chain(cost).collect();
@@ -66,6 +103,14 @@ pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
         day.name,
         used.join(", ")
     )
+}
+
+fn whose(limit: &UsageLimit) -> String {
+    match &limit.scope {
+        Counted::Day => "the team's budget of the day".to_owned(),
+        Counted::Agent(agent) => format!("the budget of {agent} for the day"),
+        Counted::Channel(channel) => format!("the budget of channel {channel} for the day"),
+    }
 }
 
 fn usd(micros: u64) -> String {
@@ -154,6 +199,16 @@ mod tests {
             limits(&budgets, &agent, Some(&channel)).into_iter().map(|limit| limit.scope).collect();
         assert_eq!(scopes, [Counted::Day, Counted::Channel(channel)]);
         assert_eq!(limits(&budgets, &agent, None).len(), 1);
+    }
+
+    #[test]
+    fn a_budget_in_dollars_alone_binds_no_model_without_a_price() {
+        let limit = |tokens, cost| UsageLimit { scope: Counted::Day, tokens, cost };
+        assert_eq!(unbound(&[limit(Some(5), None), limit(Some(5), Some(5))]), None);
+        let alone = limit(None, Some(5));
+        assert_eq!(unbound(&[limit(Some(5), None), alone.clone()]), Some(&alone));
+        let text = unpriced(&"coder".parse().unwrap(), &"own/model".parse().unwrap(), &alone);
+        assert!(text.contains("models.providers.own.models[].cost") && text.contains("in tokens"), "{text}");
     }
 
     #[test]

@@ -12,13 +12,13 @@ use serde_json::Value;
 use super::budget::{self, Day};
 use super::scheduler::Event;
 use super::{By, Swarm};
-use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation};
+use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Taken};
 use crate::clock::unix_ms;
 use crate::error::chain;
-use crate::id::{AgentId, ModelRef};
+use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
 use crate::sandbox::policy::Decision;
-use crate::store::{Counted, Exceeded, Level, NewUsage, Store, Tokens, Used};
+use crate::store::{Counted, Exceeded, Level, NewUsage, Store, StoreError, Tokens, Used};
 use crate::tool::CallContext;
 
 /// Asks a person about a tool call that the policy does not let run by itself.
@@ -52,7 +52,8 @@ pub struct TeamOversight {
 /// A model call that is under way.
 struct Call {
     model: ModelRef,
-    input_estimate: u64,
+    /// The most that was expected.
+    most: Tokens,
 }
 
 /// A pause of an agent, and the call that it could not make.
@@ -92,8 +93,21 @@ impl TeamOversight {
         let config = self.swarm.config();
         let now = unix_ms();
         let day = budget::day(now, &self.zone);
-        let channel = budget::channel(&call.session);
+        let channel = match self.swarm.charged(&call.session, Some(call.turn)) {
+            Ok(channel) => channel,
+            Err(error) => return Err(unknown(&error)),
+        };
         let price = price::of(&config, &call.model);
+        let limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
+        if price.is_none()
+            && !config.budgets.allow_unpriced
+            && let Some(limit) = budget::unbound(&limits)
+        {
+            let text = budget::unpriced(&call.agent, &call.model, limit);
+            self.announce(call, &text, &format!("unpriced {}", call.model), &day, channel.as_ref()).await;
+            return Err(Paused(text));
+        }
+        let most = Tokens { input: call.input_estimate, output: call.max_output, ..Tokens::default() };
         let new = NewUsage {
             id: self.next_id(),
             at: now,
@@ -103,40 +117,39 @@ impl TeamOversight {
             channel: channel.clone(),
             turn: call.turn,
             model: call.model.clone(),
-            tokens: Tokens { input: call.input_estimate, output: call.max_output, ..Tokens::default() },
+            tokens: most,
             cost: price.map(|price| price::most(&price, call.input_estimate, call.max_output)),
         };
         let id = new.id;
         let need =
             Used { tokens: call.input_estimate.saturating_add(call.max_output), cost: new.cost.unwrap_or(0) };
-        let limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
         let mut unclaimed = Unclaimed { store: self.swarm.store(), id: Some(id) };
         let outcome = self.swarm.store().reserve_usage(new, limits).await;
         match outcome {
             Ok(Ok(())) => {
                 unclaimed.id = None;
-                let known = Call { model: call.model.clone(), input_estimate: call.input_estimate };
+                let known = Call { model: call.model.clone(), most };
                 lock(&self.calls).insert(id, known);
                 Ok(Reservation::new(id.unsigned_abs()))
             }
             Ok(Err(exceeded)) => {
                 unclaimed.id = None;
                 let text = budget::refusal(&call.agent, &exceeded, &day);
-                self.pause(call, &exceeded, &day, need, &text).await;
+                self.pause(call, &exceeded, &day, (need, channel.as_ref()), &text).await;
                 Err(Paused(text))
             }
-            Err(error) => {
-                // Nobody knows what is left: without the database nothing is spent.
-                tracing::error!(error = chain(&error), "failed to look at the budgets");
-                Err(Paused("the budgets could not be looked at".to_owned()))
-            }
+            Err(error) => Err(unknown(&error)),
         }
     }
 
-    async fn pause(&self, call: &ModelCall, exceeded: &Exceeded, day: &Day, need: Used, text: &str) {
-        tracing::warn!(agent = %call.agent, text, "a budget is used up");
-        let scope = budget::name(&exceeded.limit, &call.agent);
-        self.record_pause(call, text, &scope, &day.name).await;
+    async fn pause(
+        &self,
+        call: &ModelCall,
+        exceeded: &Exceeded,
+        day: &Day,
+        (need, channel): (Used, Option<&ChannelId>),
+        text: &str,
+    ) {
         // A channel's budget leaves the agent free to work elsewhere.
         if !matches!(exceeded.limit.scope, Counted::Channel(_)) {
             self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
@@ -147,11 +160,24 @@ impl TeamOversight {
                 tokio::spawn(resume(paused, Arc::downgrade(&self.swarm), self.zone.clone()));
             }
         }
-        let Some(channel) = budget::channel(&call.session) else { return };
-        let name = budget::name(&exceeded.limit, &call.agent);
-        match self.swarm.store().note_budget(day.name.clone(), channel.clone(), name).await {
+        self.announce(call, text, &budget::name(&exceeded.limit, &call.agent), day, channel).await;
+    }
+
+    /// Says once a day in the channel that is charged, and in the audit, that a call was not made, and why.
+    async fn announce(
+        &self,
+        call: &ModelCall,
+        text: &str,
+        name: &str,
+        day: &Day,
+        channel: Option<&ChannelId>,
+    ) {
+        tracing::warn!(agent = %call.agent, text, "a model is not asked");
+        self.record_pause(call, text, &format!("{name} {channel:?}"), &day.name).await;
+        let Some(channel) = channel else { return };
+        match self.swarm.store().note_budget(day.name.clone(), channel.clone(), name.to_owned()).await {
             Ok(true) => {
-                let said = self.swarm.say_as_system(&channel, text.to_owned(), false).await;
+                let said = self.swarm.say_as_system(channel, text.to_owned(), false).await;
                 if let Err(error) = said {
                     tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
                 }
@@ -163,8 +189,7 @@ impl TeamOversight {
 
     /// Once for each budget, agent and day: an agent that is called in vain again tells nothing new.
     async fn record_pause(&self, call: &ModelCall, text: &str, scope: &str, day: &str) {
-        let channel = budget::channel(&call.session);
-        let known = format!("{day} {scope} {}", channel.map(|id| id.to_string()).unwrap_or_default());
+        let known = format!("{day} {scope}");
         if lock(&self.recorded)
             .insert(call.agent.clone(), known.clone())
             .is_some_and(|before| before == known)
@@ -178,14 +203,28 @@ impl TeamOversight {
         }
     }
 
-    /// What a call took: the truth, or where nobody knows it what was sent.
-    fn taken(&self, call: &Call, usage: Option<Usage>) -> (Tokens, Option<u64>) {
-        let usage = usage.unwrap_or(Usage { input: call.input_estimate, ..Usage::default() });
+    /// What is written down for a call: the truth, or where nobody knows it the most that it can have been;
+    /// `None` where it took nothing.
+    fn settled(&self, call: &Call, taken: Taken) -> Option<(Tokens, Option<u64>)> {
         let price = price::of(&self.swarm.config(), &call.model);
-        let Usage { input, output, cache_read, cache_write } = usage;
-        let tokens = Tokens { input, output, cache_read, cache_write };
-        (tokens, price.map(|price| price::cost(&price, &usage)))
+        let Tokens { input, output, .. } = call.most;
+        match taken {
+            Taken::Nothing => None,
+            Taken::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
+            Taken::Sent | Taken::Told(_) => {
+                let usage = taken.told().unwrap_or(Usage { input, ..Usage::default() });
+                let Usage { input, output, cache_read, cache_write } = usage;
+                let tokens = Tokens { input, output, cache_read, cache_write };
+                Some((tokens, price.map(|price| price::cost(&price, &usage))))
+            }
+        }
     }
+}
+
+/// Nobody knows what is left: without the database nothing is spent.
+fn unknown(error: &StoreError) -> Paused {
+    tracing::error!(error = chain(error), "failed to look at the budgets");
+    Paused("the budgets could not be looked at".to_owned())
 }
 
 /// Takes back what was set aside for a call that is given up before anybody knows of it.
@@ -240,10 +279,10 @@ impl Oversight for TeamOversight {
         Box::pin(self.set_aside(call))
     }
 
-    fn settle(&self, reservation: Reservation, usage: Option<Usage>) {
+    fn settle(&self, reservation: Reservation, taken: Taken) {
         let Ok(id) = i64::try_from(reservation.id()) else { return };
         let Some(call) = lock(&self.calls).remove(&id) else { return };
-        self.swarm.store().settle_usage(id, Some(self.taken(&call, usage)));
+        self.swarm.store().settle_usage(id, self.settled(&call, taken));
     }
 
     fn ask<'a>(

@@ -90,13 +90,25 @@ async fn a_call_is_set_aside_at_its_most_and_settled_at_its_truth() {
     let first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     assert_eq!(used(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
     let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40 };
-    rig.watch.settle(first, Some(usage));
+    rig.watch.settle(first, Taken::Told(usage));
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (100, 815));
     let second = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
-    rig.watch.settle(second, None);
+    rig.watch.settle(second, Taken::Sent);
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (1000, 815 + 4500), "what failed counts as what was sent");
+    assert_eq!(used(&rig), (1000, 815 + 4500), "what was cut before its answer counts as what was sent");
+    let refused = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
+    rig.watch.settle(refused, Taken::Nothing);
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(used(&rig), (1000, 815 + 4500), "what was refused took nothing");
+    let begun = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
+    rig.watch.settle(begun, Taken::Begun);
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(
+        used(&rig),
+        (2000, 815 + 4500 + 8125),
+        "an answer of which nobody knows the length may be whole"
+    );
 }
 
 #[tokio::test]
@@ -107,7 +119,7 @@ async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
         let reserve = rig.watch.reserve(&call);
         tokio::select! {
             biased;
-            reserved = reserve => rig.watch.settle(reserved.unwrap(), Some(Usage::default())),
+            reserved = reserve => rig.watch.settle(reserved.unwrap(), Taken::Told(Usage::default())),
             () = std::future::ready(()) => {}
         }
     }
@@ -250,12 +262,67 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
         Arc::new(AskNobody),
     );
     let asked = |input| ModelCall { model: own.clone(), input_estimate: input, ..call("coder", "main:me") };
+    let free = ModelCall { model: "lab/free".parse().unwrap(), ..asked(10) };
+    let Paused(why) = watch.reserve(&free).await.unwrap_err();
+    assert!(why.contains("the price of lab/free is not known") && why.contains("in tokens"), "{why}");
+    assert_eq!(used(&rig), (0, 0));
     let first = watch.reserve(&asked(1000)).await.unwrap();
-    watch.settle(first, Some(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
+    watch.settle(first, Taken::Told(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (150_000, 400_000), "0.2 for the input and 0.2 for the output");
     let Paused(why) = watch.reserve(&asked(400_000)).await.unwrap_err();
     assert!(why.contains("$0.40 of $1.00"), "{why}");
     let audited = rig.swarm.store().audit_rows(&AuditFilter::default(), 10).unwrap();
     assert!(audited.iter().any(|row| row.action == "budget.pause" && row.subject == "coder"), "{audited:?}");
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_asked_where_tokens_bind_it_or_the_owner_says_so() {
+    let free = || ModelCall { model: "lab/free".parse().unwrap(), ..call("coder", "main:me") };
+    for budgets in [
+        json!({"day": {"usd": 1, "tokens": 5000}}),
+        json!({"day": {"usd": 1}, "unpriced": "allow"}),
+        json!({"day": {"tokens": 5000}}),
+    ] {
+        let rig = rig(budgets.clone()).await;
+        assert!(rig.watch.reserve(&free()).await.is_ok(), "{budgets}");
+    }
+    let rig = rig(json!({"channel": {"dev": {"usd": 1}}})).await;
+    assert!(rig.watch.reserve(&free()).await.is_ok(), "it is in no channel");
+    for _ in 0..3 {
+        let there = ModelCall { model: "lab/free".parse().unwrap(), ..call("coder", "channel:dev") };
+        rig.watch.reserve(&there).await.unwrap_err();
+    }
+    assert_eq!(said(&rig).len(), 1, "said once");
+}
+
+#[tokio::test]
+async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_from() {
+    let rig = rig(json!({"channel": {"dev": {"tokens": 3500}}})).await;
+    let store = rig.swarm.store();
+    let by = |agent: &str, session: &SessionKey, turn| By {
+        party: agent.parse().unwrap(),
+        session: Some(session.clone()),
+        turn: Some(turn),
+    };
+    let first = call("coder", "channel:dev");
+    let _first = rig.watch.reserve(&first).await.unwrap();
+    let tester: AgentId = "tester".parse().unwrap();
+    rig.swarm.send_message(&by("coder", &first.session, first.turn), &tester, "test it", None).await.unwrap();
+    let there = call("tester", "dm:coder");
+    store.take_item(there.session.clone(), there.turn).await.unwrap().unwrap();
+    let _second = rig.watch.reserve(&there).await.unwrap();
+    // A task that came of the task, and a session begun in it.
+    let coder: AgentId = "coder".parse().unwrap();
+    rig.swarm.send_message(&by("tester", &there.session, there.turn), &coder, "mend it", None).await.unwrap();
+    let back = call("coder", "dm:tester");
+    store.take_item(back.session.clone(), back.turn).await.unwrap().unwrap();
+    let _third = rig.watch.reserve(&back).await.unwrap();
+    let spawned = call("coder", "request:spawn-1-x");
+    let dev = rig.swarm.charged(&back.session, None).unwrap().unwrap();
+    store.charge_session(spawned.session.clone(), dev).await.unwrap();
+    let Paused(why) = rig.watch.reserve(&spawned).await.unwrap_err();
+    assert!(why.contains("the budget of channel dev") && why.contains("3000 of 3500"), "{why}");
+    // What nobody asked for from there is not the channel's.
+    assert!(rig.watch.reserve(&call("coder", "dm:tester")).await.is_ok());
 }

@@ -253,11 +253,16 @@ impl Swarm {
         checked(&request)?;
         let session = SessionKey::new(to, SessionKind::Dm, sender.as_str());
         let (after, exchange) = self.brake_direct(by, sender, to, text).await?;
+        let charged = match &by.session {
+            Some(session) => self.charged(session, by.turn)?,
+            None => None,
+        };
         let new = NewTask {
             context: session.to_string(),
             kind: TaskKind::Message,
             requester: sender.to_string(),
             origin: by.session.clone(),
+            charged,
             session,
             summary: one_line(text, MAX_SUMMARY),
             request,
@@ -289,6 +294,7 @@ impl Swarm {
             kind: TaskKind::A2a,
             requester,
             origin: None,
+            charged: None,
             session: a2a_session(to, context),
             summary: one_line(text, MAX_SUMMARY),
             request: text.to_owned(),

@@ -138,6 +138,7 @@ impl<'a> Desk<'a> {
         &self,
         work: impl AsyncFnOnce(&Swarm) -> Result<Value, SwarmError>,
     ) -> Result<Value, Failure> {
+        team::require_none(&self.home)?;
         let store = Arc::new(Store::open(&self.home)?);
         let (rings, _) = mpsc::unbounded_channel();
         let bell = Bell::new(rings, Arc::new(|_, _| {}));

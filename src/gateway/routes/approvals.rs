@@ -11,13 +11,14 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::clock::unix_ms;
 use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
-use crate::swarm::triage::{DecideError, Decider, Decision, Triage, view};
+use crate::swarm::triage::{DecideError, Decider, Decision, Triage, decide, view};
 
 /// How long an answer waits for what was approved to be done.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,6 +40,15 @@ pub struct Filter {
 pub struct Approval {
     /// The digest of what the person was shown.
     sha256: String,
+    /// The person's name, for the record.
+    #[serde(default)]
+    by: Option<String>,
+}
+
+/// What is said with the taking back of a grant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revocation {
     /// The person's name, for the record.
     #[serde(default)]
     by: Option<String>,
@@ -115,6 +125,20 @@ pub async fn deny(
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
+/// Takes back what a request granted; what stands because of it ends.
+pub async fn revoke(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    body: Result<Json<Revocation>, JsonRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
+    owner(&caller)?;
+    let party = Party::human(body.by.as_deref().unwrap_or("owner"));
+    let row = decide::revoke(gateway.swarm.store(), &id, &party, unix_ms()).await.map_err(refused)?;
+    Ok(Json(json!({"request": view::json(&row)})))
+}
+
 async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
     let end = tokio::time::Instant::now() + PATIENCE;
     while matches!(row.state, RequestState::Approved | RequestState::Running) {
@@ -156,6 +180,7 @@ fn refused(error: DecideError) -> ApiError {
         DecideError::Unknown(_) => (StatusCode::NOT_FOUND, "request_not_found"),
         DecideError::Over { .. } => (StatusCode::CONFLICT, "already_decided"),
         DecideError::Expired(_) => (StatusCode::CONFLICT, "expired"),
+        DecideError::NoGrant(_) => (StatusCode::CONFLICT, "no_grant"),
         DecideError::Changed(_) => (StatusCode::CONFLICT, "changed"),
         DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),
         DecideError::Store(_) => return ApiError::internal(error),

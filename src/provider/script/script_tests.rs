@@ -52,7 +52,7 @@ async fn the_demo_writes_runs_and_reports_what_was_printed() {
             .iter()
             .map(|delta| match delta {
                 Delta::Text(text) => text.as_str(),
-                Delta::Thinking(_) => "",
+                Delta::Thinking(_) | Delta::ToolCall => "",
             })
             .collect();
         assert_eq!(streamed, said.joined_text());

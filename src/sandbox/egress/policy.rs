@@ -9,7 +9,8 @@ use crate::sandbox::docker::ConfigSource;
 
 /// What an agent may reach. Whoever implements it adds what was approved to what is configured.
 pub trait EgressPolicy: Send + Sync {
-    /// The rules as they are now. Asked for each connection, on the runtime's threads: it must be quick.
+    /// The rules as they are now. Asked for each connection, and again while one stands, on the runtime's threads:
+    /// it must be quick.
     fn rules(&self, agent: &AgentId) -> Vec<EgressRule>;
 
     /// A connection has ended, or was refused.
@@ -91,6 +92,6 @@ impl EgressPolicy for ConfiguredEgress {
     fn note(&self, agent: &AgentId, connection: &Connection) {
         let Connection { host, port, fate, sent, received, took } = connection;
         let (fate, ms) = (fate.as_str(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        tracing::info!(%agent, %host, port, fate, sent, received, ms, "a connection out of a sandbox");
+        tracing::debug!(%agent, %host, port, fate, sent, received, ms, "a connection out of a sandbox");
     }
 }

@@ -91,9 +91,13 @@ impl Proxy {
         }
     }
 
+    fn allows(&self, host: &Host, port: u16) -> bool {
+        self.policy.rules(&self.agent).iter().any(|rule| rule.allows(host, port))
+    }
+
     /// A connection to where the policy lets it go, at an address that was judged.
     async fn dial(&self, host: &Host, port: u16) -> Result<tokio::net::TcpStream, Refusal> {
-        if !self.policy.rules(&self.agent).iter().any(|rule| rule.allows(host, port)) {
+        if !self.allows(host, port) {
             return Err(Refusal::NotAllowed);
         }
         let found = match host {
@@ -130,6 +134,18 @@ impl Visit {
     fn new(proxy: Arc<Proxy>, host: Host, port: u16) -> Self {
         let (fate, traffic, began) = (Fate::Failed, Arc::default(), Instant::now());
         Self { proxy, host, port, fate, traffic, began }
+    }
+}
+
+impl Visit {
+    /// Resolves when the agent may not go on with it: what let it pass was taken back.
+    async fn revoked(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if !self.proxy.allows(&self.host, self.port) {
+                return;
+            }
+        }
     }
 }
 
@@ -193,6 +209,7 @@ async fn tunnel(upgrade: OnUpgrade, mut outside: Counted, visit: Visit) {
     tokio::select! {
         _ = tokio::io::copy_bidirectional(&mut inside, &mut outside) => {}
         () = idle => {}
+        () = visit.revoked() => {}
     }
 }
 
@@ -206,8 +223,10 @@ async fn exchange(
         hyper::client::conn::http1::handshake::<_, Incoming>(TokioIo::new(outside)).await?;
     // It ends with the answer's body, or with whoever was to read it.
     tokio::spawn(async move {
-        let _ = connection.await;
-        drop(visit);
+        tokio::select! {
+            _ = connection => {}
+            () = visit.revoked() => {}
+        }
     });
     let (mut parts, body) = sender.send_request(request).await?.into_parts();
     request::strip(&mut parts.headers);
@@ -230,5 +249,72 @@ const HEAD: Duration = Duration::from_secs(60);
 const MAX_HEAD: usize = 64 * 1024;
 /// Addresses of one name that are tried.
 const MAX_TRIES: usize = 4;
+/// How often is looked whether a connection that stands may still stand.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long a tunnel may stand without a byte.
 const IDLE: Duration = Duration::from_secs(15 * 60);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::provider::BoxFuture;
+    use crate::sandbox::egress::EgressRule;
+
+    /// Allows one name until it does not.
+    struct Grant(AtomicBool);
+
+    impl EgressPolicy for Grant {
+        fn rules(&self, _agent: &AgentId) -> Vec<EgressRule> {
+            if self.0.load(Ordering::SeqCst) { vec!["host.example:443".parse().unwrap()] } else { Vec::new() }
+        }
+
+        fn note(&self, _agent: &AgentId, _connection: &Connection) {}
+    }
+
+    /// Leads every name to one listener here, under an address of the internet.
+    struct Here(SocketAddr);
+
+    impl Dial for Here {
+        fn resolve<'a>(&'a self, _name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
+            Box::pin(async move { Ok(vec![SocketAddr::new([93, 184, 215, 14].into(), port)]) })
+        }
+
+        fn connect(&self, _address: SocketAddr) -> BoxFuture<'_, io::Result<tokio::net::TcpStream>> {
+            Box::pin(tokio::net::TcpStream::connect(self.0))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_open_tunnel_ends_when_its_grant_is_taken_back() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let grant = Arc::new(Grant(AtomicBool::new(true)));
+        let proxy = Arc::new(Proxy {
+            agent: "coder".parse().unwrap(),
+            policy: grant.clone(),
+            dial: Arc::new(Here(listener.local_addr().unwrap())),
+        });
+        let (mut inside, theirs) = tokio::io::duplex(4096);
+        tokio::spawn(proxy.serve(theirs));
+        inside.write_all(b"CONNECT host.example:443 HTTP/1.1\r\nHost: host.example\r\n\r\n").await.unwrap();
+        let (mut outside, _) = listener.accept().await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(inside.read_u8().await.unwrap());
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+        inside.write_all(b"ping").await.unwrap();
+        let mut heard = [0; 4];
+        outside.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"ping");
+        grant.0.store(false, Ordering::SeqCst);
+        let ended = tokio::time::timeout(Duration::from_secs(20), async {
+            (inside.read(&mut [0; 1]).await, outside.read(&mut [0; 1]).await)
+        });
+        let (inside, outside) = ended.await.expect("it ends");
+        assert!(!matches!(inside, Ok(1..)) && !matches!(outside, Ok(1..)), "{inside:?} {outside:?}");
+    }
+}

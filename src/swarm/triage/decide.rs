@@ -53,6 +53,9 @@ pub enum DecideError {
     /// It is not what the person was shown.
     #[error("request {0} is not what you were shown: nothing was approved")]
     Changed(String),
+    /// There is nothing of it that could be taken back.
+    #[error("request {0} grants nothing that could be taken back")]
+    NoGrant(String),
     /// Not one of those who decide.
     #[error("{0} is not among those who approve (approvers)")]
     NotApprover(Party),
@@ -73,6 +76,7 @@ impl Explain for DecideError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Unknown(_) | Self::Expired(_) => Some("flock approvals list".to_owned()),
+            Self::NoGrant(_) => Some("flock approvals list --all".to_owned()),
             Self::Over { id, .. } | Self::Changed(id) => Some(format!("flock approvals show {id}")),
             Self::NotApprover(_) => {
                 Some("flock config set plugins.entries.flock.config.approvers '[\"human:NAME\"]'".to_owned())
@@ -130,6 +134,21 @@ pub async fn decide(
         Moved::Changed(row) => Err(DecideError::Changed(row.id)),
         Moved::Unknown => Err(DecideError::Unknown(id.to_owned())),
     }
+}
+
+/// Takes back what a request granted.
+///
+/// # Errors
+///
+/// As [`DecideError`] says; nothing has changed then.
+pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<RequestRow, DecideError> {
+    let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
+    let entry = entry(party, "request.revoke", &row, super::view::summary(&row));
+    if store.revoke_grants(row.agent.clone(), Some(row.id.clone()), entry, now).await? == 0 {
+        return Err(DecideError::NoGrant(row.id));
+    }
+    store.sync().await?;
+    store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))
 }
 
 /// Who it is that decides, if they may.

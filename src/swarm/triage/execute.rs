@@ -18,7 +18,7 @@ use crate::sandbox::Sandbox;
 
 /// What carries out requests.
 pub trait Hands: Send + Sync + 'static {
-    /// Does it, to its end; a command ends when it is cancelled. Gives what the agent is told, or why it failed.
+    /// Does it, to its end; a command and the installing of a package end when it is cancelled. Gives what the agent is told, or why it failed.
     fn carry_out<'a>(
         &'a self,
         asked: &'a Asked,
@@ -45,7 +45,7 @@ impl Hands for Machine {
         Box::pin(async move {
             let agent = &asked.agent;
             match &asked.request {
-                Request::Package { action, package } => self.package(agent, *action, package).await,
+                Request::Package { action, package } => self.package(agent, *action, package, cancel).await,
                 // The row itself is the grant: the proxy and the sandbox ask for it.
                 Request::Egress { .. } => Ok("you can reach it through the proxy now".to_owned()),
                 Request::Mount { path, target } => {
@@ -69,20 +69,31 @@ impl Hands for Machine {
 }
 
 impl Machine {
-    async fn package(&self, agent: &AgentId, action: Change, package: &str) -> Result<String, String> {
-        let never = CancellationToken::new();
+    async fn package(
+        &self,
+        agent: &AgentId,
+        action: Change,
+        package: &str,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
         let quiet = |_: &str| {};
-        let failed = |error: nix::NixError| chain(&error);
+        let failed = |error: nix::NixError| match error {
+            // Nix changes a profile in one step, so that there is nothing half installed.
+            nix::NixError::Cancelled { .. } => {
+                "stopped: you were frozen, or the gateway stopped; your profile is what it was".to_owned()
+            }
+            error => chain(&error),
+        };
         match (action, package.parse::<nix::Attribute>()) {
             (Change::Install, Ok(attribute)) => {
-                let new = self.packages.install(agent, &[attribute], &never, &quiet).await.map_err(failed)?;
+                let new = self.packages.install(agent, &[attribute], cancel, &quiet).await.map_err(failed)?;
                 Ok(match new.is_empty() {
                     true => format!("you have {package} already"),
                     false => format!("{package} is installed and on your PATH"),
                 })
             }
             (Change::Install, Err(_)) => {
-                self.packages.install_reference(agent, package, &never, &quiet).await.map_err(failed)?;
+                self.packages.install_reference(agent, package, cancel, &quiet).await.map_err(failed)?;
                 Ok(format!("{package} is installed and on your PATH"))
             }
             (Change::Remove, Ok(attribute)) => {
@@ -170,6 +181,7 @@ mod tests {
     use super::*;
     use crate::home::{Home, atomic};
     use crate::sandbox::engine::Engine;
+    use crate::swarm::testing::Team;
     use crate::tool::fake::FakeSandbox;
 
     #[tokio::test]
@@ -202,5 +214,30 @@ mod tests {
         let id = "tester".parse().unwrap();
         assert!(!home.identity(&id).exists() && !home.workspace(&id).exists());
         assert_eq!(fs_err::read(home.config()).unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn the_installing_of_a_package_ends_when_it_is_cancelled() {
+        let team = Team::new();
+        let home = team.swarm.home().clone();
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let config = || {
+            let live = live.clone();
+            Arc::new(move || live.current())
+        };
+        let engine = Arc::new(Engine::from_env());
+        let hands = Machine {
+            live: live.clone(),
+            packages: Arc::new(nix::Store::new(home, config(), engine)),
+            sandbox: Arc::new(FakeSandbox::default()),
+        };
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        for package in ["hello", "github:a/b#c"] {
+            let request = Request::Package { action: Change::Install, package: package.to_owned() };
+            let asked = Asked { agent: "coder".parse().unwrap(), request };
+            let told = hands.carry_out(&asked, &cancel).await.unwrap_err();
+            assert!(told.starts_with("stopped: you were frozen, or the gateway stopped"), "{told}");
+        }
     }
 }

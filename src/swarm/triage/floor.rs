@@ -20,6 +20,8 @@ pub struct Context<'a> {
     pub granted: bool,
     /// Where the path of a mount leads.
     pub place: Place,
+    /// How many packages it asked to install in the last day.
+    pub installs: u32,
     /// Whether there is such an archetype, for a new agent that names one.
     pub archetype: bool,
 }
@@ -88,6 +90,9 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         }
         Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
             at_least(Level::Green, "a package of the pinned set, for its own profile");
+            if context.installs >= context.config.packages_per_day {
+                at_least(Level::Yellow, "it installed as many today as packagesPerDay says");
+            }
         }
         Request::Package { .. } => at_least(Level::Red, "it comes from another place than the pinned set"),
         Request::Egress { host, port } => {

@@ -24,7 +24,7 @@ fn request(value: Value) -> Request {
 
 fn context<'a>(config: &'a Config, agent: &str) -> Context<'a> {
     let agent = config.agent(&agent.parse().unwrap()).unwrap();
-    Context { config, agent, granted: false, place: Place::Outside, archetype: true }
+    Context { config, agent, granted: false, place: Place::Outside, installs: 0, archetype: true }
 }
 
 #[test]
@@ -33,9 +33,12 @@ fn each_kind_has_its_floor() {
     let standing = context(&config, "coder");
     let below = Context { place: Place::Below, ..standing.clone() };
     let granted = Context { granted: true, ..below.clone() };
+    let many = Context { installs: config.packages_per_day, ..standing.clone() };
     for (standing, value, level) in [
         (&standing, json!({"kind": "package", "package": "ripgrep"}), Level::Green),
         (&standing, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
+        (&many, json!({"kind": "package", "package": "ripgrep"}), Level::Yellow),
+        (&many, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
         (&standing, json!({"kind": "package", "package": "github:a/b#c"}), Level::Red),
         (&standing, json!({"kind": "egress", "host": "static.crates.io"}), Level::Yellow),
         (&standing, json!({"kind": "egress", "host": "static.crates.io", "port": 443}), Level::Yellow),

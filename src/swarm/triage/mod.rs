@@ -11,6 +11,7 @@ pub mod notice;
 pub mod place;
 pub mod request;
 mod restart;
+mod review;
 pub mod view;
 
 use std::collections::HashSet;
@@ -36,7 +37,7 @@ use super::{By, Swarm, SwarmError};
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Config, Role};
-use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::id::{AgentId, Party, SessionKey, SessionKind};
 use crate::sandbox::binds;
 use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::store::{
@@ -48,7 +49,11 @@ use request::shown;
 /// How long the agent that asked waits for what runs at once; after that the result comes to its session.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The most requests of one agent that are open.
-const MAX_OPEN: usize = 20;
+const MAX_OPEN: usize = 16;
+/// The most hosts that an agent is granted, those that it waits for included.
+const MAX_HOSTS: usize = 32;
+/// How long what a person denied is not asked again, and how long installs are counted, in milliseconds.
+const DAY: i64 = 24 * 3_600_000;
 /// The longest reason, in bytes.
 const MAX_REASON: usize = 2000;
 /// The most that is kept of what came of a request, in bytes.
@@ -67,6 +72,8 @@ pub struct Triage {
     underway: Mutex<HashSet<String>>,
     stop: CancellationToken,
     restarting: AtomicBool,
+    /// Held while something is given for review, so that nothing is twice.
+    reviewing: tokio::sync::Mutex<()>,
 }
 
 /// What the agent that asked is told.
@@ -83,6 +90,7 @@ impl Triage {
             underway: Mutex::default(),
             stop: CancellationToken::new(),
             restarting: AtomicBool::new(false),
+            reviewing: tokio::sync::Mutex::default(),
         })
     }
 
@@ -125,10 +133,10 @@ impl Triage {
         if context.granted && level == Level::Green {
             return Ok("you have that already".to_owned());
         }
-        if let Some(answer) = self.known(agent, &body)? {
+        let now = unix_ms();
+        if let Some(answer) = self.known(agent, &asked, &body, now)? {
             return Ok(answer);
         }
-        let now = unix_ms();
         let state = if level == Level::Red { RequestState::Waiting } else { RequestState::Triage };
         let until = now.saturating_add(i64::try_from(config.approval_time.as_millis()).unwrap_or(i64::MAX));
         let mut new = NewRequest {
@@ -242,18 +250,60 @@ impl Triage {
             }
             _ => true,
         };
-        Ok(Context { config, agent, granted, place, archetype })
+        let installs = match &asked.request {
+            Request::Package { action: Change::Install, .. } => self.installs(&agent.id)?,
+            _ => 0,
+        };
+        Ok(Context { config, agent, granted, place, installs, archetype })
     }
 
-    /// The same that is open already is not opened again, and nobody has too many.
-    fn known(&self, agent: &AgentId, body: &str) -> Result<Option<String>, SwarmError> {
+    /// How many packages an agent asked to install in the last day, without those that a person decides about.
+    fn installs(&self, agent: &AgentId) -> Result<u32, StoreError> {
+        let asked = self.swarm.store().asked_since(agent, "package", unix_ms() - DAY)?;
+        let installs = |row: &&RequestRow| {
+            let install =
+                |asked: Asked| matches!(asked.request, Request::Package { action: Change::Install, .. });
+            row.level != Level::Red && Asked::read(&row.body).is_some_and(install)
+        };
+        Ok(u32::try_from(asked.iter().filter(installs).count()).unwrap_or(u32::MAX))
+    }
+
+    /// The same that is open already is not opened again, what a person denied is not asked again at once, and
+    /// nobody has too many.
+    fn known(
+        &self,
+        agent: &AgentId,
+        asked: &Asked,
+        body: &str,
+        now: i64,
+    ) -> Result<Option<String>, SwarmError> {
         let open = self.swarm.store().requests(true, MANY)?;
         let own: Vec<&RequestRow> = open.iter().filter(|row| row.agent == *agent).collect();
         if let Some(row) = own.iter().find(|row| row.body == body) {
             return Ok(Some(format!("{}: you asked for that already; it is {}", row.id, row.state.as_str())));
         }
         if own.len() >= MAX_OPEN {
-            return Err(SwarmError::Refused(format!("{MAX_OPEN} requests of yours are open already")));
+            return Err(SwarmError::Refused(format!(
+                "{MAX_OPEN} requests of yours are open already, the most that may be; wait for one of them"
+            )));
+        }
+        if let Some(row) = self.swarm.store().denied_request(agent, body, now - DAY)? {
+            let hours = (now - row.decided_at.unwrap_or(now)).max(0) / 3_600_000;
+            let by = row.decided_by.as_deref().unwrap_or("a person");
+            let said = row.result.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+            return Err(SwarmError::Refused(format!(
+                "{} denied exactly this {hours} h ago ({}{said}); it can be asked again a day after that",
+                by, row.id
+            )));
+        }
+        if let Request::Egress { .. } = asked.request {
+            let waiting = own.iter().filter(|row| row.kind == "egress").count();
+            if self.swarm.store().grants(agent, "egress")?.len() + waiting >= MAX_HOSTS {
+                return Err(SwarmError::Refused(format!(
+                    "you were granted {MAX_HOSTS} hosts, the most that may be; a person can take one back: flock \
+                     approvals revoke"
+                )));
+            }
         }
         Ok(None)
     }
@@ -385,17 +435,6 @@ impl Triage {
         if teller.is_none() {
             items.push(news.clone());
         }
-        let config = self.swarm.config();
-        if row.level == Level::Yellow
-            && let Some(sysadmin) = sysadmin(&config)
-        {
-            let review = format!(
-                "For review afterwards, nothing to do if it is right: {} asked for YELLOW {} ({what}), with the \
-                 reason: {}. It is {how}.",
-                row.agent, row.id, row.reason
-            );
-            items.push(for_sysadmin(sysadmin, row, &review, now));
-        }
         let action = if told.is_ok() { "request.done" } else { "request.failed" };
         let entry = By::system().entry(action, &row.id, row.level, what);
         let along = Along { entry, items: items.clone(), post: None };
@@ -405,6 +444,9 @@ impl Triage {
             self.publish("approval.ended", row);
         }
         self.ring(&items);
+        if row.level == Level::Yellow {
+            self.review(now).await?;
+        }
         if let Some(teller) = teller
             && teller.send(told.map(|_| text.clone()).map_err(|_| text)).is_err()
         {
@@ -542,13 +584,45 @@ impl Triage {
     /// Ends what nobody decided in time and begins what was granted elsewhere, from now until `stop`.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_some() {
-            if let Err(error) = self.sweep().await.and_then(|()| self.begin_granted()) {
+            let looked = async {
+                self.sweep().await?;
+                self.begin_granted()?;
+                self.review(unix_ms()).await
+            };
+            if let Err(error) = looked.await {
                 tracing::error!(
                     error = crate::error::chain(&error),
                     "failed to look for requests that are over"
                 );
             }
         }
+    }
+
+    /// Gives the sysadmin for review what ran as YELLOW since the last time, all of it at once.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
+    pub async fn review(&self, now: i64) -> Result<(), StoreError> {
+        let config = self.swarm.config();
+        let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
+        let _reviewing = self.reviewing.lock().await;
+        let (rows, last) = self.swarm.store().to_review(review::MOST)?;
+        if !review::is_due(rows.len(), last, now) {
+            return Ok(());
+        }
+        let item = NewItem {
+            session: SessionKey::new(&sysadmin.id, SessionKind::Request, review::SESSION),
+            kind: ItemKind::Notice,
+            sender: Party::System.to_string(),
+            text: review::text(&rows),
+            task: None,
+            now,
+        };
+        let ids = rows.into_iter().map(|row| row.id).collect();
+        self.swarm.store().review_requests(ids, item.clone()).await?;
+        self.ring(&[item]);
+        Ok(())
     }
 
     /// Ends what nobody decided in time.

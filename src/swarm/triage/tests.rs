@@ -204,7 +204,7 @@ async fn yellow_runs_and_the_sysadmin_reviews_it() {
     let row = rig.last();
     assert_eq!((row.level, row.state), (Level::Yellow, RequestState::Done));
     let sysadmin = "sysadmin".parse().unwrap();
-    let review = rig.items(&SessionKey::new(&sysadmin, SessionKind::Request, &row.id)).await;
+    let review = rig.items(&SessionKey::new(&sysadmin, SessionKind::Request, review::SESSION)).await;
     assert!(review.len() == 1 && review[0].contains("static.crates.io"), "{review:?}");
     let coder = "coder".parse().unwrap();
     assert_eq!(rig.triage.swarm().egress_rules(&coder).unwrap(), ["static.crates.io"]);
@@ -389,6 +389,74 @@ async fn whoever_stops_waiting_is_told_later() {
     rig.until(&id, RequestState::Done).await;
     let told = rig.items(&session("coder")).await;
     assert!(told.len() == 1 && told[0].contains("worked"), "{told:?}");
+}
+
+#[tokio::test]
+async fn many_yellow_requests_are_one_review() {
+    let rig = Rig::new().await;
+    for number in 0..12 {
+        rig.ask(json!({"kind": "egress", "host": format!("h{number}.example")})).await.unwrap();
+    }
+    let session = SessionKey::new(&"sysadmin".parse().unwrap(), SessionKind::Request, review::SESSION);
+    let first = rig.items(&session).await;
+    assert!(first.len() == 1 && first[0].contains("h0.example"), "{first:?}");
+    rig.triage.review(unix_ms()).await.unwrap();
+    assert_eq!(rig.items(&session).await, Vec::<String>::new(), "not yet");
+    rig.triage.review(unix_ms() + 3_600_000).await.unwrap();
+    let second = rig.items(&session).await;
+    assert_eq!(second.len(), 1);
+    assert!((1..12).all(|number| second[0].contains(&format!("h{number}.example"))), "{second:?}");
+    assert!(!second[0].contains("h0.example"), "it was reviewed");
+    rig.triage.review(unix_ms() + 9_000_000).await.unwrap();
+    assert_eq!(rig.items(&session).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_agent_is_granted_so_many_hosts_and_no_more() {
+    let rig = Rig::new().await;
+    for number in 0..MAX_HOSTS {
+        rig.ask(json!({"kind": "egress", "host": format!("h{number}.example")})).await.unwrap();
+    }
+    let refused = rig.ask(json!({"kind": "egress", "host": "more.example"})).await.unwrap_err();
+    assert!(refused.to_string().contains("granted 32 hosts"), "{refused}");
+    let store = rig.triage.swarm().store();
+    assert_eq!(store.grants(&"coder".parse().unwrap(), "egress").unwrap().len(), 32);
+    decide::revoke(store, &rig.last().id, &Party::human("ann"), unix_ms()).await.unwrap();
+    rig.ask(json!({"kind": "egress", "host": "more.example"})).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_person_denied_is_not_asked_again_for_a_day() {
+    let rig = Rig::new().await;
+    rig.ask(command()).await.unwrap();
+    let id = rig.last().id;
+    rig.decide(&id, Decision::Deny { reason: Some("use df in your sandbox".into()) }).await.unwrap();
+    let refused = rig.ask(command()).await.unwrap_err().to_string();
+    assert!(refused.contains("human:ann denied exactly this 0 h ago") && refused.contains(&id), "{refused}");
+    assert!(refused.contains("use df in your sandbox"), "{refused}");
+    rig.ask(json!({"kind": "command", "command": "df -i"})).await.expect("it is another one");
+    rig.ask_as("orchestrator", command()).await.expect("it is another's");
+    let denied = rig.triage.swarm().store();
+    let (coder, body) = ("coder".parse().unwrap(), rig.row(&id).body);
+    assert!(denied.denied_request(&coder, &body, unix_ms() - DAY).unwrap().is_some());
+    assert!(denied.denied_request(&coder, &body, unix_ms() + 1).unwrap().is_none(), "a day later");
+}
+
+#[tokio::test]
+async fn packages_above_the_days_number_are_looked_at() {
+    let rig = Rig::new().await;
+    config::edit(&rig.home, |document| {
+        document["plugins"]["entries"]["flock"]["config"]["packagesPerDay"] = json!(2);
+        Ok::<_, config::ConfigError>(())
+    })
+    .unwrap();
+    for (package, level) in [("one", Level::Green), ("two", Level::Green), ("three", Level::Yellow)] {
+        rig.ask(json!({"kind": "package", "package": package})).await.unwrap();
+        let row = rig.last();
+        assert_eq!((row.level, row.state), (level, RequestState::Done), "{package}: {:?}", row.why);
+    }
+    rig.ask(json!({"kind": "package", "package": "one", "action": "remove"})).await.unwrap();
+    assert_eq!(rig.last().level, Level::Green);
 }
 
 #[tokio::test]

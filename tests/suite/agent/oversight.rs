@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flock::agent::{CalledTool, TurnError, TurnEvent, TurnRequest};
+use flock::agent::{CalledTool, Taken, TurnError, TurnEvent, TurnRequest};
 use flock::id::SessionKey;
 use flock::sandbox::policy::Decision;
 use flock::store::TurnState;
@@ -59,9 +59,10 @@ async fn each_model_call_is_set_aside_and_settled_once() {
     assert!(calls[1].input_estimate > call.input_estimate, "the results are part of what is asked");
     let settled = watch.settled();
     assert_eq!(
-        settled.iter().map(|(id, usage)| (*id, usage.map(|usage| usage.output))).collect::<Vec<_>>(),
+        settled.iter().map(|(id, taken)| (*id, taken.told().map(|usage| usage.output))).collect::<Vec<_>>(),
         [(0, Some(5)), (1, Some(5)), (2, None)]
     );
+    assert_eq!(settled[2].1, Taken::Nothing, "the key was refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +79,22 @@ async fn a_turn_that_is_dropped_settles_what_it_set_aside() {
         }
         assert_eq!(watch.settled(), []);
     }
-    assert_eq!(watch.settled(), [(0, None)]);
+    assert_eq!(watch.settled(), [(0, Taken::Sent)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_breaks_off_in_the_middle_of_a_call_is_settled_as_one_that_had_begun() {
+    let watch = Arc::new(Watch::default());
+    let rig = watched(&watch, Vec::new());
+    let call =
+        json!({"index": 0, "id": "1", "type": "function", "function": {"name": "echo", "arguments": "{"}});
+    let event = json!({"choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]});
+    let begun = format!("data: {event}\n\n");
+    rig.server
+        .reply(Reply::stream(vec![begun.as_str().into(), Chunk::Reset]))
+        .reply(Reply::status(401, "no"));
+    rig.say("go").await.unwrap_err();
+    assert_eq!(watch.settled(), [(0, Taken::Begun)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flock::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation};
+use flock::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Taken};
 use flock::id::AgentId;
-use flock::provider::{BoxFuture, Usage};
+use flock::provider::BoxFuture;
 use flock::tool::CallContext;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ type Hook = Box<dyn Fn(&Watch) + Send + Sync>;
 pub struct Watch {
     pub next: AtomicU64,
     pub calls: Mutex<Vec<ModelCall>>,
-    pub settled: Mutex<Vec<(u64, Option<Usage>)>>,
+    pub settled: Mutex<Vec<(u64, Taken)>>,
     pub called: Mutex<Vec<CalledTool>>,
     pub asked: Mutex<Vec<(String, Value, String)>>,
     /// From this step on nothing is left.
@@ -53,7 +53,7 @@ impl Watch {
         self.frozen.send_replace(frozen);
     }
 
-    pub fn settled(&self) -> Vec<(u64, Option<Usage>)> {
+    pub fn settled(&self) -> Vec<(u64, Taken)> {
         self.settled.lock().unwrap().clone()
     }
 
@@ -90,8 +90,8 @@ impl Oversight for Watch {
         })
     }
 
-    fn settle(&self, reservation: Reservation, usage: Option<Usage>) {
-        self.settled.lock().unwrap().push((reservation.id(), usage));
+    fn settle(&self, reservation: Reservation, taken: Taken) {
+        self.settled.lock().unwrap().push((reservation.id(), taken));
         if let Some(hook) = &self.on_settle {
             hook(self);
         }

@@ -14,5 +14,6 @@ mod prompt;
 mod reference;
 mod remove;
 mod session;
+mod silent;
 mod start_up;
 mod terminal;

@@ -105,6 +105,8 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         mount_roots: Vec::new(),
         approvers: Vec::new(),
         approval_time: std::time::Duration::from_secs(86_400),
+        packages_per_day: 20,
+        retention: flock::config::Retention::default(),
     }
 }
 
@@ -154,7 +156,7 @@ fn result(id: &str, content: Vec<Block>) -> Block {
 fn said(deltas: &[Delta]) -> String {
     let text = |delta: &Delta| match delta {
         Delta::Text(text) => text.clone(),
-        Delta::Thinking(_) => String::new(),
+        Delta::Thinking(_) | Delta::ToolCall => String::new(),
     };
     deltas.iter().map(text).collect()
 }

@@ -113,12 +113,16 @@ fn a_command_that_the_sysadmin_wants_to_run_waits_for_a_person_and_is_run_once_a
         assert!(!id.is_empty() && said["text"].as_str().unwrap().contains(&id), "{said}");
         id
     };
-    let denied = ask();
-    home.flock(["approvals", "deny", &denied]).ok();
     let approved = ask();
     assert!(!home.file("workspaces/sysadmin/ran.txt").exists(), "nothing has run");
     home.flock(["approvals", "approve", &approved]).ok();
     until(&home, &approved, "done");
+    // Approved once is not approved again.
+    let denied = ask();
+    home.flock(["approvals", "deny", &denied]).ok();
+    let again = home.flock(["chat", "sysadmin", "go", "--json"]).ok().json();
+    assert!(again["text"].as_str().unwrap().contains("denied exactly this"), "{again}");
+    assert_eq!(home.flock(["approvals", "list", "--json"]).ok().json()["requests"], json!([]));
     assert_eq!(std::fs::read_to_string(home.file("workspaces/sysadmin/ran.txt")).unwrap(), "ran\n");
     home.flock(["stop", "-q"]).ok();
 }

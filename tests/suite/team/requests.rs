@@ -23,9 +23,9 @@ fn shown(home: &TempHome, id: &str) -> Value {
     home.flock(["approvals", "show", id, "--json"]).ok().json()["request"].clone()
 }
 
-/// Has the sysadmin ask; gives the request's id.
-fn ask(home: &TempHome) -> String {
-    let said = home.flock(["chat", "sysadmin", "do it"]).ok().stdout;
+/// Has the sysadmin ask, with these words; gives the request's id.
+fn ask(home: &TempHome, words: &str) -> String {
+    let said = home.flock(["chat", "sysadmin", words]).ok().stdout;
     let waiting = open(home);
     assert_eq!(waiting.len(), 1, "{said}");
     let id = waiting[0]["id"].as_str().unwrap().to_owned();
@@ -45,9 +45,13 @@ fn until_told(home: &TempHome, text: &str) -> String {
 fn a_command_on_the_host_runs_once_without_keys_and_its_bounded_output_comes_to_who_asked() {
     let home = TempHome::new().init();
     let command = "echo ran >> ran.txt; id -u > uid.txt; env > env.txt; yes flood | head -c 2000000";
+    let other = "echo never >> ran.txt";
     let replies = json!([
         {"when": "do it", "steps": [
             {"calls": [{"name": "exec", "arguments": {"command": command}}]}, {"say": "{{last_result}}"},
+        ]},
+        {"when": "do that", "steps": [
+            {"calls": [{"name": "exec", "arguments": {"command": other}}]}, {"say": "{{last_result}}"},
         ]},
         {"steps": [{"say": "noted"}]},
     ]);
@@ -56,22 +60,22 @@ fn a_command_on_the_host_runs_once_without_keys_and_its_bounded_output_comes_to_
     with_key(&home, &["start", "-q"]);
     let workspace = home.file("workspaces/sysadmin");
 
-    let denied = ask(&home);
+    let denied = ask(&home, "do that");
     let row = shown(&home, &denied);
     let body: Value = serde_json::from_str(row["body"].as_str().unwrap()).unwrap();
     assert_eq!(
         body,
-        json!({"agent": "sysadmin", "request": {"kind": "command", "command": command}}),
+        json!({"agent": "sysadmin", "request": {"kind": "command", "command": other}}),
         "what is shown is the command and nothing else"
     );
     let listed = home.flock(["approvals", "list"]).ok().stdout;
-    assert!(listed.contains(command), "{listed}");
+    assert!(listed.contains(other), "{listed}");
     home.flock(["approvals", "deny", &denied, "--reason", "not on a Sunday"]).ok();
     until_told(&home, &format!("Your request {denied} was denied by human:ann: not on a Sunday"));
     home.flock(["approvals", "approve", &denied]).fails(1);
     assert!(!workspace.join("ran.txt").exists(), "nothing has run");
 
-    let approved = ask(&home);
+    let approved = ask(&home, "do it");
     assert_ne!(approved, denied);
     home.flock(["approvals", "approve", &approved]).ok();
     let all = until_told(&home, &format!("Your request {approved} (run on the host: "));

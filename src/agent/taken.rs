@@ -1,0 +1,114 @@
+//! What a model call counts as where nobody was told what it took.
+
+use crate::provider::{ProviderError, Usage};
+
+/// What is known of what a model call took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing: it was not made, or the provider refused it before it did anything.
+    Nothing,
+    /// It was sent, and broke off before the first piece of an answer.
+    Sent,
+    /// An answer had begun, and nobody said how long it was.
+    Begun,
+    /// What the provider said.
+    Told(Usage),
+}
+
+impl Taken {
+    /// What the provider said, if it did.
+    #[must_use]
+    pub const fn told(self) -> Option<Usage> {
+        match self {
+            Self::Told(usage) => Some(usage),
+            Self::Nothing | Self::Sent | Self::Begun => None,
+        }
+    }
+
+    /// What one attempt counts as that ended with this error, or was given up, after its answer had begun or
+    /// before.
+    #[must_use]
+    pub const fn failed(error: Option<&ProviderError>, begun: bool) -> Self {
+        if begun {
+            return Self::Begun;
+        }
+        match error {
+            Some(
+                ProviderError::NotConfigured { .. }
+                | ProviderError::Unauthorised { .. }
+                | ProviderError::Rejected { .. }
+                | ProviderError::Limited { .. },
+            ) => Self::Nothing,
+            Some(
+                ProviderError::Failed { .. } | ProviderError::TimedOut { .. } | ProviderError::Garbled { .. },
+            )
+            | None => Self::Sent,
+        }
+    }
+
+    /// What two attempts count as together: the greater, because what is set aside is for one call.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        if self.rank() < other.rank() { other } else { self }
+    }
+
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::Sent => 1,
+            Self::Begun => 2,
+            Self::Told(_) => 3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_was_told_counts_as_this_table_says() {
+        let status = |status| ProviderError::from_status("x", status, "m", None);
+        let timed_out = ProviderError::TimedOut { provider: "x".into(), after: Duration::ZERO };
+        let garbled = ProviderError::Garbled { provider: "x".into(), message: "m".into() };
+        let no_key = ProviderError::NotConfigured {
+            provider: "x".into(),
+            model: "x/y".into(),
+            reason: "no key".into(),
+            hint: String::new(),
+        };
+        for (error, before, after) in [
+            (Some(no_key), Taken::Nothing, Taken::Begun),
+            (Some(status(401)), Taken::Nothing, Taken::Begun),
+            (Some(status(403)), Taken::Nothing, Taken::Begun),
+            (Some(status(400)), Taken::Nothing, Taken::Begun),
+            (Some(status(404)), Taken::Nothing, Taken::Begun),
+            (Some(status(413)), Taken::Nothing, Taken::Begun),
+            (Some(status(429)), Taken::Nothing, Taken::Begun),
+            (Some(status(529)), Taken::Nothing, Taken::Begun),
+            (Some(status(408)), Taken::Sent, Taken::Begun),
+            (Some(status(500)), Taken::Sent, Taken::Begun),
+            (Some(status(503)), Taken::Sent, Taken::Begun),
+            (Some(timed_out), Taken::Sent, Taken::Begun),
+            (Some(garbled), Taken::Sent, Taken::Begun),
+            // Given up: the turn was stopped, or the process ends.
+            (None, Taken::Sent, Taken::Begun),
+        ] {
+            assert_eq!(Taken::failed(error.as_ref(), false), before, "{error:?}");
+            assert_eq!(Taken::failed(error.as_ref(), true), after, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn the_dearest_attempt_counts() {
+        let told = Taken::Told(Usage::default());
+        let rising = [Taken::Nothing, Taken::Sent, Taken::Begun, told];
+        for (at, less) in rising.iter().enumerate() {
+            for more in &rising[at..] {
+                assert_eq!((less.or(*more), more.or(*less)), (*more, *more));
+            }
+        }
+    }
+}

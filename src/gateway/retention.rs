@@ -1,0 +1,173 @@
+//! Once a day: forgets what the owner does not want kept for longer (`retention`). Nothing is forgotten that
+//! has no number of days.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Engine;
+use crate::clock::unix_ms;
+use crate::config::{Live, Retention};
+use crate::error::chain;
+use crate::store::{Level, Store, StoreError};
+use crate::swarm::By;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(24 * 3600);
+/// Messages that are forgotten in one transaction: posts wait for it.
+const AT_ONCE: u32 = 2000;
+const DAY: i64 = 24 * 3_600_000;
+
+/// Forgets now and once a day, until `stop`.
+pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, stop: CancellationToken) {
+    loop {
+        let retention = live.current().retention;
+        forget(&engine, &live, retention).await;
+        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn forget(engine: &Engine, live: &Live, retention: Retention) {
+    let now = unix_ms();
+    if let Err(error) = rows(engine.store(), retention, now).await {
+        tracing::error!(error = chain(&error), "failed to forget old rows");
+    }
+    if let Some(before) = before(retention.traces, now)
+        && let Err(error) = engine.forget_requests(before).await
+    {
+        tracing::error!(error = chain(&error), "failed to forget old sessions");
+    }
+    if let Some(days) = retention.logs {
+        let folder = live.home().logs();
+        let age = EVERY.saturating_mul(days);
+        let removed = tokio::task::spawn_blocking(move || logs(&folder, age, SystemTime::now())).await;
+        if !matches!(removed, Ok(Ok(_))) {
+            tracing::error!(?removed, "failed to remove old logs");
+        }
+    }
+}
+
+fn before(days: Option<u32>, now: i64) -> Option<i64> {
+    days.map(|days| now - i64::from(days) * DAY)
+}
+
+/// The rows of the database that are too old, with a row of the audit for what was forgotten.
+///
+/// # Errors
+///
+/// As [`StoreError`] says.
+pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), StoreError> {
+    if let Some(before) = before(retention.messages, now) {
+        let mut forgotten = 0;
+        loop {
+            let some = store.forget_messages(before, AT_ONCE).await?;
+            forgotten += some;
+            if some == 0 {
+                break;
+            }
+        }
+        if forgotten > 0 {
+            let detail = format!("{forgotten} of more than {} days ago", retention.messages.unwrap_or(0));
+            let entry = By::system().entry("retention.messages", "messages", Level::Yellow, detail);
+            store.audit(entry, now).await?;
+        }
+    }
+    if let Some(before) = before(retention.audit, now) {
+        let detail = format!("rows of more than {} days ago", retention.audit.unwrap_or(0));
+        let entry = By::system().entry("retention.audit", "audit", Level::Yellow, detail);
+        store.prune_audit(before, entry, now).await?;
+    }
+    Ok(())
+}
+
+/// Removes the logs that nobody writes any more: those that were set aside, and those of builds. Says how many.
+fn logs(folder: &Path, age: Duration, now: SystemTime) -> std::io::Result<usize> {
+    let mut removed = 0;
+    for entry in fs_err::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let set_aside = name.split_once(".log.").is_some_and(|(_, number)| is_number(number));
+        let is_over = set_aside || (name.starts_with("build-") && name.ends_with(".log"));
+        let written = entry.metadata()?.modified()?;
+        if is_over && now.duration_since(written).is_ok_and(|since| since > age) {
+            fs_err::remove_file(entry.path())?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ChannelId;
+    use crate::store::{AuditFilter, Page};
+    use crate::swarm::channel::Wanted;
+    use crate::swarm::testing::Team;
+
+    #[tokio::test]
+    async fn rows_go_after_their_days_and_only_where_days_are_set() {
+        let team = Team::new();
+        let ann = By::human("ann");
+        let dev: ChannelId = "dev".parse().unwrap();
+        let members = vec!["human:ann".parse().unwrap()];
+        let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
+        team.swarm.create_channel(&ann, wanted).await.unwrap();
+        for text in ["one", "two", "three"] {
+            team.swarm.say_as_system(&dev, text.to_owned(), false).await.unwrap();
+        }
+        let said = || team.store.messages(&dev, Page::Last, 50).unwrap().len();
+        let audited = || team.store.audit_rows(&AuditFilter::default(), 100).unwrap().len();
+        let (messages, rows_before) = (said(), audited());
+        let later = unix_ms() + 3 * DAY;
+        rows(&team.store, Retention::default(), later).await.unwrap();
+        let long = Retention { messages: Some(4), audit: Some(4), ..Retention::default() };
+        rows(&team.store, long, later).await.unwrap();
+        assert_eq!((said(), audited()), (messages, rows_before));
+        let short = Retention { messages: Some(2), audit: Some(2), ..Retention::default() };
+        rows(&team.store, short, later).await.unwrap();
+        assert_eq!(said(), 1, "the last of a channel stays");
+        let left = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+        let actions: Vec<&str> = left.iter().map(|row| row.action.as_str()).collect();
+        assert_eq!(actions, ["retention.audit", "retention.messages"]);
+        team.store.sync().await.unwrap();
+        assert_eq!(team.store.verify_audit().unwrap().broken, None);
+    }
+
+    #[tokio::test]
+    async fn what_a_member_has_not_been_given_stays() {
+        let team = Team::new();
+        let dev: ChannelId = "dev".parse().unwrap();
+        let members = vec!["coder".parse().unwrap()];
+        let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
+        team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+        for text in ["one", "two"] {
+            team.swarm.say_as_system(&dev, text.to_owned(), false).await.unwrap();
+        }
+        let said = || team.store.messages(&dev, Page::Last, 50).unwrap().len();
+        let before = said();
+        let short = Retention { messages: Some(1), ..Retention::default() };
+        rows(&team.store, short, unix_ms() + 3 * DAY).await.unwrap();
+        assert_eq!(said(), before);
+    }
+
+    #[test]
+    fn logs_that_are_written_stay_and_old_ones_that_are_not_go() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["gateway.log", "gateway.log.1", "build-x.log", "notes.txt"] {
+            fs_err::write(folder.path().join(name), "x").unwrap();
+        }
+        let day = Duration::from_secs(86_400);
+        let now = SystemTime::now();
+        assert_eq!(logs(folder.path(), day, now).unwrap(), 0);
+        assert_eq!(logs(folder.path(), day, now + day * 2).unwrap(), 2);
+        let left = |name: &str| folder.path().join(name).exists();
+        assert!(left("gateway.log") && left("notes.txt") && !left("gateway.log.1") && !left("build-x.log"));
+    }
+}
