@@ -11,6 +11,7 @@ use crate::config::{Live, Role, agents, starter};
 use crate::home::{Home, atomic};
 use crate::id::{Party, SessionKey, TurnId};
 use crate::store::{Item, Store};
+use crate::tool::{CallContext, Tool, fake};
 
 /// A team of `orchestrator`, `sysadmin`, and the workers `coder` and `tester`.
 pub(crate) struct Team {
@@ -60,6 +61,22 @@ impl Team {
             session: Some(session.parse().unwrap()),
             turn: Some(TurnId::new()),
         }
+    }
+
+    /// What the tool of this name answers an agent that calls it from its `main` session, or its error.
+    pub async fn call(
+        tools: &[Arc<dyn Tool>],
+        agent: &str,
+        name: &str,
+        arguments: Value,
+    ) -> Result<String, String> {
+        let context = CallContext {
+            agent: agent.parse().unwrap(),
+            session: format!("agent:{agent}:flock:main:me").parse().unwrap(),
+            ..fake::context()
+        };
+        let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
+        fake::call_in(&context, &**tool, arguments).await
     }
 
     /// What the scheduler was told since the last look.

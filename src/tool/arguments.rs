@@ -43,6 +43,12 @@ impl Arguments {
         Ok(Self { map })
     }
 
+    /// All of them as they were given, for a tool that reads them as one typed value.
+    #[must_use]
+    pub fn into_fields(self) -> Map<String, Value> {
+        self.map
+    }
+
     /// An argument that may be left out; `null` is left out.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
 }
 
 fn read<'a>(
-    swarm: &'a Swarm,
+    swarm: &'a Arc<Swarm>,
     _: &'a CallContext,
     arguments: Arguments,
 ) -> BoxFuture<'a, Result<String, ToolError>> {

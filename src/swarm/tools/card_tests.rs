@@ -1,17 +1,11 @@
+use serde_json::Value;
+
 use super::*;
-use crate::provider::message::joined_text;
 use crate::swarm::TaskEnd;
 use crate::swarm::testing::Team;
-use crate::tool::fake::context;
 
 async fn call(team: &Team, tool: &str, arguments: Value) -> Result<String, String> {
-    let tools = all(&team.swarm);
-    let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
-    match tool.call(&context(), &arguments).await {
-        Ok(output) => Ok(joined_text(&output.content)),
-        Err(ToolError::ForModel(reason)) => Err(reason),
-        Err(ToolError::Fatal(error)) => panic!("{error}"),
-    }
+    Team::call(&all(&team.swarm), "coder", tool, arguments).await
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn parties(arguments: &Arguments, name: &str) -> Result<Vec<Party>, ToolError> {
     names.iter().map(party).collect::<Result<_, _>>().map_err(|error| ToolError::model(format!("{error}")))
 }
 
-fn post<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let message: String = arguments.required("message")?;
@@ -119,7 +119,7 @@ fn post<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) ->
     })
 }
 
-fn read<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let reader = By::call(context).party;
@@ -205,7 +205,7 @@ fn part(post: &Post, offset: usize) -> String {
     }
 }
 
-fn list<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let member: Option<String> = arguments.optional("member")?;
         let member = match member {
@@ -237,7 +237,7 @@ fn list<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) ->
     })
 }
 
-fn create<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn create<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let wanted = Wanted {
             id: id(&arguments)?,
@@ -251,7 +251,7 @@ fn create<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) 
     })
 }
 
-fn assign<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn assign<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
@@ -264,7 +264,7 @@ fn assign<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) 
     })
 }
 
-fn archive<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let action: Option<String> = arguments.optional("action")?;
@@ -281,7 +281,7 @@ fn archive<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments)
     })
 }
 
-fn ready<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn ready<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let stand = swarm.archive_ready(&By::call(context), &context.agent, &id).await?;

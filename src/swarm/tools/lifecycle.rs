@@ -3,72 +3,50 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::provider::{BoxFuture, ToolSpec};
+use super::team_tool::TeamTool;
+use crate::provider::BoxFuture;
 use crate::swarm::By;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
+use crate::tool::{CallContext, Tool, ToolError};
 
 /// Both of them.
 #[must_use]
 pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
-    let tool = |name: &str, description: &str, parameters: Value, read: Read| -> Arc<dyn Tool> {
-        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
-        Arc::new(LifecycleTool { spec, read, triage: Arc::clone(triage) })
-    };
     vec![
-        tool(
+        TeamTool::shared(
+            triage,
             "flock_create_agent",
             "Make a new worker, if a person asked for one.",
-            json!({
-                "type": "object",
-                "properties": {"newAgentId": text, "archetype": text, "model": text, "reason": text},
-                "required": ["newAgentId", "reason"]
-            }),
-            create,
+            &json!({"newAgentId": text, "archetype": text, "model": text, "reason": text}),
+            &["newAgentId", "reason"],
+            |triage, context, arguments| ask(triage, context, arguments, create),
         ),
-        tool(
+        TeamTool::shared(
+            triage,
             "flock_decommission_agent",
             "Ask for an agent's end; a person has to approve it.",
-            json!({
-                "type": "object",
-                "properties": {"targetAgentId": text, "reason": text},
-                "required": ["targetAgentId", "reason"]
-            }),
-            remove,
+            &json!({"targetAgentId": text, "reason": text}),
+            &["targetAgentId", "reason"],
+            |triage, context, arguments| ask(triage, context, arguments, remove),
         ),
     ]
 }
 
-type Read = fn(&Arguments) -> Result<Request, ToolError>;
-
-struct LifecycleTool {
-    spec: ToolSpec,
-    read: Read,
-    triage: Arc<Triage>,
-}
-
-impl Tool for LifecycleTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let arguments = Arguments::new(arguments)?;
-            let reason: String = arguments.required("reason")?;
-            let request = (self.read)(&arguments)?;
-            let told = self.triage.request(&By::call(context), request, &reason, &context.cancel).await?;
-            Ok(ToolOutput::text(told))
-        })
-    }
+fn ask<'a>(
+    triage: &'a Arc<Triage>,
+    context: &'a CallContext,
+    arguments: Arguments,
+    read: fn(&Arguments) -> Result<Request, ToolError>,
+) -> BoxFuture<'a, Result<String, ToolError>> {
+    Box::pin(async move {
+        let reason: String = arguments.required("reason")?;
+        let request = read(&arguments)?;
+        Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
+    })
 }
 
 fn create(arguments: &Arguments) -> Result<Request, ToolError> {
@@ -102,6 +80,8 @@ fn for_model(error: crate::id::IdError) -> ToolError {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn made(arguments: &Value) -> Result<Request, ToolError> {

@@ -49,7 +49,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-fn sleep<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn sleep<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let reason: Option<String> = arguments.optional("reason")?;
         let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
@@ -61,7 +61,7 @@ fn sleep<'a>(swarm: &'a Swarm, context: &'a CallContext, arguments: Arguments) -
     })
 }
 
-fn status<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn status<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let wanted: Option<String> = arguments.optional("agentId")?;
         let wanted: Option<AgentId> = match wanted {
@@ -100,7 +100,7 @@ fn status<'a>(swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments)
     })
 }
 
-fn bridge<'a>(_swarm: &'a Swarm, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn bridge<'a>(_swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
         let action: String = arguments.required("action")?;
         match action.as_str() {

@@ -5,95 +5,63 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::provider::{BoxFuture, ToolSpec};
+use super::team_tool::TeamTool;
+use crate::provider::BoxFuture;
 use crate::store::Level;
 use crate::swarm::By;
 use crate::swarm::task::{MAX_SUMMARY, one_line};
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
+use crate::tool::{CallContext, Tool, ToolError};
 
 /// All of them, in the order they are offered.
 #[must_use]
 pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
     let number = json!({"type": "integer"});
-    let tool = |name: &str, description: &str, parameters: Value, work: Work| -> Arc<dyn Tool> {
-        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
-        Arc::new(TriageTool { spec, work, triage: Arc::clone(triage) })
-    };
     vec![
-        tool(
+        TeamTool::shared(
+            triage,
             "flock_sysadmin_request",
             "Ask for what you can't do yourself: a package (name in nixpkgs; action install or remove), egress \
              (host, port), a read-only mount of a host path, a command on the host, or other (request: text for the \
              sysadmin). Says what was done or that a person decides.",
-            json!({
-                "type": "object",
-                "properties": {
-                    "kind": {"enum": ["package", "egress", "mount", "command", "other"]},
-                    "reason": text, "package": text, "action": text, "host": text, "port": number, "path": text,
-                    "target": text, "command": text, "timeout": number, "request": text, "urgency": text
-                },
-                "required": ["kind", "reason"]
+            &json!({
+                "kind": {"enum": ["package", "egress", "mount", "command", "other"]},
+                "reason": text, "package": text, "action": text, "host": text, "port": number, "path": text,
+                "target": text, "command": text, "timeout": number, "request": text, "urgency": text
             }),
-            |triage, context, arguments| Box::pin(ask(triage, context, arguments)),
+            &["kind", "reason"],
+            ask,
         ),
-        tool(
+        TeamTool::shared(
+            triage,
             "triage_decision",
             "Say what level a request has: it can only rise, and only before it has begun.",
-            json!({
-                "type": "object",
-                "properties": {
-                    "request_id": text, "level": {"enum": ["GREEN", "YELLOW", "RED"]}, "reasoning": text,
-                    "action_plan": text, "risk_factors": {"type": "array", "items": text}
-                },
-                "required": ["request_id", "level", "reasoning"]
+            &json!({
+                "request_id": text, "level": {"enum": ["GREEN", "YELLOW", "RED"]}, "reasoning": text,
+                "action_plan": text, "risk_factors": {"type": "array", "items": text}
             }),
-            |triage, context, arguments| Box::pin(decide(triage, context, arguments)),
+            &["request_id", "level", "reasoning"],
+            decide,
         ),
-        tool(
+        TeamTool::shared(
+            triage,
             "flock_restart_gateway",
             "Restart the gateway once this turn has ended.",
-            json!({"type": "object", "properties": {"reason": text}, "required": ["reason"]}),
-            |triage, context, arguments| Box::pin(restart(triage, context, arguments)),
+            &json!({"reason": text}),
+            &["reason"],
+            restart,
         ),
     ]
 }
 
-type Work =
-    for<'a> fn(&'a Arc<Triage>, &'a CallContext, &'a Value) -> BoxFuture<'a, Result<String, ToolError>>;
-
-struct TriageTool {
-    spec: ToolSpec,
-    work: Work,
-    triage: Arc<Triage>,
-}
-
-impl Tool for TriageTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move { (self.work)(&self.triage, context, arguments).await.map(ToolOutput::text) })
-    }
-}
+type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// The fields of the request itself, by kind. What belongs to another kind is left out if it is empty, and
 /// refused if it is not: what an agent thinks it asked for must be what it asked for.
-fn typed(arguments: &Value) -> Result<Request, ToolError> {
-    let mut fields = match arguments {
-        Value::Object(fields) => fields.clone(),
-        // Some models encode the object twice.
-        Value::String(text) => serde_json::from_str(text)
-            .map_err(|error| ToolError::model(format!("the arguments are not valid JSON: {error}")))?,
-        _ => return Err(ToolError::model("the arguments must be a JSON object")),
-    };
+fn typed(arguments: Arguments) -> Result<Request, ToolError> {
+    let mut fields = arguments.into_fields();
     for name in ["reason", "urgency"] {
         fields.remove(name);
     }
@@ -122,43 +90,47 @@ fn typed(arguments: &Value) -> Result<Request, ToolError> {
     }
 }
 
-async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
-    let given = Arguments::new(arguments)?;
-    let request = typed(arguments)?;
-    let reason = match (given.optional::<String>("reason")?, &request) {
-        // A text for the sysadmin says itself what it is for.
-        (None, Request::Other { request }) => one_line(request, MAX_SUMMARY),
-        (Some(reason), _) => reason,
-        (None, _) => given.required("reason")?,
-    };
-    Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
+fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let request = typed(arguments.clone())?;
+        let reason = match (arguments.optional::<String>("reason")?, &request) {
+            // A text for the sysadmin says itself what it is for.
+            (None, Request::Other { request }) => one_line(request, MAX_SUMMARY),
+            (Some(reason), _) => reason,
+            (None, _) => arguments.required("reason")?,
+        };
+        Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
+    })
 }
 
-async fn decide(triage: &Arc<Triage>, context: &CallContext, arguments: &Value) -> Result<String, ToolError> {
-    let arguments = Arguments::new(arguments)?;
-    let id: String = arguments.required("request_id")?;
-    let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
-        "GREEN" => Level::Green,
-        "YELLOW" => Level::Yellow,
-        "RED" => Level::Red,
-        _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
-    };
-    let reasoning: String = arguments.required("reasoning")?;
-    Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
+fn decide<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id: String = arguments.required("request_id")?;
+        let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
+            "GREEN" => Level::Green,
+            "YELLOW" => Level::Yellow,
+            "RED" => Level::Red,
+            _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
+        };
+        let reasoning: String = arguments.required("reasoning")?;
+        Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
+    })
 }
 
-async fn restart(
-    triage: &Arc<Triage>,
-    context: &CallContext,
-    arguments: &Value,
-) -> Result<String, ToolError> {
-    let reason: String = Arguments::new(arguments)?.required("reason")?;
-    Ok(triage.restart_gateway(&By::call(context), &reason).await?)
+fn restart<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let reason: String = arguments.required("reason")?;
+        Ok(triage.restart_gateway(&By::call(context), &reason).await?)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn typed(arguments: &Value) -> Result<Request, ToolError> {
+        super::typed(Arguments::new(arguments)?)
+    }
 
     #[test]
     fn the_older_form_is_a_request_in_words() {

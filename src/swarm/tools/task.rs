@@ -5,96 +5,59 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::team_tool::TeamTool;
 use crate::id::AgentId;
-use crate::provider::{BoxFuture, ToolSpec};
+use crate::provider::BoxFuture;
 use crate::store::{Task, TaskFilter, TaskState};
 use crate::swarm::task::one_line;
 use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
+use crate::tool::{CallContext, Tool, ToolError};
 
-/// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    Message,
-    Tasks,
-    Respond,
-    History,
-}
-
-struct TaskTool {
-    which: Which,
-    spec: ToolSpec,
-    swarm: Arc<Swarm>,
-}
+type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// All of them, in the order they are offered.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
     let number = json!({"type": "integer"});
-    let tool =
-        |which, name: &str, description: &str, properties: Value, required: &[&str]| -> Arc<dyn Tool> {
-            let parameters = json!({"type": "object", "properties": properties, "required": required});
-            let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
-            Arc::new(TaskTool { which, spec, swarm: Arc::clone(swarm) })
-        };
     vec![
-        tool(
-            Which::Message,
+        TeamTool::shared(
+            swarm,
             "flock_message",
             "Send another agent a message. Returns at once; its answer comes to this session later.",
-            json!({"to": text, "message": text, "contextData": {"type": "object"}}),
+            &json!({"to": text, "message": text, "contextData": {"type": "object"}}),
             &["to", "message"],
+            message,
         ),
-        tool(
-            Which::Tasks,
+        TeamTool::shared(
+            swarm,
             "flock_tasks",
             "List messages you sent or received and what became of them.",
-            json!({
+            &json!({
                 "direction": {"type": "string", "enum": ["sent", "received", "all"]},
                 "state": text, "limit": number
             }),
             &[],
+            tasks,
         ),
-        tool(
-            Which::Respond,
+        TeamTool::shared(
+            swarm,
             "flock_task_respond",
             "Ask the sender of a task something before you go on, or answer what was asked in a task you sent.",
-            json!({"taskId": text, "response": text}),
+            &json!({"taskId": text, "response": text}),
             &["taskId", "response"],
+            respond,
         ),
-        tool(
-            Which::History,
+        TeamTool::shared(
+            swarm,
             "flock_history",
             "List the team's tasks; since is in Unix ms.",
-            json!({"agentId": text, "state": text, "since": number, "limit": number}),
+            &json!({"agentId": text, "state": text, "since": number, "limit": number}),
             &[],
+            history,
         ),
     ]
-}
-
-impl Tool for TaskTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let arguments = Arguments::new(arguments)?;
-            let text = match self.which {
-                Which::Message => message(&self.swarm, context, &arguments).await?,
-                Which::Tasks => tasks(&self.swarm, context, &arguments)?,
-                Which::Respond => respond(&self.swarm, context, &arguments).await?,
-                Which::History => history(&self.swarm, &arguments)?,
-            };
-            Ok(ToolOutput::text(text))
-        })
-    }
 }
 
 /// How many are listed unless told otherwise, and at most.
@@ -104,79 +67,87 @@ const MOST: u64 = 100;
 const SHORT: usize = 80;
 const ANSWER: usize = 400;
 
-async fn message(swarm: &Swarm, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let to = agent(&arguments.required::<String>("to")?)?;
-    let text: String = arguments.required("message")?;
-    let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
-    let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
-    Ok(format!(
-        "task {} is with {to}. Its answer will come to this session by itself: don't wait for it, don't ask again",
-        task.id
-    ))
-}
-
-async fn respond(swarm: &Swarm, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let id: String = arguments.required("taskId")?;
-    let text: String = arguments.required("response")?;
-    // Models copy the rest of a list's line along.
-    let id = id.split_whitespace().next().unwrap_or_default();
-    let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
-    Ok(if task.state == TaskState::InputRequired {
-        format!(
-            "{} was asked. End this turn: task {} goes on in a new one when the reply has come",
-            task.requester, task.id
-        )
-    } else {
-        format!("task {} goes on at {}", task.id, task.assignee())
+fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let to = agent(&arguments.required::<String>("to")?)?;
+        let text: String = arguments.required("message")?;
+        let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
+        let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
+        Ok(format!(
+            "task {} is with {to}. Its answer will come to this session by itself: don't wait for it, don't ask again",
+            task.id
+        ))
     })
 }
 
-fn tasks(swarm: &Swarm, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let own = context.agent.clone();
-    let mut filter = TaskFilter { state: state(arguments)?, ..TaskFilter::default() };
-    match arguments.optional::<String>("direction")?.as_deref() {
-        Some("sent") => filter.requester = Some(own.to_string()),
-        Some("received") => filter.assignee = Some(own.clone()),
-        None | Some("all" | "") => filter.party = Some(own.clone()),
-        Some(_) => return Err(ToolError::model("`direction` must be sent, received or all")),
-    }
-    let found = swarm.store().tasks(&filter, limit(arguments)?).map_err(SwarmError::from)?;
-    if found.is_empty() {
-        return Ok("there are no such tasks".to_owned());
-    }
-    let mut lines = Vec::new();
-    for task in &found {
-        let is_sent = task.requester == own.as_str();
-        let other =
-            if is_sent { format!("to {}", task.assignee()) } else { format!("from {}", task.requester) };
-        let mut line =
-            format!("{} [{}] {other}: {}", task.id, task.state.as_str(), one_line(&task.summary, SHORT));
-        if task.state == TaskState::InputRequired {
-            let question = one_line(task.question.as_deref().unwrap_or_default(), ANSWER);
-            let _ = write!(line, "\n  asked: {question}");
-        }
-        if let Some(response) = &task.response {
-            let _ = write!(line, "\n  answer: {}", one_line(response, ANSWER));
-        }
-        lines.push(line);
-    }
-    Ok(lines.join("\n"))
+fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let id: String = arguments.required("taskId")?;
+        let text: String = arguments.required("response")?;
+        // Models copy the rest of a list's line along.
+        let id = id.split_whitespace().next().unwrap_or_default();
+        let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
+        Ok(if task.state == TaskState::InputRequired {
+            format!(
+                "{} was asked. End this turn: task {} goes on in a new one when the reply has come",
+                task.requester, task.id
+            )
+        } else {
+            format!("task {} goes on at {}", task.id, task.assignee())
+        })
+    })
 }
 
-fn history(swarm: &Swarm, arguments: &Arguments) -> Result<String, ToolError> {
-    let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
-    let since = arguments.optional::<u64>("since")?;
-    let filter = TaskFilter {
-        party: party.as_deref().map(agent).transpose()?,
-        state: state(arguments)?,
-        since: since.map(|since| i64::try_from(since).unwrap_or(i64::MAX)),
-        ..TaskFilter::default()
-    };
-    let found = swarm.store().tasks(&filter, limit(arguments)?).map_err(SwarmError::from)?;
-    if found.is_empty() {
-        return Ok("there are no such tasks".to_owned());
-    }
-    Ok(found.iter().map(past).collect::<Vec<_>>().join("\n"))
+fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let own = context.agent.clone();
+        let mut filter = TaskFilter { state: state(&arguments)?, ..TaskFilter::default() };
+        match arguments.optional::<String>("direction")?.as_deref() {
+            Some("sent") => filter.requester = Some(own.to_string()),
+            Some("received") => filter.assignee = Some(own.clone()),
+            None | Some("all" | "") => filter.party = Some(own.clone()),
+            Some(_) => return Err(ToolError::model("`direction` must be sent, received or all")),
+        }
+        let found = swarm.store().tasks(&filter, limit(&arguments)?).map_err(SwarmError::from)?;
+        if found.is_empty() {
+            return Ok("there are no such tasks".to_owned());
+        }
+        let mut lines = Vec::new();
+        for task in &found {
+            let is_sent = task.requester == own.as_str();
+            let other =
+                if is_sent { format!("to {}", task.assignee()) } else { format!("from {}", task.requester) };
+            let mut line =
+                format!("{} [{}] {other}: {}", task.id, task.state.as_str(), one_line(&task.summary, SHORT));
+            if task.state == TaskState::InputRequired {
+                let question = one_line(task.question.as_deref().unwrap_or_default(), ANSWER);
+                let _ = write!(line, "\n  asked: {question}");
+            }
+            if let Some(response) = &task.response {
+                let _ = write!(line, "\n  answer: {}", one_line(response, ANSWER));
+            }
+            lines.push(line);
+        }
+        Ok(lines.join("\n"))
+    })
+}
+
+fn history<'a>(swarm: &'a Arc<Swarm>, _: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+    Box::pin(async move {
+        let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
+        let since = arguments.optional::<u64>("since")?;
+        let filter = TaskFilter {
+            party: party.as_deref().map(agent).transpose()?,
+            state: state(&arguments)?,
+            since: since.map(|since| i64::try_from(since).unwrap_or(i64::MAX)),
+            ..TaskFilter::default()
+        };
+        let found = swarm.store().tasks(&filter, limit(&arguments)?).map_err(SwarmError::from)?;
+        if found.is_empty() {
+            return Ok("there are no such tasks".to_owned());
+        }
+        Ok(found.iter().map(past).collect::<Vec<_>>().join("\n"))
+    })
 }
 
 fn past(task: &Task) -> String {

@@ -1,25 +1,10 @@
-use tokio_util::sync::CancellationToken;
-
 use super::*;
 use crate::id::TurnId;
-use crate::provider::message::joined_text;
 use crate::swarm::TaskEnd;
 use crate::swarm::testing::Team;
 
 async fn call(team: &Team, agent: &str, tool: &str, arguments: Value) -> Result<String, String> {
-    let context = CallContext {
-        agent: agent.parse().unwrap(),
-        session: format!("agent:{agent}:flock:main:me").parse().unwrap(),
-        turn: TurnId::new(),
-        cancel: CancellationToken::new(),
-    };
-    let tools = all(&team.swarm);
-    let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
-    match tool.call(&context, &arguments).await {
-        Ok(output) => Ok(joined_text(&output.content)),
-        Err(ToolError::ForModel(reason)) => Err(reason),
-        Err(ToolError::Fatal(error)) => panic!("{error}"),
-    }
+    Team::call(&all(&team.swarm), agent, tool, arguments).await
 }
 
 #[test]

@@ -1,41 +1,41 @@
-//! A tool of the team: its specification and the function that does its work.
+//! A tool of the team: its specification, the function that does its work, and what that works on.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::provider::{BoxFuture, ToolSpec};
-use crate::swarm::Swarm;
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
 
 /// Does the work; what it gives is for the model.
-pub type Work = for<'a> fn(&'a Swarm, &'a CallContext, Arguments) -> BoxFuture<'a, Result<String, ToolError>>;
+pub type Work<S> =
+    for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, Result<String, ToolError>>;
 
-/// A tool of the team.
-pub struct TeamTool {
+/// A tool of the team, or of another service.
+pub struct TeamTool<S> {
     spec: ToolSpec,
-    swarm: Arc<Swarm>,
-    work: Work,
+    service: Arc<S>,
+    work: Work<S>,
 }
 
-impl TeamTool {
+impl<S: Send + Sync + 'static> TeamTool<S> {
     /// A tool with these parameters, of which some are required.
     pub fn shared(
-        swarm: &Arc<Swarm>,
+        service: &Arc<S>,
         name: &str,
         description: &str,
         properties: &Value,
         required: &[&str],
-        work: Work,
+        work: Work<S>,
     ) -> Arc<dyn Tool> {
         let parameters = json!({"type": "object", "properties": properties, "required": required});
         let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
-        Arc::new(Self { spec, swarm: Arc::clone(swarm), work })
+        Arc::new(Self { spec, service: Arc::clone(service), work })
     }
 }
 
-impl Tool for TeamTool {
+impl<S: Send + Sync + 'static> Tool for TeamTool<S> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -48,7 +48,7 @@ impl Tool for TeamTool {
         Box::pin(async move {
             let arguments = Arguments::new(arguments)?;
             // A change that was begun is ended: it is a matter of milliseconds, and half of one is nothing.
-            (self.work)(&self.swarm, context, arguments).await.map(ToolOutput::text)
+            (self.work)(&self.service, context, arguments).await.map(ToolOutput::text)
         })
     }
 }
