@@ -1,64 +1,42 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
-use crate::config::agents::{NewAgent, add};
-use crate::config::{Live, Role, edit, starter};
-use crate::home::{Home, atomic};
+use crate::agent::Unwatched;
+use crate::config::{Live, edit};
 use crate::id::{Party, SessionKey, TurnId};
 use crate::store::{AuditFilter, Page, UsageBy, UsageFilter};
 use crate::swarm::channel::Wanted;
+use crate::swarm::testing::Team;
 use crate::swarm::{self, Bell};
 
-/// Asks nobody.
-struct AskNobody;
-
-impl AskPerson for AskNobody {
+impl AskPerson for Unwatched {
     fn ask<'a>(
         &'a self,
-        _context: &'a CallContext,
-        _tool: &'a str,
-        _arguments: &'a Value,
+        context: &'a CallContext,
+        tool: &'a str,
+        arguments: &'a Value,
         reason: &'a str,
     ) -> BoxFuture<'a, Result<String, String>> {
-        let answer = format!("not run: {reason}; there is no way here to ask a person");
-        Box::pin(std::future::ready(Err(answer)))
+        Oversight::ask(self, context, tool, arguments, reason)
     }
 }
 
 struct Rig {
+    team: Team,
     swarm: Arc<Swarm>,
     watch: TeamOversight,
-    events: UnboundedReceiver<Event>,
-    home: Home,
-    _folder: tempfile::TempDir,
 }
 
-/// A team of `coder` and `tester` in the channel `dev`, with these budgets.
+/// A team with `coder` and `tester` in the channel `dev`, with these budgets.
 async fn rig(budgets: Value) -> Rig {
-    let folder = tempfile::tempdir().unwrap();
-    let home = Home::new(folder.path().to_owned(), None);
-    home.make_folders().unwrap();
-    let model = "anthropic/claude-opus-4-5".parse().unwrap();
-    let mut document = starter::document(&home, Some(&model), "token", 4000);
-    for id in ["coder", "tester"] {
-        let new = NewAgent::new(id.parse().unwrap(), Role::Worker);
-        add(&mut document, &home, &new).unwrap();
-    }
-    document["plugins"]["entries"]["flock"]["config"]["budgets"] = budgets;
-    atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
-    let live = Arc::new(Live::open(home.clone()).unwrap());
-    let (ringer, events) = unbounded_channel();
-    let store = Arc::new(Store::open(&home).unwrap());
-    let bell = Bell::new(ringer, Arc::new(|_, _| {}));
-    let swarm = Arc::new(Swarm::new(swarm::Parts { live, store, bell }));
+    let team = Team::with(|own| own["budgets"] = budgets);
     let members = ["coder", "tester"].map(|id| id.parse::<Party>().unwrap()).to_vec();
     let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
-    swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
-    let watch = TeamOversight::new(swarm.clone(), Arc::new(AskNobody));
-    Rig { swarm, watch, events, home, _folder: folder }
+    team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let watch = TeamOversight::new(team.swarm.clone(), Arc::new(Unwatched));
+    Rig { swarm: team.swarm.clone(), watch, team }
 }
 
 fn call(agent: &str, session: &str) -> ModelCall {
@@ -129,7 +107,7 @@ async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
 
 #[tokio::test]
 async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_lets_it_go_on() {
-    let mut rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
+    let rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
     let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     for _ in 0..3 {
         let Paused(why) = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
@@ -138,25 +116,21 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
     assert_eq!(said(&rig).len(), 1);
     rig.watch.reserve(&call("tester", "channel:dev")).await.expect("it has no budget");
     let mut until = None;
-    while let Ok(event) = rig.events.try_recv() {
+    for event in rig.team.events() {
         if let Event::Paused { agent, until: end } = event {
             assert_eq!(agent.as_str(), "coder");
             until = end;
         }
     }
     assert!(until.is_some_and(|end| end > unix_ms() && end <= unix_ms() + 25 * 3_600_000));
-    edit(&rig.home, |document| {
+    edit(rig.swarm.home(), |document| {
         document["plugins"]["entries"]["flock"]["config"]["budgets"]["agent"]["coder"]["tokens"] =
             json!(9000);
         Ok::<_, crate::config::ConfigError>(())
     })
     .unwrap();
     let resumed = async {
-        while let Some(event) = rig.events.recv().await {
-            if event == Event::Resumed("coder".parse().unwrap()) {
-                return;
-            }
-        }
+        while rig.team.next_event().await != Event::Resumed("coder".parse().unwrap()) {}
     };
     tokio::time::timeout(Duration::from_secs(20), resumed).await.expect("it goes on");
     rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
@@ -164,12 +138,12 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
 
 #[tokio::test]
 async fn a_channels_budget_leaves_its_agents_free_elsewhere() {
-    let mut rig = rig(json!({"channel": {"*": {"usd": 0.01}}})).await;
+    let rig = rig(json!({"channel": {"*": {"usd": 0.01}}})).await;
     let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     rig.watch.reserve(&call("tester", "channel:Dev")).await.unwrap_err();
     rig.watch.reserve(&call("tester", "dm:coder")).await.unwrap();
     assert_eq!(said(&rig).len(), 1);
-    while let Ok(event) = rig.events.try_recv() {
+    for event in rig.team.events() {
         assert!(!matches!(event, Event::Paused { .. }), "{event:?}");
     }
 }
@@ -189,12 +163,12 @@ async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_
     let written = rig.swarm.store().frozen().unwrap();
     assert_eq!(written.of(&coder).unwrap().by, "human:ann");
 
-    let (ringer, _events) = unbounded_channel();
-    let live = Arc::new(Live::open(rig.home.clone()).unwrap());
+    let (ringer, _events) = tokio::sync::mpsc::unbounded_channel();
+    let live = Arc::new(Live::open(rig.swarm.home().clone()).unwrap());
     let bell = Bell::new(ringer, Arc::new(|_, _| {}));
     let next = Arc::new(Swarm::new(swarm::Parts { live, store: rig.swarm.store().clone(), bell }));
     next.load_frozen().unwrap();
-    let watch = TeamOversight::new(next.clone(), Arc::new(AskNobody));
+    let watch = TeamOversight::new(next.clone(), Arc::new(Unwatched));
     assert!(!is_free(&watch));
     let (waits, ann) = (watch.thawed(&coder), By::human("ann"));
     let (thawed, ()) = tokio::join!(next.thaw(&ann, &coder), waits);
@@ -242,24 +216,24 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
     let rig = rig(json!({"day": {"usd": 1}})).await;
     let priced = json!({"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions",
         "models": [{"id": "own", "cost": {"input": 2, "output": 4}}, {"id": "free"}]});
-    edit(&rig.home, |document| -> Result<(), crate::config::ConfigError> {
+    edit(rig.swarm.home(), |document| -> Result<(), crate::config::ConfigError> {
         document["models"]["providers"]["lab"] = priced;
         document["agents"]["defaults"]["model"]["primary"] = json!("lab/free");
         Ok(())
     })
     .unwrap();
-    let config = crate::config::read(&rig.home).unwrap();
+    let config = crate::config::read(rig.swarm.home()).unwrap();
     let own: ModelRef = "lab/own".parse().unwrap();
     let unbound = price::unbound(&config);
     assert_eq!(unbound.iter().map(ToString::to_string).collect::<Vec<_>>(), ["lab/free"]);
     assert!(price::unbound_warning(&unbound[0]).contains("lab/free"));
     let watch = TeamOversight::new(
         Arc::new(Swarm::new(swarm::Parts {
-            live: Arc::new(Live::open(rig.home.clone()).unwrap()),
+            live: Arc::new(Live::open(rig.swarm.home().clone()).unwrap()),
             store: rig.swarm.store().clone(),
             bell: rig.swarm.bell().clone(),
         })),
-        Arc::new(AskNobody),
+        Arc::new(Unwatched),
     );
     let asked = |input| ModelCall { model: own.clone(), input_estimate: input, ..call("coder", "main:me") };
     let free = ModelCall { model: "lab/free".parse().unwrap(), ..asked(10) };

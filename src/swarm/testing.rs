@@ -85,6 +85,11 @@ impl Team {
         std::iter::from_fn(|| events.try_recv().ok()).collect()
     }
 
+    /// What it is told next.
+    pub async fn next_event(&self) -> Event {
+        std::future::poll_fn(|context| self.events.lock().unwrap().poll_recv(context)).await.unwrap()
+    }
+
     /// The sessions for which it was told that something waits, since the last look.
     pub fn rung(&self) -> Vec<String> {
         let session = |event| match event {
