@@ -304,6 +304,12 @@ impl SessionKey {
         self.kind
     }
 
+    /// The channel that the session is for, if it is one's.
+    #[must_use]
+    pub fn channel(&self) -> Option<ChannelId> {
+        (self.kind == SessionKind::Channel).then(|| self.peer().parse().ok()).flatten()
+    }
+
     /// Who or what the agent talks with there.
     #[must_use]
     pub fn peer(&self) -> &str {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Swarm;
 use crate::config::{Allowance, Budgets};
-use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, SessionKind, TurnId};
+use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 use crate::store::{Counted, Exceeded, StoreError, UsageFilter, UsageLimit, UsageSum};
 
 /// A day in a zone.
@@ -29,12 +29,6 @@ pub fn day(at: i64, zone: &TimeZone) -> Day {
     Day { name: time.date().to_string(), ends_at: next.map(|next| next.timestamp().as_millisecond()) }
 }
 
-/// The channel that a session is for.
-#[must_use]
-pub fn channel(session: &SessionKey) -> Option<ChannelId> {
-    (session.kind() == SessionKind::Channel).then(|| session.peer().parse().ok()).flatten()
-}
-
 impl Swarm {
     /// The channel that a session's calls are charged to: its own, or for a task and for a session that an agent
     /// began for itself, the one that it was begun from. Without a turn, what the newest one of the session was
@@ -48,7 +42,7 @@ impl Swarm {
         session: &SessionKey,
         turn: Option<TurnId>,
     ) -> Result<Option<ChannelId>, StoreError> {
-        if let Some(channel) = channel(session) {
+        if let Some(channel) = session.channel() {
             return Ok(Some(channel));
         }
         match turn {

@@ -225,7 +225,7 @@ impl Team {
                     urgency: Urgency::Now,
                 }));
             }
-            let Some(channel) = channel_of(session) else { return Ok(None) };
+            let Some(channel) = session.channel() else { return Ok(None) };
             let unseen = store.unseen(session.agent(), &channel)?;
             Ok::<_, crate::store::StoreError>(unseen.as_ref().map(unseen_event))
         })();
@@ -256,9 +256,4 @@ fn unseen_event(unseen: &crate::store::Unseen) -> Event {
         priority,
         urgency: if is_urgent { Urgency::Now } else { Urgency::Tick },
     }
-}
-
-/// The channel that a session belongs to.
-fn channel_of(session: &SessionKey) -> Option<crate::id::ChannelId> {
-    (session.kind() == crate::id::SessionKind::Channel).then(|| session.peer().parse().ok()).flatten()
 }

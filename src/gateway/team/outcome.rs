@@ -2,7 +2,7 @@
 //! tried again.
 
 use super::turn::Work;
-use super::{Team, channel_of};
+use super::Team;
 use crate::agent::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
@@ -46,7 +46,7 @@ impl Team {
             self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
         self.swarm.request_answered(&work.session, text).await?;
-        let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) else { return Ok(()) };
+        let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) else { return Ok(()) };
         if text.trim().is_empty()
             || !inbox.wants_answer()
             || self.swarm.store().has_posted(&channel, work.turn, 0)?
@@ -131,7 +131,7 @@ impl Team {
         let store = self.swarm.store();
         let result = async {
             store.return_items(work.turn).await?;
-            if let Some(channel) = channel_of(&work.session) {
+            if let Some(channel) = work.session.channel() {
                 store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
             }
             Ok::<_, StoreError>(())
@@ -162,7 +162,7 @@ impl Team {
         if items {
             store.end_items(work.turn).await?;
         }
-        if let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) {
+        if let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) {
             let agent = work.session.agent().clone();
             store.end_delivery(agent, channel, work.turn, inbox.delivered()).await?;
         }
@@ -171,7 +171,7 @@ impl Team {
 
     /// Says in the channel, where somebody waits for an answer, why there is none.
     async fn complain(&self, work: &Work, error: &TurnError) {
-        let (Some(channel), Some(inbox)) = (channel_of(&work.session), &work.inbox) else { return };
+        let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) else { return };
         if !inbox.wants_answer() {
             return;
         }
@@ -185,7 +185,7 @@ impl Team {
     /// Whether somebody in the channel waits for this agent: a person wrote, or it was mentioned, after it
     /// last said something.
     pub(super) fn is_awaited(&self, session: &SessionKey) -> Result<bool, StoreError> {
-        let Some(channel) = channel_of(session) else { return Ok(false) };
+        let Some(channel) = session.channel() else { return Ok(false) };
         let agent = session.agent();
         let recent = self.swarm.store().messages(&channel, Page::Last, 50)?;
         let since = recent.iter().rev().take_while(|post| post.author.agent() != Some(agent));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::inbox::ChannelInbox;
 use super::outcome::RESUMES;
 use super::turn::Work;
-use super::{Team, channel_of};
+use super::Team;
 use crate::agent::{Inbox as _, Provenance, TurnError};
 use crate::id::{SessionKey, TurnId};
 use crate::store::{Item, TurnState};
@@ -39,7 +39,7 @@ async fn one(
 ) -> Result<(), TurnError> {
     let store = team.swarm.store();
     let given = team.engine.deliveries(&session, turn)?;
-    let inbox = channel_of(&session)
+    let inbox = session.channel()
         .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
     let attempts = item.as_ref().map_or(0, |item| item.attempts);
     let work = Work { session: session.clone(), turn, item, inbox };

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::inbox::{self, ChannelInbox};
-use super::{Team, channel_of, compose};
+use super::{Team, compose};
 use crate::agent::{Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
@@ -62,7 +62,7 @@ impl Team {
                 _ => break Some(item),
             }
         };
-        let inbox = channel_of(session)
+        let inbox = session.channel()
             .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
         let batch = match &inbox {
             Some(inbox) => inbox.batch(inbox::BYTES).await?,

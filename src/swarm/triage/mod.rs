@@ -144,7 +144,7 @@ impl Triage {
             kind: asked.request.kind(),
             agent: agent.clone(),
             session: session.clone(),
-            channel: notice::channel(session),
+            channel: session.channel(),
             body,
             reason: shown(reason),
             floor: level,

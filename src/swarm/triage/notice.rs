@@ -1,7 +1,8 @@
 //! What sessions and channels are told of a request.
 
-use crate::id::{Party, SessionKey, SessionKind};
-use crate::store::{ItemKind, Mentioned, NewItem, NewPost, RequestRow, Wake};
+use crate::id::Party;
+use crate::store::{ItemKind, NewItem, NewPost, RequestRow};
+use crate::swarm::channel::system;
 
 /// What came of it, for the session that asked.
 #[must_use]
@@ -20,21 +21,5 @@ pub fn result(row: &RequestRow, text: &str, now: i64) -> NewItem {
 /// nothing that is said in a channel decides anything.
 #[must_use]
 pub fn post(row: &RequestRow, text: &str, now: i64) -> Option<NewPost> {
-    Some(NewPost {
-        channel: row.channel.clone()?,
-        author: Party::System,
-        content: text.to_owned(),
-        wake: Wake::Nobody,
-        mentions: Mentioned::default(),
-        session: None,
-        turn: None,
-        is_final: false,
-        now,
-    })
-}
-
-/// The channel of a session, if it is one's.
-#[must_use]
-pub fn channel(session: &SessionKey) -> Option<crate::id::ChannelId> {
-    if session.kind() == SessionKind::Channel { session.peer().parse().ok() } else { None }
+    row.channel.as_ref().map(|channel| system(channel, text.to_owned(), now))
 }
