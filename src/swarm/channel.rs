@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::scheduler::{Event, Priority, Urgency};
+use super::scheduler::{Event, Priority};
 use super::{Bell, By, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
@@ -462,15 +462,8 @@ fn call(bell: &Bell, new: &NewPost, posted: &Posted) {
         return;
     }
     for agent in &posted.recipients {
-        let is_mentioned = new.mentions.has(agent);
-        let at_once = is_mentioned || new.wake == Wake::AtOnce;
-        let priority = match (new.author.is_human(), at_once) {
-            (true, _) => Priority::Human,
-            (false, true) => Priority::Mention,
-            (false, false) => Priority::Message,
-        };
-        let urgency = if at_once { Urgency::Now } else { Urgency::Tick };
-        bell.tell(Event::Unseen { session: session(agent, &posted.channel), priority, urgency });
+        let at_once = new.mentions.has(agent) || new.wake == Wake::AtOnce;
+        bell.tell(Event::messages(session(agent, &posted.channel), new.author.is_human(), at_once));
     }
 }
 

@@ -245,15 +245,6 @@ impl Team {
 }
 
 fn unseen_event(unseen: &crate::store::Unseen) -> Event {
-    let priority = match (unseen.human, unseen.mention || unseen.wake == Wake::AtOnce) {
-        (true, _) => Priority::Human,
-        (false, true) => Priority::Mention,
-        (false, false) => Priority::Message,
-    };
-    let is_urgent = unseen.mention || unseen.wake == Wake::AtOnce;
-    Event::Unseen {
-        session: channel::session(&unseen.agent, &unseen.channel),
-        priority,
-        urgency: if is_urgent { Urgency::Now } else { Urgency::Tick },
-    }
+    let at_once = unseen.mention || unseen.wake == Wake::AtOnce;
+    Event::messages(channel::session(&unseen.agent, &unseen.channel), unseen.human, at_once)
 }

@@ -86,6 +86,21 @@ pub enum Event {
     Resumed(AgentId),
 }
 
+impl Event {
+    /// That messages of a channel are there for a session: whether a person wrote one, and whether one calls
+    /// the agent or is for everybody at once.
+    #[must_use]
+    pub const fn messages(session: SessionKey, human: bool, at_once: bool) -> Self {
+        let priority = match (human, at_once) {
+            (true, _) => Priority::Human,
+            (false, true) => Priority::Mention,
+            (false, false) => Priority::Message,
+        };
+        let urgency = if at_once { Urgency::Now } else { Urgency::Tick };
+        Self::Unseen { session, priority, urgency }
+    }
+}
+
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
