@@ -96,9 +96,9 @@ impl Team {
                     tracing::error!(error = chain(&error), "failed to look who is frozen");
                 }
                 effects.extend(self.look_for_work(&mut scheduler, &mut mark));
-            }
-            // An archive that began or was called off since has changed when the next one is due.
-            if archive_at.is_none_or(|at| now >= at) {
+                // One that began or was called off since has changed when the next one is due.
+                archive_at = self.end_archives().await;
+            } else if archive_at.is_some_and(|at| now >= at) {
                 archive_at = self.end_archives().await;
             }
         }
