@@ -31,18 +31,15 @@ impl Team {
             checkpoint::reach(Checkpoint::Concluded);
             Ok::<_, StoreError>(())
         };
-        match result.await {
-            Ok(()) => Ended::Done,
-            Err(error) => {
-                tracing::error!(error = chain(&error), session = %work.session, "failed to hand over an outcome");
-                Ended::Failed
-            }
+        match logged(result.await, work, "failed to hand over an outcome") {
+            true => Ended::Done,
+            false => Ended::Failed,
         }
     }
 
     /// Gives the final text to whoever waits for it. Both ways take it once, however often they are asked.
     async fn hand_over(&self, work: &Work, text: &str) -> Result<(), StoreError> {
-        if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
+        if let Some(task) = work.task() {
             self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
         self.swarm.request_answered(&work.session, text).await?;
@@ -91,9 +88,7 @@ impl Team {
                 (Ended::Done, self.end(work, TaskEnd::Failed(reason)).await)
             }
         };
-        if let Err(error) = concluded {
-            tracing::error!(error = chain(&error), session = %work.session, "failed to end a turn's deliveries");
-        }
+        logged(concluded, work, "failed to end a turn's deliveries");
         how
     }
 
@@ -103,22 +98,19 @@ impl Team {
             self.give_back(work).await;
             return Ended::Failed;
         }
-        let attempts = work.item.as_ref().map_or(0, |item| item.attempts);
+        let attempts = work.attempts();
         let ended = if attempts >= RESUMES {
             self.end(work, TaskEnd::Failed("its turn broke off twice".to_owned())).await
         } else {
             self.later(work, "it broke off because of a defect", attempts + 1).await
         };
-        if let Err(error) = ended {
-            tracing::error!(error = chain(&error), session = %work.session, "failed to end a turn's deliveries");
-        }
+        logged(ended, work, "failed to end a turn's deliveries");
         Ended::Failed
     }
 
     /// Its process died in the middle of it: it is taken up once.
     pub(super) async fn interrupted(&self, work: &Work) -> Result<(), StoreError> {
-        let attempts = work.item.as_ref().map_or(0, |item| item.attempts);
-        self.later(work, "flock was ended in the middle of it", attempts + 1).await
+        self.later(work, "flock was ended in the middle of it", work.attempts() + 1).await
     }
 
     /// It had failed, and its process died before that was taken note of.
@@ -136,21 +128,19 @@ impl Team {
             }
             Ok::<_, StoreError>(())
         };
-        if let Err(error) = result.await {
-            tracing::error!(error = chain(&error), session = %work.session, "failed to give back what a turn took");
-        }
+        logged(result.await, work, "failed to give back what a turn took");
     }
 
     /// Takes the turn up later: what it was given is in the transcript, and it is told to go on.
     async fn later(&self, work: &Work, reason: &str, attempts: u32) -> Result<(), StoreError> {
         let store = self.swarm.store();
-        let attempts = attempts.max(work.item.as_ref().map_or(0, |item| item.attempts));
+        let attempts = attempts.max(work.attempts());
         store.resume_later(work.session.clone(), work.turn, reason.to_owned(), attempts, unix_ms()).await?;
         self.conclude(work, false).await
     }
 
     async fn end(&self, work: &Work, end: TaskEnd) -> Result<(), StoreError> {
-        if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref()) {
+        if let Some(task) = work.task() {
             self.swarm.task_ended(task, &work.session, work.turn, end).await?;
         }
         self.conclude(work, true).await
@@ -190,6 +180,17 @@ impl Team {
         let recent = self.swarm.store().messages(&channel, Page::Last, 50)?;
         let since = recent.iter().rev().take_while(|post| post.author.agent() != Some(agent));
         Ok(since.into_iter().any(|post| post.author.is_human() || post.mentions.has(agent)))
+    }
+}
+
+/// Whether it went well; what did not is in the log.
+fn logged(result: Result<(), StoreError>, work: &Work, failed: &'static str) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::error!(error = chain(&error), session = %work.session, "{failed}");
+            false
+        }
     }
 }
 

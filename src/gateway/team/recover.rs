@@ -41,7 +41,6 @@ async fn one(
     let given = team.engine.deliveries(&session, turn)?;
     let inbox = session.channel()
         .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
-    let attempts = item.as_ref().map_or(0, |item| item.attempts);
     let work = Work { session: session.clone(), turn, item, inbox };
     if given.is_empty() {
         team.give_back(&work).await;
@@ -70,7 +69,7 @@ async fn one(
         (Some(TurnState::Failed), _) => {
             team.conclude_failed(&work).await?;
         }
-        _ if attempts >= RESUMES => {
+        _ if work.attempts() >= RESUMES => {
             team.broke_off(&work, true).await;
         }
         _ => team.interrupted(&work).await?,

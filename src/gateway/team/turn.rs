@@ -26,6 +26,18 @@ pub(super) struct Work {
     pub(super) inbox: Option<Arc<ChannelInbox>>,
 }
 
+impl Work {
+    /// The task that what waited belongs to.
+    pub(super) fn task(&self) -> Option<&str> {
+        self.item.as_ref().and_then(|item| item.task.as_deref())
+    }
+
+    /// How many turns with what waited have broken off.
+    pub(super) fn attempts(&self) -> u32 {
+        self.item.as_ref().map_or(0, |item| item.attempts)
+    }
+}
+
 impl Team {
     /// Runs a turn of this session with what is new for it, and tells the scheduler how it ended.
     pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
@@ -137,7 +149,7 @@ impl Team {
             // Something may have come between the batch and this line.
             inbox.look();
         }
-        if let Some(task) = work.item.as_ref().and_then(|item| item.task.as_deref())
+        if let Some(task) = work.task()
             && self.swarm.task_is_over(task, &work.session)
         {
             // It was stopped before there was a turn to cancel.
