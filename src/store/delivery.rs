@@ -199,6 +199,13 @@ fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite:
     })
 }
 
+/// What is unseen for the agents among these members.
+fn all_of(connection: &Connection, members: &[(Party, ChannelId)]) -> rusqlite::Result<Vec<Unseen>> {
+    let agents = members.iter().filter_map(|(party, id)| Some((party.agent()?, id)));
+    let found = agents.filter_map(|(agent, id)| unseen(connection, agent, id).transpose());
+    found.collect()
+}
+
 fn newest(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT coalesce(max(id), 0) FROM message")?.query_row((), |row| row.get(0))
 }
@@ -332,13 +339,7 @@ impl Store {
                 )?
                 .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            let mut found = Vec::new();
-            for (party, id) in &members {
-                if let Some(agent) = party.agent() {
-                    found.extend(unseen(connection, agent, id)?);
-                }
-            }
-            Ok((newest, found))
+            Ok((newest, all_of(connection, &members)?))
         })
     }
 
@@ -358,13 +359,7 @@ impl Store {
                 )?
                 .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            let mut found = Vec::new();
-            for (party, id) in &behind {
-                if let Some(agent) = party.agent() {
-                    found.extend(unseen(connection, agent, id)?);
-                }
-            }
-            Ok(found)
+            all_of(connection, &behind)
         })
     }
 }
