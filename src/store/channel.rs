@@ -1,5 +1,7 @@
 //! Channels and their members.
 
+use std::collections::HashMap;
+
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
@@ -186,10 +188,12 @@ pub(super) fn find(connection: &Connection, id: &ChannelId) -> rusqlite::Result<
 fn members(connection: &Connection, id: &ChannelId) -> rusqlite::Result<Vec<Member>> {
     connection
         .prepare_cached("SELECT member, joined_at, ready_at FROM member WHERE channel = ?1 ORDER BY member")?
-        .query_map([id.as_str()], |row| {
-            Ok(Member { party: parsed(row, 0)?, joined_at: row.get(1)?, ready_at: row.get(2)? })
-        })?
+        .query_map([id.as_str()], a_member)?
         .collect()
+}
+
+fn a_member(row: &Row<'_>) -> rusqlite::Result<Member> {
+    Ok(Member { party: parsed(row, 0)?, joined_at: row.get(1)?, ready_at: row.get(2)? })
 }
 
 fn list(
@@ -197,15 +201,26 @@ fn list(
     member: Option<&Party>,
     state: Option<ChannelState>,
 ) -> rusqlite::Result<Vec<Channel>> {
+    let of = member.map(Party::to_string);
     let mut found: Vec<Channel> = connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM channel WHERE (?1 IS NULL OR state = ?1) AND
              (?2 IS NULL OR id IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY created_at, id"
         ))?
-        .query_map((state, member.map(Party::to_string)), channel)?
+        .query_map((state, of.as_deref()), channel)?
         .collect::<rusqlite::Result<_>>()?;
+    let mut of_each: HashMap<String, Vec<Member>> = HashMap::new();
+    let mut statement = connection.prepare_cached(
+        "SELECT member.member, joined_at, ready_at, channel FROM member JOIN channel ON channel.id = channel
+         WHERE (?1 IS NULL OR state = ?1) AND
+         (?2 IS NULL OR channel IN (SELECT channel FROM member WHERE member = ?2)) ORDER BY member.member",
+    )?;
+    let mut rows = statement.query((state, of.as_deref()))?;
+    while let Some(row) = rows.next()? {
+        of_each.entry(row.get(3)?).or_default().push(a_member(row)?);
+    }
     for one in &mut found {
-        one.members = members(connection, &one.id)?;
+        one.members = of_each.remove(one.id.as_str()).unwrap_or_default();
     }
     Ok(found)
 }

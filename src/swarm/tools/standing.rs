@@ -74,11 +74,12 @@ fn status<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Argum
         };
         let config = swarm.config();
         let now = unix_ms();
+        let states = swarm.store().agent_states().map_err(SwarmError::from)?;
         let mut lines = Vec::new();
         for agent in config.agents.iter().filter(|agent| wanted.as_ref().is_none_or(|id| *id == agent.id)) {
-            let state = swarm.store().agent_state(&agent.id).map_err(SwarmError::from)?;
+            let state = states.iter().find(|state| state.agent == agent.id);
             let minutes = |since: i64| (now - since).max(0) / 60_000;
-            let stands = match &state {
+            let stands = match state {
                 _ if swarm.is_frozen(&agent.id) => "frozen by a person".to_owned(),
                 Some(state) if state.asleep_at.is_some() => {
                     format!("asleep for {} min", minutes(state.asleep_at.unwrap_or(now)))
@@ -92,9 +93,11 @@ fn status<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Argum
             lines.push(format!("{} ({}{archetype}): {stands}", agent.id, agent.role.as_str()));
         }
         if wanted.is_none() {
-            let channels = swarm.store().channels(None, None).map_err(SwarmError::from)?;
-            let archived = channels.iter().filter(|channel| channel.state == ChannelState::Archived).count();
-            lines.push(format!("{} channels, {archived} of them archived", channels.len()));
+            let counts = swarm.store().channel_counts().map_err(SwarmError::from)?;
+            let archived = counts.iter().filter(|(state, _)| *state == ChannelState::Archived);
+            let archived: u64 = archived.map(|(_, count)| count).sum();
+            let all: u64 = counts.iter().map(|(_, count)| count).sum();
+            lines.push(format!("{all} channels, {archived} of them archived"));
         }
         Ok(lines.join("\n"))
     })
