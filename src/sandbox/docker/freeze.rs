@@ -10,7 +10,7 @@ use futures_util::future;
 
 use crate::id::AgentId;
 use crate::sandbox::helper::HelperError;
-use crate::sandbox::{SandboxError, engine, names, owned};
+use crate::sandbox::{SandboxError, engine, owned};
 
 use super::DockerSandbox;
 use super::slot::{Live, Slot};
@@ -64,16 +64,7 @@ impl DockerSandbox {
     /// Brings the container in line with what the slot says.
     pub(super) async fn settle(&self, agent: &AgentId, slot: &Slot) -> Result<(), SandboxError> {
         let _freezing = slot.freezing.lock().await;
-        let name = names::sandbox(&self.home, agent);
-        let client = self.engine.client()?;
-        let what = format!("look at {name}");
-        let found = client.inspect_container(&name, None::<InspectContainerOptions>);
-        let Some(found) = self.engine.find(&what, engine::QUICK, found).await? else { return Ok(()) };
-        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
-        if labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
-            return Err(SandboxError::Foreign { name });
-        }
-        let id = found.id.unwrap_or(name);
+        let Some((id, found)) = self.own_container(agent).await? else { return Ok(()) };
         match (slot.is_frozen(), found.state.and_then(|state| state.status)) {
             (true, Some(Status::RUNNING)) => owned::freeze(&self.engine, &id).await,
             (false, Some(Status::PAUSED)) => owned::thaw(&self.engine, &id).await,

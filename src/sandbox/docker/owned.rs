@@ -1,5 +1,6 @@
 //! All sandboxes of the home together, and one container's end.
 
+use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
 
 use crate::id::AgentId;
@@ -43,16 +44,27 @@ impl DockerSandbox {
         slots.values().for_each(|slot| slot.forget());
     }
 
-    pub(super) async fn remove_container(&self, agent: &AgentId) -> Result<(), SandboxError> {
+    /// The agent's container and by what it is named best; `None` where there is none.
+    pub(super) async fn own_container(
+        &self,
+        agent: &AgentId,
+    ) -> Result<Option<(String, ContainerInspectResponse)>, SandboxError> {
         let name = names::sandbox(&self.home, agent);
         let client = self.engine.client()?;
         let what = format!("look at {name}");
         let found = client.inspect_container(&name, None::<InspectContainerOptions>);
-        let Some(found) = self.engine.find(&what, engine::QUICK, found).await? else { return Ok(()) };
-        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
-        if labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
+        let Some(found) = self.engine.find(&what, engine::QUICK, found).await? else { return Ok(None) };
+        let labels = found.config.as_ref().and_then(|config| config.labels.as_ref());
+        if labels.and_then(|labels| labels.get(names::LABEL_HOME)) != Some(&names::owner(&self.home)) {
             return Err(SandboxError::Foreign { name });
         }
-        owned::remove(&self.engine, &found.id.unwrap_or(name)).await
+        Ok(Some((found.id.clone().unwrap_or(name), found)))
+    }
+
+    pub(super) async fn remove_container(&self, agent: &AgentId) -> Result<(), SandboxError> {
+        match self.own_container(agent).await? {
+            Some((id, _)) => owned::remove(&self.engine, &id).await,
+            None => Ok(()),
+        }
     }
 }
