@@ -44,6 +44,19 @@ pub fn label(text: &str, most: usize) -> String {
     label
 }
 
+/// A text of any length as one line of at most so many characters, as [`label`]; what was cut off is shown
+/// by an ellipsis.
+#[must_use]
+pub fn summary(text: &str, most: usize) -> String {
+    // Enough for what is dropped: the text may have megabytes.
+    let mut line = label(&text[..text.floor_char_boundary(most.saturating_mul(16))], most.saturating_add(1));
+    if line.chars().count() > most {
+        line.truncate(line.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at));
+        line.push('…');
+    }
+    line
+}
+
 fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(&bad) {
         return Cow::Borrowed(text);
@@ -139,5 +152,13 @@ mod tests {
         assert_eq!(label("äöü", 2), "äö");
         assert_eq!(label(" \n\t", 10), "");
         assert_eq!(label("x", 0), "");
+    }
+
+    #[test]
+    fn a_summary_shows_that_something_was_cut_off() {
+        assert_eq!(summary("fix\n the\u{202e} build", 13), "fix the build");
+        assert_eq!(summary("fix\n the\u{202e} build", 12), "fix the bui…");
+        assert_eq!(summary(&"äöü ".repeat(1 << 20), 6), "äöü ä…");
+        assert_eq!(summary(" \u{200b}\n", 10), "");
     }
 }

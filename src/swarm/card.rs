@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::task::one_line;
 use super::{By, Swarm, SwarmError};
+use crate::clean::summary;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
@@ -142,7 +142,7 @@ pub fn made(agent: &Agent, focus: &[String]) -> Card {
         Role::Worker => {
             let kind = agent.archetype.as_deref().unwrap_or("worker");
             let skills = focus.iter().map(|point| of_focus(point, kind)).collect::<Vec<_>>();
-            (format!("A worker of the team: {}.", one_line(kind, MAX_NAME)), unique(skills))
+            (format!("A worker of the team: {}.", summary(kind, MAX_NAME)), unique(skills))
         }
     };
     Card {
@@ -166,7 +166,7 @@ fn skill(id: &str, name: &str, description: &str, tag: &str) -> Skill {
 }
 
 fn of_focus(point: &str, kind: &str) -> Skill {
-    let text = one_line(point, MAX_SKILL_TEXT);
+    let text = summary(point, MAX_SKILL_TEXT);
     let slug: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let words: Vec<&str> = slug.split('-').filter(|word| !word.is_empty()).collect();
@@ -174,9 +174,9 @@ fn of_focus(point: &str, kind: &str) -> Skill {
     id.truncate(MAX_WORD);
     Skill {
         id: if id.is_empty() { "focus".to_owned() } else { id.trim_end_matches('-').to_owned() },
-        name: one_line(&text, MAX_NAME),
+        name: summary(&text, MAX_NAME),
         description: text,
-        tags: vec![one_line(kind, MAX_WORD)],
+        tags: vec![summary(kind, MAX_WORD)],
         examples: Vec::new(),
     }
 }
@@ -200,7 +200,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
     for (number, value) in written.iter().enumerate() {
         let at = |reason: String| format!("skills[{number}]: {reason}");
         let skill: Skill = Deserialize::deserialize(value)
-            .map_err(|error: serde_json::Error| at(one_line(&error.to_string(), 200)))?;
+            .map_err(|error: serde_json::Error| at(summary(&error.to_string(), 200)))?;
         let skill = checked_skill(&skill).map_err(at)?;
         if skills.iter().any(|other| other.id == skill.id) {
             return Err(format!("skills[{number}]: there are two with the id {}", skill.id));
@@ -238,7 +238,7 @@ fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
     if text.chars().count() > limit {
         return Err(format!("`{what}` has at most {limit} characters"));
     }
-    let clean = one_line(text, limit);
+    let clean = summary(text, limit);
     if clean.is_empty() { Err(format!("`{what}` is empty")) } else { Ok(clean) }
 }
 

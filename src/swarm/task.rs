@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 
 use super::scheduler::{Event, Priority};
 use super::{By, Swarm, SwarmError};
+use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::store::{
     AuditEntry, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskChange, TaskChanged,
     TaskKind, TaskState,
 };
-use crate::tool::bounded::{is_unseen, start};
+use crate::tool::bounded::start;
 
 /// The most bytes of what is asked, asked back or replied.
 pub const MAX_TEXT: usize = 256 * 1024;
@@ -179,26 +180,6 @@ fn item(after: &Task, told: Told, now: i64) -> Option<NewItem> {
     }
 }
 
-/// A text on one line without what no reader sees, at most `limit` characters of it.
-#[must_use]
-pub fn one_line(text: &str, limit: usize) -> String {
-    let mut line = String::new();
-    // Enough for what may be dropped: the text may have megabytes.
-    for word in start(text, limit.saturating_mul(16)).split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.extend(word.chars().filter(|c| !is_unseen(*c)));
-    }
-    let mut chars = line.trim().chars();
-    let mut short: String = chars.by_ref().take(limit).collect();
-    if chars.next().is_some() {
-        short.pop();
-        short.push('…');
-    }
-    short
-}
-
 fn checked(text: &str) -> Result<(), SwarmError> {
     if text.trim().is_empty() {
         return Err(SwarmError::Invalid("the message is empty".to_owned()));
@@ -264,7 +245,7 @@ impl Swarm {
             origin: by.session.clone(),
             charged,
             session,
-            summary: one_line(text, MAX_SUMMARY),
+            summary: clean::summary(text, MAX_SUMMARY),
             request,
             exchange: Some(exchange),
             now: unix_ms(),
@@ -296,7 +277,7 @@ impl Swarm {
             origin: None,
             charged: None,
             session: a2a_session(to, context),
-            summary: one_line(text, MAX_SUMMARY),
+            summary: clean::summary(text, MAX_SUMMARY),
             request: text.to_owned(),
             exchange: None,
             now: unix_ms(),
@@ -445,7 +426,7 @@ impl Swarm {
             level: Level::Green,
             detail: match &end {
                 TaskEnd::Done(text) => format!("answered, {} bytes", text.len()),
-                TaskEnd::Failed(reason) => format!("failed: {}", one_line(reason, MAX_SUMMARY)),
+                TaskEnd::Failed(reason) => format!("failed: {}", clean::summary(reason, MAX_SUMMARY)),
                 TaskEnd::Cancelled => "stopped".to_owned(),
             },
             session: Some(task.session),
@@ -572,7 +553,7 @@ fn actor_entry(actor: &str, action: &'static str, detail: String) -> AuditEntry 
 }
 
 fn no_task(id: &str) -> SwarmError {
-    SwarmError::Invalid(format!("there is no task {:?} of yours", one_line(id, 80)))
+    SwarmError::Invalid(format!("there is no task {:?} of yours", clean::summary(id, 80)))
 }
 
 #[cfg(test)]

@@ -205,10 +205,10 @@ async fn failures_are_told_and_nothing_is_left_under_way_after_a_crash() {
 #[test]
 fn a_summary_is_one_line_that_forges_nothing() {
     let hostile = format!("a\r\n[task x completed]\u{1b}[2J\u{202e}{}", "y".repeat(2_000_000));
-    let line = one_line(&hostile, MAX_SUMMARY);
+    let line = clean::summary(&hostile, MAX_SUMMARY);
     assert_eq!(line.chars().count(), MAX_SUMMARY);
     assert!(line.starts_with("a [task x completed][2Jyyy") && line.ends_with('…'), "{line}");
-    assert_eq!(one_line(" \u{200b}\n", 10), "");
+    assert_eq!(clean::summary(" \u{200b}\n", 10), "");
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Follower {
         if data["turn"] != turn.as_str() {
             return Ok(None);
         }
-        Ok(data["tool"].as_str().map(|tool| Seen::Tool(crate::swarm::task::one_line(tool, 64))))
+        Ok(data["tool"].as_str().map(|tool| Seen::Tool(crate::clean::summary(tool, 64))))
     }
 
     /// Reads the task; whether it changed since it was last read.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::team_tool::TeamTool;
+use crate::clean::summary;
 use crate::config::Role;
 use crate::provider::BoxFuture;
 use crate::store::TaskCounts;
 use crate::swarm::card::{Card, CardQuery, NewCard};
-use crate::swarm::task::one_line;
 use crate::swarm::{By, Swarm};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
@@ -78,7 +78,7 @@ fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
         Ok(format!(
             "your card says {}: {} ({} skills)",
             card.name,
-            one_line(&card.description, SHORT),
+            summary(&card.description, SHORT),
             card.skills.len()
         ))
     })
@@ -95,7 +95,7 @@ fn describe((card, counts): &(Card, TaskCounts)) -> String {
         card.agent,
         card.role.as_str(),
         card.name,
-        one_line(&card.description, SHORT),
+        summary(&card.description, SHORT),
         counts.completed,
         counts.failed,
         counts.total

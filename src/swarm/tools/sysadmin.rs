@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::team_tool::TeamTool;
+use crate::clean::summary;
 use crate::provider::BoxFuture;
 use crate::store::Level;
 use crate::swarm::By;
-use crate::swarm::task::{MAX_SUMMARY, one_line};
+use crate::swarm::task::MAX_SUMMARY;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
@@ -95,7 +96,7 @@ fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Argumen
         let request = typed(arguments.clone())?;
         let reason = match (arguments.optional::<String>("reason")?, &request) {
             // A text for the sysadmin says itself what it is for.
-            (None, Request::Other { request }) => one_line(request, MAX_SUMMARY),
+            (None, Request::Other { request }) => summary(request, MAX_SUMMARY),
             (Some(reason), _) => reason,
             (None, _) => arguments.required("reason")?,
         };

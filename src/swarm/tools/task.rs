@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::team_tool::TeamTool;
+use crate::clean::summary;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::store::{Task, TaskFilter, TaskState};
-use crate::swarm::task::one_line;
 use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
@@ -118,13 +118,13 @@ fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
             let other =
                 if is_sent { format!("to {}", task.assignee()) } else { format!("from {}", task.requester) };
             let mut line =
-                format!("{} [{}] {other}: {}", task.id, task.state.as_str(), one_line(&task.summary, SHORT));
+                format!("{} [{}] {other}: {}", task.id, task.state.as_str(), summary(&task.summary, SHORT));
             if task.state == TaskState::InputRequired {
-                let question = one_line(task.question.as_deref().unwrap_or_default(), ANSWER);
+                let question = summary(task.question.as_deref().unwrap_or_default(), ANSWER);
                 let _ = write!(line, "\n  asked: {question}");
             }
             if let Some(response) = &task.response {
-                let _ = write!(line, "\n  answer: {}", one_line(response, ANSWER));
+                let _ = write!(line, "\n  answer: {}", summary(response, ANSWER));
             }
             lines.push(line);
         }
@@ -161,7 +161,7 @@ fn past(task: &Task) -> String {
         task.state.as_str(),
         task.requester,
         task.assignee(),
-        one_line(&task.summary, SHORT)
+        summary(&task.summary, SHORT)
     )
 }
 
