@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{By, Swarm, SwarmError};
-use crate::clean::summary;
 use crate::agent::prompt::archetype;
+use crate::clean::summary;
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
 use crate::id::AgentId;

@@ -129,9 +129,7 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
         Ok::<_, crate::config::ConfigError>(())
     })
     .unwrap();
-    let resumed = async {
-        while rig.team.next_event().await != Event::Resumed("coder".parse().unwrap()) {}
-    };
+    let resumed = async { while rig.team.next_event().await != Event::Resumed("coder".parse().unwrap()) {} };
     tokio::time::timeout(Duration::from_secs(20), resumed).await.expect("it goes on");
     rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
 }

@@ -1,8 +1,8 @@
 //! What follows from the end of a team's turn: where its final text goes, what counts as delivered, what is
 //! tried again.
 
-use super::turn::Work;
 use super::Team;
+use super::turn::Work;
 use crate::agent::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;

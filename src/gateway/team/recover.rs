@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Team;
 use super::inbox::ChannelInbox;
 use super::outcome::RESUMES;
 use super::turn::Work;
-use super::Team;
 use crate::agent::{Inbox as _, Provenance, TurnError};
 use crate::id::{SessionKey, TurnId};
 use crate::store::{Item, TurnState};
@@ -39,7 +39,8 @@ async fn one(
 ) -> Result<(), TurnError> {
     let store = team.swarm.store();
     let given = team.engine.deliveries(&session, turn)?;
-    let inbox = session.channel()
+    let inbox = session
+        .channel()
         .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
     let work = Work { session: session.clone(), turn, item, inbox };
     if given.is_empty() {

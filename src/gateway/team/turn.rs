@@ -74,7 +74,8 @@ impl Team {
                 _ => break Some(item),
             }
         };
-        let inbox = session.channel()
+        let inbox = session
+            .channel()
             .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
         let batch = match &inbox {
             Some(inbox) => inbox.batch(inbox::BYTES).await?,
