@@ -11,6 +11,7 @@ pub mod live;
 pub mod model;
 pub mod parse;
 mod place;
+pub mod policy;
 pub mod secret;
 pub mod starter;
 pub mod unused;
@@ -27,8 +28,9 @@ pub use file::read;
 pub use live::Live;
 pub use model::{
     Agent, Api, Autonomy, ChannelReaders, Config, DockerSettings, ModelCost, Network, Retention, Role,
-    SandboxMode,
+    SandboxMode, SkillsMode,
 };
+pub use policy::CommandPolicy;
 
 /// Why the configuration can't be read or changed.
 #[derive(Debug, thiserror::Error)]

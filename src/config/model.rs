@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::budgets::Budgets;
+use super::policy::CommandPolicy;
 use crate::id::{AgentId, ModelRef, Party};
 
 /// The gateway's port where nothing else is said.
@@ -94,6 +95,17 @@ impl Network {
     }
 }
 
+/// How much of the skills stands in an agent's prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SkillsMode {
+    /// All of each.
+    Full,
+    /// What there is; the agent reads one when it needs it.
+    #[default]
+    Compact,
+}
+
 /// Whether an agent's tools run in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -163,6 +175,14 @@ pub struct Agent {
     pub egress: Vec<String>,
     /// The sandbox's limits and additions.
     pub docker: DockerSettings,
+    /// What none of its tools may run or touch.
+    pub policy: CommandPolicy,
+    /// A persona in AIEOS form, relative to [`Agent::identity`] or absolute.
+    pub persona: Option<PathBuf>,
+    /// How much of the skills its prompt has.
+    pub skills: SkillsMode,
+    /// The language that tools are described to it in, as in `ko` or `pt-BR`; `None` is English.
+    pub language: Option<String>,
 }
 
 /// What a person may set of an agent's container. Everything else is fixed or refused.
@@ -208,6 +228,8 @@ pub struct ModelSettings {
     pub max_tokens: Option<u64>,
     /// Whether it takes images.
     pub images: bool,
+    /// Whether it calls tools by its API; where not, it is told in text how to.
+    pub tools: bool,
     /// What it costs, where that is said.
     pub cost: Option<ModelCost>,
 }
@@ -280,5 +302,13 @@ impl Config {
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.id == *id)
+    }
+
+    /// Whether a model calls tools by its API, as far as the configuration says.
+    #[must_use]
+    pub fn calls_tools(&self, model: &ModelRef) -> bool {
+        let provider = self.providers.get(model.provider());
+        let known = provider.and_then(|found| found.models.iter().find(|entry| entry.id == model.model()));
+        known.is_none_or(|known| known.tools)
     }
 }

@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::budgets;
 use super::model::{
     Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network,
-    ProviderSettings, Retention, Role, SandboxMode,
+    ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
 };
+use super::policy::{self, CommandPolicy};
 use super::starter::SANDBOX_TOOLS;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, Party};
@@ -44,10 +45,12 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
     let default_docker = defaults.get("sandbox")?.get("docker")?;
     let tools = root.get("tools")?;
     let global_tools = tools.get("sandbox")?.get("tools")?;
-    let global = GlobalTools {
+    let global = Globals {
         allow: allow_list(&global_tools)?.unwrap_or_else(|| SANDBOX_TOOLS.map(str::to_owned).to_vec()),
         scope: tool_scope(&tools)?,
         deny: [global_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
+        policy: policy::policy(&own.get("policy")?)?,
+        language: language(&own.get("language")?)?,
     };
 
     let listed = root.get("agents")?.get("list")?.items()?;
@@ -161,10 +164,13 @@ fn retention(view: &View<'_>) -> Result<Retention, Problem> {
     })
 }
 
-struct GlobalTools {
+/// What holds for agents that say nothing else.
+struct Globals {
     allow: Vec<String>,
     scope: ToolScope,
     deny: Vec<String>,
+    policy: CommandPolicy,
+    language: Option<String>,
 }
 
 /// `tools.allow`, `tools.alsoAllow` and `tools.profile` in one place, the agent's or the global one.
@@ -213,7 +219,7 @@ fn agent(
     id: AgentId,
     entry: &View<'_>,
     listing: &View<'_>,
-    global: &GlobalTools,
+    global: &Globals,
     default_model: Option<&ModelRef>,
     default_docker: &View<'_>,
     home: &Home,
@@ -266,8 +272,42 @@ fn agent(
         network: network.unwrap_or(if egress.is_empty() { Network::None } else { Network::Proxy }),
         egress,
         docker: docker(&sandbox.get("docker")?, default_docker)?,
+        policy: global.policy.clone(),
+        persona: persona(&entry.get("identity")?)?,
+        skills: entry.get("skillsMode")?.word::<SkillsMode>("full or compact")?.unwrap_or_default(),
+        language: language(&entry.get("language")?)?.or_else(|| global.language.clone()),
         id,
     })
+}
+
+/// A persona document: `{format: "aieos", path}`.
+fn persona(view: &View<'_>) -> Result<Option<PathBuf>, Problem> {
+    if view.value.is_none() {
+        return Ok(None);
+    }
+    view.only(&["format", "path"])?;
+    let format = view.get("format")?;
+    if format.need_text()? != "aieos" {
+        return Err(format.problem("must be \"aieos\""));
+    }
+    let path = view.get("path")?;
+    let found = PathBuf::from(path.need_text()?);
+    if found.file_name().is_none() || found.components().any(|part| part.as_os_str() == "..") {
+        return Err(path.problem("must be a file, without \"..\""));
+    }
+    Ok(Some(found))
+}
+
+/// The name of a language, as in `ko` or `pt-BR`: it becomes the name of a folder.
+fn language(view: &View<'_>) -> Result<Option<String>, Problem> {
+    let is_part =
+        |part: &str| (1..=8).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric());
+    match view.text()? {
+        Some(name) if name.len() > 35 || !name.split('-').all(is_part) => {
+            Err(view.problem("must be the name of a language, as in \"ko\" or \"pt-BR\""))
+        }
+        found => Ok(found),
+    }
 }
 
 /// A model is written as a text or as `{primary}`.
@@ -375,6 +415,7 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
                 max_tokens: model.get("maxTokens")?.number()?,
                 // Where nothing is said, a model is taken to read images: it says so itself if not.
                 images: input.is_empty() || input.iter().any(|kind| kind == "image"),
+                tools: model.get("compat")?.get("supportsTools")?.flag()?.unwrap_or(true),
                 cost: cost(&model.get("cost")?)?,
             });
         }
@@ -453,7 +494,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn items(&self) -> Result<Vec<Self>, Problem> {
+    pub(super) fn items(&self) -> Result<Vec<Self>, Problem> {
         match self.value {
             None => Ok(Vec::new()),
             Some(Value::Array(items)) => Ok(items
@@ -473,7 +514,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn need_text(&self) -> Result<&'a str, Problem> {
+    pub(super) fn need_text(&self) -> Result<&'a str, Problem> {
         match self.value {
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
             None => Err(self.problem("is missing")),
@@ -481,11 +522,11 @@ impl<'a> View<'a> {
         }
     }
 
-    fn texts(&self) -> Result<Vec<String>, Problem> {
+    pub(super) fn texts(&self) -> Result<Vec<String>, Problem> {
         self.items()?.iter().map(|item| item.need_text().map(str::to_owned)).collect()
     }
 
-    fn flag(&self) -> Result<Option<bool>, Problem> {
+    pub(super) fn flag(&self) -> Result<Option<bool>, Problem> {
         match self.value {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(*flag)),
@@ -502,7 +543,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn word<T: DeserializeOwned>(&self, choices: &str) -> Result<Option<T>, Problem> {
+    pub(super) fn word<T: DeserializeOwned>(&self, choices: &str) -> Result<Option<T>, Problem> {
         match self.value {
             None => Ok(None),
             Some(value) => serde_json::from_value(value.clone())

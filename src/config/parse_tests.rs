@@ -19,6 +19,65 @@ fn document() -> Value {
 }
 
 #[test]
+fn what_a_prompt_is_made_of_is_read_and_checked() {
+    let read = |path: &[&str], value: Value| {
+        let mut document = document();
+        add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+        let own = &mut document["plugins"]["entries"]["flock"]["config"];
+        let coder =
+            own["gatewayAgents"].as_array().unwrap().iter().position(|entry| entry["id"] == "coder").unwrap();
+        match path {
+            [name] => own[*name] = value,
+            [_, name] => own["gatewayAgents"][coder][*name] = value,
+            _ => unreachable!(),
+        }
+        let config = config(&document, &home())?;
+        Ok::<_, Problem>(config.agent(&"coder".parse().unwrap()).unwrap().clone())
+    };
+    let policy =
+        read(&["policy"], json!({"allowedCommands": ["git"], "forbiddenPaths": ["/etc"]})).unwrap().policy;
+    assert_eq!(
+        (policy.allowed_commands, policy.forbidden_paths),
+        (Some(vec!["git".into()]), vec!["/etc".into()])
+    );
+    assert_eq!(read(&["language"], json!("ko")).unwrap().language.unwrap(), "ko");
+    assert_eq!(read(&["coder", "language"], json!("pt-BR")).unwrap().language.unwrap(), "pt-BR");
+    assert_eq!(read(&["coder", "skillsMode"], json!("full")).unwrap().skills, SkillsMode::Full);
+    let persona =
+        read(&["coder", "identity"], json!({"format": "aieos", "path": "nova.json"})).unwrap().persona;
+    assert_eq!(persona.unwrap(), PathBuf::from("nova.json"));
+    for (path, value) in [
+        (&["policy"][..], json!({"allowed": []})),
+        (&["language"], json!("../etc")),
+        (&["language"], json!("ko-")),
+        (&["coder", "language"], json!(1)),
+        (&["coder", "skillsMode"], json!("all")),
+        (&["coder", "identity"], json!({"format": "soul", "path": "x"})),
+        (&["coder", "identity"], json!({"format": "aieos"})),
+        (&["coder", "identity"], json!({"format": "aieos", "path": "../x.json"})),
+        (&["coder", "identity"], json!({"format": "aieos", "path": "/"})),
+    ] {
+        assert!(read(path, value.clone()).is_err(), "{path:?} {value}");
+    }
+}
+
+#[test]
+fn a_model_that_calls_no_tools_is_known() {
+    let mut document = document();
+    document["models"] = json!({"providers": {"lab": {"models": [
+        {"id": "plain", "compat": {"supportsTools": false}},
+        {"id": "able", "compat": {"supportsTools": true}},
+        {"id": "silent"},
+    ]}}});
+    let config = config(&document, &home()).unwrap();
+    for (model, calls) in
+        [("lab/plain", false), ("lab/able", true), ("lab/silent", true), ("lab/other", true), ("x/y", true)]
+    {
+        assert_eq!(config.calls_tools(&model.parse().unwrap()), calls, "{model}");
+    }
+}
+
+#[test]
 fn what_init_and_add_write_is_read_back() {
     let mut document = document();
     add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();

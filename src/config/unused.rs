@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::parse::PLUGIN;
 
 /// Below flock's own key.
-const OWN: [&str; 2] = ["policy", "contextCompressionMaxStagedFiles"];
+const OWN: [&str; 1] = ["contextCompressionMaxStagedFiles"];
 
 /// In an entry of `gatewayAgents`.
-const OF_AN_AGENT: [&str; 3] = ["identity", "skillsMode", "onHost"];
+const OF_AN_AGENT: [&str; 1] = ["onHost"];
 
 /// The settings of this document that have no effect yet, as paths that `flock config unset` takes.
 #[must_use]
@@ -43,9 +43,8 @@ mod tests {
     #[test]
     fn each_setting_without_effect_is_named() {
         let own = json!({
-            "policy": {"allowedCommands": ["ls"]},
-            "contextCompressionMaxStagedFiles": null,
-            "gatewayAgents": [{"id": "coder", "skillsMode": "full", "role": "worker"}],
+            "contextCompressionMaxStagedFiles": 5,
+            "gatewayAgents": [{"id": "coder", "onHost": true, "role": "worker"}, {"id": "x", "onHost": null}],
         });
         let document = json!({
             "agents": {"defaults": {"imageMaxDimensionPx": 800}},
@@ -56,8 +55,8 @@ mod tests {
             settings(&document),
             [
                 "agents.defaults.imageMaxDimensionPx".to_owned(),
-                format!("{at}.policy"),
-                format!("{at}.gatewayAgents[coder].skillsMode"),
+                format!("{at}.contextCompressionMaxStagedFiles"),
+                format!("{at}.gatewayAgents[coder].onHost"),
             ]
         );
         assert_eq!(settings(&json!([])), Vec::<String>::new());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Agent, DockerSettings, Role, SandboxMode};
+use crate::config::{Agent, CommandPolicy, DockerSettings, Role, SandboxMode, SkillsMode};
 
 /// A worker with this id.
 pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
@@ -22,5 +22,9 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         network: crate::config::Network::None,
         egress: Vec::new(),
         docker: DockerSettings::default(),
+        policy: CommandPolicy::default(),
+        persona: None,
+        skills: SkillsMode::Compact,
+        language: None,
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flock::config::model::{Autonomy, DockerSettings};
-use flock::config::{Agent, Role, SandboxMode};
+use flock::config::{Agent, CommandPolicy, Role, SandboxMode, SkillsMode};
 use flock::id::TurnId;
 use flock::provider::Block;
 use flock::tool::{CallContext, FindAgent, Tool, ToolError, files};
@@ -53,6 +53,10 @@ impl Bench {
             network: flock::config::Network::None,
             egress: vec![],
             docker: DockerSettings::default(),
+            policy: CommandPolicy::default(),
+            persona: None,
+            skills: SkillsMode::Compact,
+            language: None,
         };
         let agents: FindAgent = Arc::new(move |_| Some(agent.clone()));
         Self { dir, tools: files::all(&agents) }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::model::DockerSettings;
-use crate::config::{Autonomy, Network, Role, SandboxMode};
+use crate::config::{Autonomy, CommandPolicy, Network, Role, SandboxMode, SkillsMode};
 use crate::home::Home;
 use crate::sandbox::policy::{self, FLOCK_TOOLS};
 
@@ -23,6 +23,10 @@ fn agent(role: Role) -> Agent {
         network: Network::None,
         egress: Vec::new(),
         docker: DockerSettings::default(),
+        policy: CommandPolicy::default(),
+        persona: None,
+        skills: SkillsMode::Compact,
+        language: None,
     }
 }
 
@@ -157,6 +161,35 @@ fn a_worker_is_shown_this() {
     let knowledge = Knowledge { host: "desk".to_owned(), ..Knowledge::read(&place.home, &place.agent) };
     let text = prompt(&place.agent, &knowledge).replace(env!("CARGO_PKG_VERSION"), "[version]");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn safety_follows_autonomy_and_says_the_policy() {
+    let text = |agent: &Agent| {
+        let (knowledge, zone) = (Knowledge::default(), TimeZone::UTC);
+        let parts = SystemPromptBuilder::with_defaults().parts(&context(agent, &knowledge, &zone)).unwrap();
+        parts.into_iter().find(|part| part.name == "safety").unwrap().text
+    };
+    let worker = agent(Role::Worker);
+    let of = |autonomy| text(&Agent { autonomy, ..worker.clone() });
+    let (readonly, supervised, full) = (of(Autonomy::Readonly), of(Autonomy::Supervised), of(Autonomy::Full));
+    assert!(
+        readonly.contains("read-only") && readonly.contains("**Autonomy level**: readonly"),
+        "{readonly}"
+    );
+    assert!(supervised.contains("Ask before") && supervised.contains("when in doubt"), "{supervised}");
+    assert!(!full.contains("Ask before") && full.contains("say what was refused"), "{full}");
+    for text in [readonly, supervised, full] {
+        assert!(text.contains("private data") && text.contains("rather than `rm`"), "{text}");
+        assert!(text.ends_with("**Allowed shell commands**: any\n**Forbidden paths**: none"), "{text}");
+    }
+    let policy = CommandPolicy {
+        allowed_commands: Some(vec!["git".to_owned(), "ls".to_owned()]),
+        forbidden_paths: vec!["/etc".to_owned(), "a`\n## Team".to_owned()],
+    };
+    let text = text(&Agent { policy, ..worker.clone() });
+    let summary = "**Allowed shell commands**: `git`, `ls`\n**Forbidden paths**: `/etc`, `a_## Team`";
+    assert!(text.ends_with(summary), "{text}");
 }
 
 /// A section of somebody else's.

@@ -3,10 +3,13 @@
 //! at each call.
 //!
 //! The order is fixed and each step can only narrow: the role, then what is denied, then what is allowed,
-//! then the autonomy, then where the tool would run. A pattern that can't be read never widens anything.
+//! then the autonomy, then the owner's limits of commands and paths, then where the tool would run. A pattern
+//! that can't be read never widens anything.
 
+mod limits;
 mod pattern;
 mod role;
+mod shell;
 
 use serde_json::Value;
 
@@ -39,7 +42,10 @@ impl Decision {
 /// Decides about one call. The arguments are as the model wrote them and may be of any shape.
 #[must_use]
 pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
-    match refusal(agent, tool).or_else(|| asks_for_change(agent, tool, arguments)) {
+    let refused = refusal(agent, tool)
+        .or_else(|| asks_for_change(agent, tool, arguments))
+        .or_else(|| limits::refusal(agent, tool, arguments));
+    match refused {
         Some(reason) => Decision::Deny(reason),
         None if agent.sandbox == SandboxMode::Off && tool == "exec" => {
             Decision::Ask("you have no sandbox, so the command would run on the host itself".to_owned())

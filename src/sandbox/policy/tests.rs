@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::config::Role;
 use crate::config::model::DockerSettings;
+use crate::config::{CommandPolicy, Role, SkillsMode};
 
 fn agent(allow: &[&str], deny: &[&str]) -> Agent {
     Agent {
@@ -22,6 +22,10 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         egress: Vec::new(),
         deny: deny.iter().map(ToString::to_string).collect(),
         docker: DockerSettings::default(),
+        policy: CommandPolicy::default(),
+        persona: None,
+        skills: SkillsMode::Compact,
+        language: None,
     }
 }
 

@@ -40,8 +40,8 @@ fn config_gets_sets_and_checks() {
 #[test]
 fn a_setting_without_effect_is_named() {
     let home = TempHome::new().init();
-    let path = "plugins.entries.flock.config.gatewayAgents[sysadmin].skillsMode";
-    home.flock(["config", "set", path, "compact"]).ok();
+    let path = "plugins.entries.flock.config.gatewayAgents[sysadmin].onHost";
+    home.flock(["config", "set", path, "true"]).ok();
     let said = format!("{path} is set but not used by this flock yet");
     assert!(home.flock(["config", "validate"]).ok().stderr.contains(&said));
     home.flock(["config", "unset", path]).ok();

@@ -16,6 +16,7 @@ fn settings(base_url: Option<&str>, api_key: Option<&str>, api: Option<Api>) -> 
             context_window: Some(9_000),
             max_tokens: Some(700),
             images: true,
+            tools: true,
             cost: None,
         }],
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use flock::config::{Agent, Autonomy, Config, DockerSettings, Role, SandboxMode};
+use flock::config::{Agent, Autonomy, CommandPolicy, Config, DockerSettings, Role, SandboxMode, SkillsMode};
 use flock::home::Home;
 use flock::sandbox::engine::Engine;
 use flock::sandbox::image;
@@ -88,6 +88,10 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         network: flock::config::Network::None,
         egress: Vec::new(),
         docker: DockerSettings::default(),
+        policy: CommandPolicy::default(),
+        persona: None,
+        skills: SkillsMode::Compact,
+        language: None,
         id,
     }
 }

@@ -1,5 +1,6 @@
 //! What is not done, by how far the agent may go, and the policy that holds whatever it thinks of it.
 
+use crate::agent::prompt::quote::label;
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 use crate::config::Autonomy;
 
@@ -16,11 +17,23 @@ impl PromptSection for Safety {
             Autonomy::Supervised => include_str!("../text/supervised.md"),
             Autonomy::Full => include_str!("../text/full.md"),
         };
+        let policy = &context.agent.policy;
+        let commands = match policy.allowed_commands.as_deref() {
+            None => "any".to_owned(),
+            Some(names) => list(names),
+        };
         Ok(format!(
-            "{}\n{}\n\n### Active Security Policy\n\n**Autonomy level**: {}",
+            "{}\n{}\n\n### Active Security Policy\n\n**Autonomy level**: {}\n**Allowed shell commands**: {commands}\n\
+             **Forbidden paths**: {}",
             include_str!("../text/safety.md").trim_end(),
             autonomy.trim_end(),
             context.agent.autonomy.as_str(),
+            list(&policy.forbidden_paths),
         ))
     }
+}
+
+fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", label(name))).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
