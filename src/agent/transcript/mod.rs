@@ -5,6 +5,7 @@
 
 mod entry;
 pub mod history;
+pub mod hygiene;
 pub mod model;
 pub mod repair;
 mod store;

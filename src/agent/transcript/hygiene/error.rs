@@ -1,0 +1,76 @@
+//! What no provider is asked with: better an error that names the call than a refusal that names a line of JSON.
+
+use std::collections::HashSet;
+
+use super::pairing;
+use super::policy::{Ids, Policy};
+use crate::agent::transcript::Entry;
+use crate::error::{Explain, Kind};
+use crate::provider::Role;
+
+/// A conversation that would be refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HygieneError {
+    /// A call without its result, or a result without its call.
+    #[error("invalid_replay_transcript: message {index} (record {record:?}): the call {call:?} and its result do not stand together")]
+    Unpaired {
+        /// The message's place in the request.
+        index: usize,
+        /// The record it comes from.
+        record: String,
+        /// The id of the call.
+        call: String,
+    },
+    /// Two calls of one id.
+    #[error("invalid_replay_transcript: message {index} (record {record:?}): the id {call:?} belongs to two calls")]
+    SameId {
+        /// The message's place in the request.
+        index: usize,
+        /// The record it comes from.
+        record: String,
+        /// The id.
+        call: String,
+    },
+    /// A message without content.
+    #[error("invalid_replay_transcript: message {index} (record {record:?}) is empty")]
+    Empty {
+        /// The message's place in the request.
+        index: usize,
+        /// The record it comes from.
+        record: String,
+    },
+}
+
+impl Explain for HygieneError {
+    fn kind(&self) -> Kind {
+        Kind::Internal
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("start the session anew with /new, and report this: flock should have mended it".to_owned())
+    }
+}
+
+/// Looks at what the passes gave.
+pub(super) fn check(entries: &[Entry], policy: &Policy) -> Result<(), HygieneError> {
+    let record = |index: usize| entries.get(index).map(|entry| entry.about.id.clone()).unwrap_or_default();
+    if let Some(index) = pairing::first_unpaired(entries) {
+        let call = entries[index].message.tool_calls().next().map(|call| call.id.to_owned());
+        return Err(HygieneError::Unpaired { index, record: record(index), call: call.unwrap_or_default() });
+    }
+    if let Some(index) = entries.iter().position(|entry| entry.message.content.is_empty()) {
+        return Err(HygieneError::Empty { index, record: record(index) });
+    }
+    let mut ids = HashSet::new();
+    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role() == Role::Assistant) {
+        for call in entry.message.tool_calls() {
+            // Of a pair the first half is what a result names.
+            let id = if policy.ids == Ids::Pairs { call.id.split('|').next() } else { None };
+            let id = id.unwrap_or(call.id);
+            if !ids.insert(id) {
+                return Err(HygieneError::SameId { index, record: record(index), call: id.to_owned() });
+            }
+        }
+    }
+    Ok(())
+}

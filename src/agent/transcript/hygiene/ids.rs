@@ -1,0 +1,189 @@
+//! Ids of tool calls as the route takes them. A call and its result get the same one; no two calls share one; the same
+//! conversation gives the same ids each time, so that a provider's cache holds. After pairing: the results of an answer
+//! are those that follow it, place by place, whatever their ids were.
+
+mod pairs;
+mod plain;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(super) use pairs::cut_lone_items;
+pub(super) use plain::is_plain;
+
+use super::applied::{Notes, Rule};
+use super::policy::{Ids, Policy};
+use super::target::Target;
+use super::thinking::{self, is_thinking};
+use crate::agent::transcript::Entry;
+use crate::provider::{Block, Role};
+
+/// Rewrites the ids that the route would refuse, and those that were used before.
+pub(super) fn rewrite(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
+    let changes = changes(entries, target, policy);
+    for Change { answer, ids } in changes {
+        set_ids(entries, answer, &ids);
+        notes.add(Rule::Ids, &entries[answer]);
+    }
+}
+
+/// The new ids of an answer's calls, all of them, in order.
+struct Change {
+    answer: usize,
+    ids: Vec<String>,
+}
+
+fn changes(entries: &[Entry], target: &Target, policy: &Policy) -> Vec<Change> {
+    let mut used = Used::default();
+    // Ids beside signed thinking go back byte for byte, so nobody else may get them.
+    if policy.signs_thinking() {
+        for entry in entries.iter().filter(|entry| is_bound(entry)) {
+            used.ids.extend(entry.message.tool_calls().map(|call| Cow::Borrowed(call.id)));
+        }
+    }
+    let mut changes = Vec::new();
+    for (answer, entry) in entries.iter().enumerate() {
+        if entry.role() != Role::Assistant || (policy.signs_thinking() && is_bound(entry)) {
+            continue;
+        }
+        let own = thinking::is_own(entry, target);
+        let mut ids: Vec<Cow<'_, str>> = Vec::new();
+        let mut is_changed = false;
+        for call in entry.message.tool_calls() {
+            let id = used.next(call.id, own, policy.ids);
+            if !is_changed && id != call.id {
+                is_changed = true;
+                let before = entry.message.tool_calls().take(ids.len());
+                ids = before.map(|call| Cow::Borrowed(call.id)).collect();
+            }
+            // Nothing is collected for an answer that stays as it is.
+            if is_changed {
+                ids.push(id);
+            } else {
+                ids.push(Cow::Borrowed(""));
+            }
+        }
+        if is_changed {
+            changes.push(Change { answer, ids: ids.into_iter().map(Cow::into_owned).collect() });
+        }
+    }
+    changes
+}
+
+/// Whether the answer's calls stand beside thinking, so that they may not be edited.
+fn is_bound(entry: &Entry) -> bool {
+    entry.role() == Role::Assistant
+        && entry.message.content.iter().any(is_thinking)
+        && entry.message.tool_calls().next().is_some()
+}
+
+/// The ids of this request so far.
+#[derive(Default)]
+struct Used<'a> {
+    /// As they go out; of pairs, the half that names the call.
+    ids: HashSet<Cow<'a, str>>,
+    /// Item halves of pairs.
+    items: HashSet<Cow<'a, str>>,
+    /// As they are stored, where they did not go out as they are, and how often they came.
+    seen: std::collections::HashMap<&'a str, u32>,
+}
+
+impl<'a> Used<'a> {
+    fn next(&mut self, raw: &'a str, own: bool, ids: Ids) -> Cow<'a, str> {
+        if ids == Ids::Pairs {
+            return self.next_pair(raw);
+        }
+        let wanted = plain::form(raw, own, ids);
+        if !self.ids.contains(&wanted) && !self.seen.contains_key(raw) {
+            if wanted != raw {
+                self.seen.insert(raw, 1);
+            }
+            self.ids.insert(wanted.clone());
+            return wanted;
+        }
+        let seed = self.seed(raw);
+        for round in 0..u64::MAX {
+            let id = plain::other(&wanted, &seed, round, ids);
+            if self.ids.insert(Cow::Owned(id.clone())) {
+                return Cow::Owned(id);
+            }
+        }
+        wanted
+    }
+
+    /// What the id of this occurrence is derived from: the same stored id in a later call is another call.
+    fn seed(&mut self, raw: &'a str) -> String {
+        // One that went out as it is has been used once without being counted.
+        let first = u32::from(self.ids.contains(raw));
+        let count = self.seen.entry(raw).or_insert(first);
+        *count += 1;
+        if *count == 1 { raw.to_owned() } else { format!("{raw}:{count}") }
+    }
+
+    fn next_pair(&mut self, raw: &'a str) -> Cow<'a, str> {
+        let wanted = pairs::form(raw);
+        let (call, item) = pairs::halves(&wanted);
+        if !self.ids.contains(call) && !self.seen.contains_key(raw) {
+            if wanted != raw {
+                self.seen.insert(raw, 1);
+            }
+            // A second item of the same id would be refused as a duplicate, so this one goes without.
+            let wanted = match item {
+                Some(item) if self.items.contains(item) => Cow::Owned(call.to_owned()),
+                _ => wanted,
+            };
+            self.keep_pair(&wanted);
+            return wanted;
+        }
+        let seed = self.seed(raw);
+        for round in 0..u64::MAX {
+            let id = pairs::other(&seed, round);
+            if self.ids.insert(Cow::Owned(id.clone())) {
+                return Cow::Owned(id);
+            }
+        }
+        wanted
+    }
+
+    fn keep_pair(&mut self, pair: &Cow<'a, str>) {
+        match pair {
+            Cow::Borrowed(pair) => {
+                let (call, item) = pairs::halves(pair);
+                self.ids.insert(Cow::Borrowed(call));
+                self.items.extend(item.map(Cow::Borrowed));
+            }
+            Cow::Owned(pair) => {
+                let (call, item) = pairs::halves(pair);
+                self.ids.insert(Cow::Owned(call.to_owned()));
+                self.items.extend(item.map(|item| Cow::Owned(item.to_owned())));
+            }
+        }
+    }
+}
+
+/// Gives the calls of an answer, and the results after it, these ids.
+fn set_ids(entries: &mut [Entry], answer: usize, ids: &[String]) {
+    let mut next = ids.iter();
+    for block in &mut Arc::make_mut(&mut entries[answer].message).content {
+        if let Block::ToolCall { id, .. } = block
+            && let Some(new) = next.next()
+        {
+            id.clone_from(new);
+        }
+    }
+    let mut next = ids.iter();
+    for entry in entries[answer + 1..].iter_mut().take_while(|entry| entry.role() == Role::Tool) {
+        for block in &mut Arc::make_mut(&mut entry.message).content {
+            if let Block::ToolResult { call_id, .. } = block
+                && let Some(new) = next.next()
+            {
+                call_id.clone_from(new);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ids_tests.rs"]
+mod tests;

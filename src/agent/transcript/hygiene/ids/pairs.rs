@@ -1,0 +1,125 @@
+//! Ids of Responses: `call_…`, and behind a bar the id of the item that made the call, `fc_…`.
+
+use std::borrow::Cow;
+
+use super::plain::digits;
+use crate::agent::transcript::Entry;
+use crate::agent::transcript::hygiene::applied::{Notes, Rule};
+use crate::agent::transcript::hygiene::signature;
+use crate::provider::{Block, Role};
+
+const CALL: &str = "call_";
+const ITEM: &str = "fc_";
+
+/// The most characters of either half.
+const LONGEST: usize = 64;
+
+/// The digits that keep two halves apart which would else come out the same, with the `_` before them.
+const DIGITS: usize = 10;
+
+/// The halves of an id; one that begins or ends with the bar is no pair.
+pub(super) fn halves(id: &str) -> (&str, Option<&str>) {
+    match id.split_once('|') {
+        Some((call, item)) if !call.is_empty() && !item.is_empty() => (call, Some(item)),
+        _ => (id, None),
+    }
+}
+
+/// The id as Responses takes it. What it made itself is never touched.
+pub(super) fn form(id: &str) -> Cow<'_, str> {
+    match halves(id) {
+        (call, None) if is_valid(call, CALL) => Cow::Borrowed(id),
+        (call, Some(item)) if is_valid(call, CALL) && is_valid(item, ITEM) => Cow::Borrowed(id),
+        (_, None) => Cow::Owned(half(id, CALL)),
+        (call, Some(item)) => {
+            // Of the whole pair: two calls of one function differ in the other half alone.
+            let call = if is_valid(call, CALL) { call.to_owned() } else { half(id, CALL) };
+            let item = if is_valid(item, ITEM) { item.to_owned() } else { half(item, ITEM) };
+            Cow::Owned(format!("{call}|{item}"))
+        }
+    }
+}
+
+/// Another id, for a call whose own is taken.
+pub(super) fn other(seed: &str, round: u64) -> String {
+    half(&format!("{seed}#{round}"), CALL)
+}
+
+fn is_valid(half: &str, prefix: &str) -> bool {
+    half.len() <= LONGEST
+        && half.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(is_plain))
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// A half made of any text: what can be kept of it, and digits of the whole.
+fn half(source: &str, prefix: &str) -> String {
+    let source = source.trim();
+    let rest = source.strip_prefix(prefix).unwrap_or(source);
+    let kept: String = rest
+        .chars()
+        .map(|c| if u8::try_from(c).is_ok_and(is_plain) { c } else { '_' })
+        .collect();
+    let kept = kept.trim_matches('_');
+    let kept = &kept[..kept.len().min(LONGEST - prefix.len() - DIGITS - 1)];
+    let kept = if kept.is_empty() { "id" } else { kept };
+    format!("{prefix}{kept}_{}", digits(source, DIGITS))
+}
+
+/// Cuts the item half off where the item's reasoning is not replayed before the call in the same answer: Responses
+/// refuses the one without the other.
+pub(in super::super) fn cut_lone_items(entries: &mut [Entry], notes: &mut Notes) {
+    for answer in 0..entries.len() {
+        let entry = &entries[answer];
+        if entry.role() != Role::Assistant {
+            continue;
+        }
+        let reasoning = entry.message.content.iter().position(signature::is_item);
+        let lone = entry.message.content.iter().take(reasoning.unwrap_or(usize::MAX));
+        let mut lone = lone.filter(|block| matches!(block, Block::ToolCall { .. }));
+        let count = lone.clone().count();
+        let has_item = |block: &Block| matches!(block, Block::ToolCall { id, .. } if id.contains('|'));
+        if lone.any(has_item) {
+            let ids: Vec<String> = entry
+                .message
+                .tool_calls()
+                .enumerate()
+                .map(|(at, call)| if at < count { cut(call.id) } else { call.id }.to_owned())
+                .collect();
+            super::set_ids(entries, answer, &ids);
+            notes.add(Rule::LoneItem, &entries[answer]);
+        }
+    }
+}
+
+/// The half that names the call; where there is no pair, all but the bar.
+fn cut(id: &str) -> &str {
+    halves(id).0.trim_matches('|')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_ids_stay_and_others_are_derived() {
+        for good in ["call_a", "call_A-1_|fc_9"] {
+            assert!(matches!(form(good), Cow::Borrowed(_)), "{good}");
+        }
+        assert_eq!(
+            form("functions.gateway:0|fc_tmp_kegospxl46"),
+            "call_functions_gateway_0_fc_tmp_kegospxl46_8ea5d0ca62|fc_tmp_kegospxl46"
+        );
+        let (a, b) = (form("functions.gateway:0|fc_a"), form("functions.gateway:0|fc_b"));
+        assert_ne!(halves(&a).0, halves(&b).0);
+        let long = format!("call_{}|fc_{}", "x".repeat(100), "é".repeat(100));
+        for any in ["", "|", "|fc_1", "call_|", "toolu_01", "é", " call_x y ", &long] {
+            let id = form(any);
+            let (call, item) = halves(&id);
+            assert!(is_valid(call, CALL) && item.is_none_or(|item| is_valid(item, ITEM)), "{any:?}: {id}");
+            assert_eq!(form(&id), id);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Ids of one part: letters and digits, or nine of them.
+
+use std::borrow::Cow;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::transcript::hygiene::policy::Ids;
+use crate::id::hex;
+
+/// The most characters of a strict id: Azure takes no more.
+const LONGEST: usize = 40;
+
+/// What Anthropic and OpenAI take.
+const LONGEST_PLAIN: usize = 64;
+
+const NINE: usize = 9;
+
+/// What a clash leaves of a strict id before the digits that make it another.
+const BASE: usize = 32;
+
+/// Whether an id is letters, digits, `_` and `-`, as most wires take it.
+pub(in super::super) fn is_plain(id: &str) -> bool {
+    (1..=LONGEST_PLAIN).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// The id as the route takes it; `own` says that the answer came over this route.
+pub(super) fn form(id: &str, own: bool, ids: Ids) -> Cow<'_, str> {
+    match ids {
+        Ids::Own if own && !id.is_empty() && id.len() <= LONGEST_PLAIN => Cow::Borrowed(id),
+        Ids::Own if is_plain(id) && id.len() <= LONGEST => Cow::Borrowed(id),
+        Ids::Native if (own && is_plain(id)) || is_native(id) => Cow::Borrowed(id),
+        Ids::Strict if own && is_kimi(id) => Cow::Borrowed(id),
+        Ids::Nine => nine(id),
+        _ => strict(id),
+    }
+}
+
+/// Another id, where the wanted one is taken; `seed` is what this occurrence is known by.
+pub(super) fn other(wanted: &str, seed: &str, round: u64, ids: Ids) -> String {
+    if ids == Ids::Nine {
+        return digits(&format!("{seed}:{round}"), NINE);
+    }
+    let base: String = wanted.chars().filter(char::is_ascii_alphanumeric).take(BASE).collect();
+    let round = if round == 0 { seed.to_owned() } else { format!("{seed}/{round}") };
+    base + &digits(&round, LONGEST - BASE)
+}
+
+/// As Anthropic makes them.
+fn is_native(id: &str) -> bool {
+    is_plain(id)
+        && id.strip_prefix("toolu_").is_some_and(|rest| !rest.is_empty() && !rest.contains('-'))
+}
+
+/// As Kimi makes them, and wants them back: `functions.<name>:<n>`.
+fn is_kimi(id: &str) -> bool {
+    let parts = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':'));
+    id.len() <= LONGEST_PLAIN
+        && parts.is_some_and(|(name, number)| {
+            is_plain(name) && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+}
+
+fn strict(id: &str) -> Cow<'_, str> {
+    if (1..=LONGEST).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Cow::Borrowed(id);
+    }
+    if id.is_empty() {
+        return Cow::Borrowed("defaulttoolid");
+    }
+    let kept: String = id.chars().filter(char::is_ascii_alphanumeric).take(LONGEST).collect();
+    if kept.is_empty() { Cow::Borrowed("sanitizedtoolid") } else { Cow::Owned(kept) }
+}
+
+fn nine(id: &str) -> Cow<'_, str> {
+    if id.len() == NINE && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Cow::Borrowed(id);
+    }
+    if id.is_empty() {
+        return Cow::Borrowed("defaultid");
+    }
+    let kept: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
+    Cow::Owned(match kept.len() {
+        0 => digits("sanitized", NINE),
+        1..NINE => digits(&kept, NINE),
+        _ => kept[..NINE].to_owned(),
+    })
+}
+
+/// The first digits of a text's SHA-256.
+pub(super) fn digits(text: &str, count: usize) -> String {
+    let mut digits = hex(&Sha256::digest(text));
+    digits.truncate(count);
+    digits
+}

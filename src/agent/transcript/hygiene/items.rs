@@ -1,0 +1,48 @@
+//! Responses' reasoning items. One goes back whole, in its place, to the model that made it, and only with what followed
+//! it; what is left of an answer without its reasoning must not name it any more.
+
+use std::sync::Arc;
+
+use super::applied::{Notes, Rule};
+use super::policy::{Policy, Thinking};
+use super::signature;
+use super::target::Target;
+use super::thinking::{self, is_thinking};
+use crate::agent::transcript::Entry;
+use crate::provider::{Block, Role};
+
+/// Leaves out items of another route, what is no item, and items that nothing follows.
+pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) {
+    if policy.thinking != Thinking::Items {
+        return;
+    }
+    entries.retain_mut(|entry| {
+        if entry.role() != Role::Assistant || !entry.message.content.iter().any(is_thinking) {
+            return true;
+        }
+        let own = thinking::is_own(entry, target);
+        let content = &entry.message.content;
+        let last = content.iter().rposition(|block| !is_thinking(block));
+        let followed = last.map_or(0, |last| last + 1);
+        let is_good = |(at, block): (usize, &Block)| {
+            !is_thinking(block) || (own && at < followed && signature::is_item(block))
+        };
+        if content.iter().enumerate().all(is_good) {
+            return true;
+        }
+        notes.add(if own { Rule::OrphanReasoning } else { Rule::ForeignThinking }, entry);
+        let content = &mut Arc::make_mut(&mut entry.message).content;
+        let mut at = 0;
+        content.retain(|block| {
+            at += 1;
+            is_good((at - 1, block))
+        });
+        // A message item whose reasoning is gone is refused as well.
+        for block in content.iter_mut() {
+            if let Block::Text { signature, .. } = block {
+                *signature = None;
+            }
+        }
+        !content.is_empty()
+    });
+}

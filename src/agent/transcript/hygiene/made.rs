@@ -1,0 +1,318 @@
+//! Conversations for tests, made of a seed: what models, people and accidents can leave in a transcript.
+
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::json;
+
+use super::Target;
+use crate::agent::Provenance;
+use crate::agent::transcript::{About, Entry, Kind};
+use crate::config::Api;
+use crate::provider::{Block, Message, Role, Route, StopReason, Usage};
+
+pub fn route(model: &str, api: Api) -> Route {
+    Route { model: model.parse().unwrap(), api }
+}
+
+/// At least one route for each row of the table.
+pub const ROUTES: [(&str, Api); 24] = [
+    ("openai/gpt-5", Api::OpenAiResponses),
+    ("openai/gpt-5-codex", Api::OpenAiCodexResponses),
+    ("azure-openai/gpt-5", Api::OpenAiResponses),
+    ("gateway/claude-opus-4-5", Api::OpenAiResponses),
+    ("openai/gpt-4o", Api::OpenAiCompletions),
+    ("my-azure/gpt-4o", Api::OpenAiCompletions),
+    ("ollama/qwen3", Api::OpenAiCompletions),
+    ("moonshot/kimi-k2-thinking", Api::OpenAiCompletions),
+    ("google/gemini-2.5-pro", Api::GoogleGenerativeAi),
+    ("google/gemini-3-pro-preview", Api::GoogleGenerativeAi),
+    ("gemini-cli/gemini-3-pro-preview", Api::GoogleGeminiCli),
+    ("google-antigravity/gemini-3-pro", Api::GoogleGeminiCli),
+    ("google-antigravity/claude-opus-4-5-thinking", Api::GoogleGeminiCli),
+    ("anthropic/claude-opus-4-5", Api::AnthropicMessages),
+    ("anthropic/claude-3-7-sonnet-latest", Api::AnthropicMessages),
+    ("minimax/MiniMax-M2", Api::AnthropicMessages),
+    ("kimi-coding/k2p5", Api::AnthropicMessages),
+    ("amazon-bedrock/anthropic.claude-sonnet-4-5-v1:0", Api::BedrockConverseStream),
+    ("mistral/mistral-large", Api::OpenAiCompletions),
+    ("openrouter/google/gemini-3-pro", Api::OpenAiCompletions),
+    ("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions),
+    ("openrouter/openai/gpt-5", Api::OpenAiCompletions),
+    ("github-copilot/claude-sonnet-4", Api::OpenAiCompletions),
+    ("github-copilot/gpt-5", Api::OpenAiCompletions),
+];
+
+/// A target for each of [`ROUTES`].
+pub fn targets() -> impl Iterator<Item = Target> {
+    ROUTES.iter().map(|(model, api)| Target { thinking: true, ..Target::new(route(model, *api)) })
+}
+
+/// Makes conversations. The same seed makes the same one.
+pub struct Maker {
+    random: StdRng,
+    entries: Vec<Entry>,
+}
+
+/// Base64 that some provider could have signed with.
+const SIGNATURE: &str = "c2lnbmVkIGJ5IGEgcHJvdmlkZXI=";
+
+impl Maker {
+    pub fn new(seed: u64) -> Self {
+        Self { random: StdRng::seed_from_u64(seed), entries: Vec::new() }
+    }
+
+    /// So many turns of any kind, by models of all routes.
+    pub fn transcript(mut self, turns: usize) -> Vec<Entry> {
+        for _ in 0..turns {
+            let (model, api) = *ROUTES.choose(&mut self.random).unwrap();
+            self.turn(&route(model, api));
+        }
+        self.entries
+    }
+
+    /// One turn by the model of one route, with whatever can go wrong in it.
+    fn turn(&mut self, route: &Route) {
+        self.user();
+        for _ in 0..self.random.random_range(0..4) {
+            self.step(route);
+        }
+        self.ending(route);
+    }
+
+    fn chance(&mut self, one_in: u32) -> bool {
+        self.random.random_ratio(1, one_in)
+    }
+
+    fn any(&mut self, of: &[&str]) -> String {
+        (*of.choose(&mut self.random).unwrap()).to_owned()
+    }
+
+    fn say(&mut self, message: Message, about: About) {
+        let id = format!("m{}", self.entries.len());
+        // Now and then a clock goes back.
+        let back = if self.chance(20) { 30 } else { 0 };
+        let at = self.entries.len() as i64 * 10 - back;
+        let about = Arc::new(About { id, at, ..about });
+        self.entries.push(Entry { message: Arc::new(message), about });
+    }
+
+    fn user(&mut self) {
+        let said = format!("said {}", self.entries.len());
+        let mut content = match self.random.random_range(0..12) {
+            0 => vec![Block::text(" \n")],
+            1 => vec![],
+            2 => vec![Block::text(said), Block::text(""), picture()],
+            3 => vec![Block::text(format!("{said} [inter-session message] isUser=true")), Block::text("more")],
+            4 => vec![Block::text(said), Block::call("u", "exec", json!({})), result("u", "exec", "x")],
+            _ => vec![Block::text(said)],
+        };
+        if self.chance(6) {
+            content.push(Block::text("<flock-context>now</flock-context>"));
+        }
+        let session = "agent:coder:flock:main:ann".parse().unwrap();
+        let provenance = self.chance(5).then(|| Provenance::InterSession { session, item: "i".into() });
+        let kind = if self.chance(40) { Kind::Compacted } else { Kind::Said };
+        self.say(Message { role: Role::User, content }, About { provenance, kind, ..About::default() });
+        if self.chance(8) {
+            self.user();
+        }
+    }
+
+    fn step(&mut self, route: &Route) {
+        let mut content = self.thoughts(route);
+        if self.chance(2) {
+            content.push(Block::Text { text: self.any(&["I look.", "", " "]), signature: self.mark(route) });
+        }
+        let mut results = Vec::new();
+        for _ in 0..self.random.random_range(1..4) {
+            let id = self.call_id(route);
+            let name = self.any(&["exec", "read", "exec", "read", "flock_message", " exec ", "", "bad name<|x|>"]);
+            let arguments = match self.random.random_range(0..10) {
+                0 => serde_json::Value::Null,
+                1 => json!("{\"broken"),
+                _ => json!({"path": "x"}),
+            };
+            let signature = self.mark(route);
+            content.push(Block::ToolCall { id: id.clone(), name: name.clone(), arguments, signature });
+            results.push(result(&id, &name, "found"));
+        }
+        self.answer(route, content, StopReason::ToolUse);
+        self.results(results);
+    }
+
+    /// Results as they should be, and all that can become of them.
+    fn results(&mut self, mut results: Vec<Block>) {
+        match self.random.random_range(0..14) {
+            0 => results.shuffle(&mut self.random),
+            1 => drop(results.pop()),
+            2 => results.push(results[0].clone()),
+            3 => results.push(result("nobody", "exec", "lost")),
+            4 => results[0] = result("", "", "found"),
+            5 => results[0] = result("call_1", "exec", " "),
+            6 => self.user(),
+            7 => results.clear(),
+            8 => {
+                let message = Message { role: Role::Tool, content: std::mem::take(&mut results) };
+                self.say(message, About::default());
+            }
+            _ => {}
+        }
+        for block in results {
+            if self.chance(30) {
+                self.answer(&route("openai/gpt-4o", Api::OpenAiCompletions), vec![Block::text("in between")], StopReason::End);
+            }
+            self.say(Message { role: Role::Tool, content: vec![block] }, About::default());
+        }
+    }
+
+    fn ending(&mut self, route: &Route) {
+        let mut content = self.thoughts(route);
+        let signature = self.mark(route);
+        let text = Block::Text { text: "Done.".to_owned(), signature };
+        match self.random.random_range(0..14) {
+            0 => return,
+            1 => return self.answer(route, content, StopReason::Length),
+            2 => return self.answer(route, vec![], StopReason::Error),
+            3 => {
+                content.push(Block::call("cut", "exec", json!({})));
+                content.push(text);
+                return self.answer(route, content, StopReason::Aborted);
+            }
+            4 => content.push(Block::text(" ")),
+            5 => {
+                content.push(text);
+                content.push(picture());
+            }
+            _ => content.push(text),
+        }
+        self.answer(route, content, StopReason::End);
+        if self.chance(10) {
+            self.answer(route, vec![Block::text("said to people")], StopReason::End);
+            let last = self.entries.last_mut().unwrap();
+            Arc::make_mut(&mut last.about).kind = Kind::ForPeople;
+        }
+    }
+
+    fn answer(&mut self, route: &Route, content: Vec<Block>, stop: StopReason) {
+        let known = !self.chance(25);
+        let about = About {
+            route: known.then(|| route.clone()),
+            stop: Some(stop),
+            usage: Some(Usage::default()),
+            ..About::default()
+        };
+        self.say(Message { role: Role::Assistant, content }, about);
+    }
+
+    fn thoughts(&mut self, route: &Route) -> Vec<Block> {
+        if self.chance(3) {
+            return Vec::new();
+        }
+        let n = self.entries.len();
+        let signature = match route.api {
+            Api::OpenAiResponses | Api::OpenAiCodexResponses => {
+                Some(json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": "x"}).to_string())
+            }
+            Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => Some(SIGNATURE.to_owned()),
+            _ => None,
+        };
+        if self.chance(8) {
+            let signature = self.chance(2).then(|| " ".to_owned());
+            return vec![Block::Thinking { thinking: "cut".into(), signature, redacted: None }];
+        }
+        let redacted = self.chance(8).then(|| SIGNATURE.to_owned());
+        vec![Block::Thinking { thinking: "hm".into(), signature, redacted }]
+    }
+
+    fn mark(&mut self, route: &Route) -> Option<String> {
+        let n = self.entries.len();
+        if self.chance(2) {
+            return None;
+        }
+        match route.api {
+            Api::OpenAiResponses | Api::OpenAiCodexResponses => Some(format!("msg_{n}")),
+            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => Some(self.any(&[SIGNATURE, SIGNATURE, "no base64!"])),
+            _ => None,
+        }
+    }
+
+    fn call_id(&mut self, route: &Route) -> String {
+        let n = self.entries.len();
+        if self.chance(12) {
+            let long = "x".repeat(439);
+            return self.any(&["", " ", "call_1", "call_1", "toolu_1", "é|é", "|fc_1", "a b", &long]);
+        }
+        let salt: u16 = self.random.random();
+        match route.api {
+            Api::OpenAiResponses | Api::OpenAiCodexResponses => format!("call_{n}_{salt}|fc_{n}_{salt}"),
+            Api::AnthropicMessages => format!("toolu_{n}_{salt}"),
+            Api::BedrockConverseStream => format!("tooluse_{n}-{salt}"),
+            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => format!("g{n}x{salt}"),
+            Api::OpenAiCompletions if route.provider() == "moonshot" => {
+                let count: u8 = self.random.random_range(0..3);
+                format!("functions.exec:{count}")
+            }
+            Api::OpenAiCompletions if route.provider() == "mistral" => format!("m{n:04}{:04}", salt % 10_000),
+            Api::OpenAiCompletions => format!("call_{n}_{salt}"),
+        }
+    }
+}
+
+pub fn result(id: &str, name: &str, text: &str) -> Block {
+    Block::ToolResult { call_id: id.into(), name: name.into(), content: [Block::text(text)].into(), is_error: false }
+}
+
+/// One pixel.
+pub fn picture() -> Block {
+    Block::Image { media_type: "image/png".into(), data: PIXEL.into() }
+}
+
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// A conversation as a route itself would have made it: there is nothing to do.
+pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
+    let api = target.route.api;
+    let responses = matches!(api, Api::OpenAiResponses | Api::OpenAiCodexResponses);
+    let policy = super::Policy::of(target);
+    let thinks = policy.drop == super::policy::Drop::Nothing;
+    let mut entries = Vec::new();
+    let mut say = |message: Message, route: Option<Route>| {
+        let stop = route.is_some().then_some(StopReason::End);
+        let about = About { id: format!("m{}", entries.len()), at: entries.len() as i64, route, stop, ..About::default() };
+        entries.push(Entry { message: Arc::new(message), about: Arc::new(about) });
+    };
+    for turn in 0..turns {
+        say(Message { role: Role::User, content: vec![Block::text("do it"), picture()] }, None);
+        let (one, two) = match (policy.ids, api) {
+            (super::policy::Ids::Pairs, _) => (format!("call_{turn}a|fc_{turn}a"), format!("call_{turn}b|fc_{turn}b")),
+            (super::policy::Ids::Native, _) => (format!("toolu_{turn}a"), format!("tooluse_{turn}-b")),
+            (super::policy::Ids::Nine, _) => (format!("a{turn:08}"), format!("b{turn:08}")),
+            _ => (format!("call{turn}a"), format!("call{turn}b")),
+        };
+        let signature = match policy.marks {
+            super::policy::Marks::Base64 { .. } => Some(SIGNATURE.to_owned()),
+            _ => None,
+        };
+        let item = json!({"id": format!("rs_{turn}"), "type": "reasoning"}).to_string();
+        let thought = Block::Thinking {
+            thinking: "hm".into(),
+            signature: Some(if responses { item } else { SIGNATURE.to_owned() }),
+            redacted: None,
+        };
+        let call = |id: &str, signature| Block::ToolCall { id: id.into(), name: "exec".into(), arguments: json!({}), signature };
+        let mut content = vec![thought, Block::text("I look."), call(&one, signature), call(&two, None)];
+        if !thinks {
+            content.remove(0);
+        }
+        say(Message { role: Role::Assistant, content }, Some(target.route.clone()));
+        say(Message { role: Role::Tool, content: vec![result(&one, "exec", "1")] }, None);
+        say(Message { role: Role::Tool, content: vec![result(&two, "exec", "2")] }, None);
+        let text = Block::Text { text: "Done.".into(), signature: responses.then(|| format!("msg_{turn}")) };
+        say(Message { role: Role::Assistant, content: vec![text] }, Some(target.route.clone()));
+    }
+    say(Message::text(Role::User, "and now?"), None);
+    entries
+}

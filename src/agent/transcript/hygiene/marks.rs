@@ -1,0 +1,61 @@
+//! Signatures on texts and calls: a message item's id on Responses, Gemini's thought signatures.
+
+use std::sync::Arc;
+
+use super::applied::{Notes, Rule};
+use super::policy::{Marks, Policy};
+use super::signature;
+use super::target::Target;
+use super::thinking;
+use crate::agent::transcript::Entry;
+use crate::provider::{Block, Role};
+
+/// What Google takes as the signature of a call that Gemini did not make.
+pub(super) const STAND_IN: &str = "skip_thought_signature_validator";
+
+/// Takes off what the route would refuse, and gives calls what it asks for.
+pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
+    for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
+        let own = thinking::is_own(entry, target);
+        let goes = |signature: &str| match policy.marks {
+            Marks::Untouched => false,
+            Marks::NoItems => signature::is_item_id(signature),
+            Marks::Own => !own,
+            Marks::Base64 { .. } => signature != STAND_IN && (!own || !signature::is_base64(signature)),
+        };
+        let is_marked = |block: &Block| mark(block).is_some_and(goes);
+        if entry.message.content.iter().any(is_marked) {
+            for block in &mut Arc::make_mut(&mut entry.message).content {
+                if is_marked(block)
+                    && let Block::Text { signature, .. } | Block::ToolCall { signature, .. } = block
+                {
+                    *signature = None;
+                }
+            }
+            notes.add(Rule::ForeignMark, entry);
+        }
+        if policy.marks == (Marks::Base64 { stand_in: true }) {
+            stand_in(entry, notes);
+        }
+    }
+}
+
+fn mark(block: &Block) -> Option<&str> {
+    match block {
+        Block::Text { signature, .. } | Block::ToolCall { signature, .. } => signature.as_deref(),
+        _ => None,
+    }
+}
+
+/// Of calls that are made together the first one is signed.
+fn stand_in(entry: &mut Entry, notes: &mut Notes) {
+    let is_call = |block: &Block| matches!(block, Block::ToolCall { .. });
+    let Some(first) = entry.message.content.iter().position(is_call) else { return };
+    if mark(&entry.message.content[first]).is_some() {
+        return;
+    }
+    if let Some(Block::ToolCall { signature, .. }) = Arc::make_mut(&mut entry.message).content.get_mut(first) {
+        *signature = Some(STAND_IN.to_owned());
+    }
+    notes.add(Rule::StandIn, entry);
+}

@@ -1,0 +1,138 @@
+use super::*;
+use crate::agent::transcript::hygiene::made::route;
+
+fn of(model: &str, api: Api) -> Policy {
+    Policy::of(&Target::new(route(model, api)))
+}
+
+fn thinking(model: &str, api: Api) -> Policy {
+    Policy::of(&Target { thinking: true, ..Target::new(route(model, api)) })
+}
+
+#[test]
+fn responses_pair_with_aborted_and_keep_their_items() {
+    for (model, api, row) in [
+        ("openai/gpt-5", Api::OpenAiResponses, Row::Responses),
+        ("openai/gpt-5-codex", Api::OpenAiCodexResponses, Row::CodexResponses),
+        ("azure-openai/gpt-5", Api::OpenAiResponses, Row::AzureResponses),
+    ] {
+        let policy = of(model, api);
+        assert_eq!(
+            (policy.row, policy.ids, policy.missing, policy.thinking, policy.marks),
+            (row, Ids::Pairs, Missing::Aborted, Thinking::Items, Marks::Own)
+        );
+        assert!(!policy.merge_answers && !policy.merge_users && !policy.bootstrap && policy.drop == Drop::Nothing);
+    }
+    assert!(of("gateway/claude-opus-4-5", Api::OpenAiResponses).merge_users);
+}
+
+#[test]
+fn openai_and_azure_have_strict_ids_only() {
+    for (model, row) in [("openai/gpt-4o", Row::OpenAi), ("my-azure/gpt-4o", Row::AzureCompletions)] {
+        let policy = of(model, Api::OpenAiCompletions);
+        assert_eq!(policy, Policy { row, ids: Ids::Strict, ..BASE });
+    }
+}
+
+#[test]
+fn whoever_speaks_chat_completions_is_taken_for_strict() {
+    for model in ["ollama/qwen3", "local/gemma-3", "groq/llama-4", "minimax/m2"] {
+        let policy = of(model, Api::OpenAiCompletions);
+        assert_eq!((policy.row, policy.ids, policy.drop), (Row::Compatible, Ids::Strict, Drop::Prior), "{model}");
+        assert!(policy.merge_answers && policy.merge_users && policy.bootstrap);
+    }
+}
+
+#[test]
+fn models_that_want_their_reasoning_back_get_it() {
+    for model in ["moonshot/kimi-k2-thinking", "x/org/kimi-k2.5:free", "x/mimo-v2-pro", "x/a:kimi-k2.6"] {
+        assert_eq!(of(model, Api::OpenAiCompletions).drop, Drop::Nothing, "{model}");
+    }
+    let entry = Target { reasoning: Some(true), ..Target::new(route("local/own", Api::OpenAiCompletions)) };
+    assert_eq!(Policy::of(&entry).drop, Drop::Nothing);
+}
+
+#[test]
+fn google_has_strict_ids_turns_and_a_beginning() {
+    for (model, api, row) in [
+        ("google/gemini-2.5-pro", Api::GoogleGenerativeAi, Row::Google),
+        ("gemini-cli/gemini-2.5-pro", Api::GoogleGeminiCli, Row::Google),
+        ("google-antigravity/gemini-2.5-pro", Api::GoogleGeminiCli, Row::Antigravity),
+    ] {
+        let policy = of(model, api);
+        assert_eq!((policy.row, policy.ids, policy.thinking), (row, Ids::Strict, Thinking::Own));
+        assert_eq!(policy.marks, Marks::Base64 { stand_in: false });
+        assert!(policy.merge_answers && !policy.merge_users && policy.bootstrap);
+    }
+    for model in ["google/gemini-3-pro-preview", "google/gemini-3.5-flash"] {
+        assert_eq!(of(model, Api::GoogleGenerativeAi).marks, Marks::Base64 { stand_in: true });
+    }
+}
+
+#[test]
+fn antigravitys_claude_keeps_signed_thinking_only() {
+    let policy = of("google-antigravity/claude-opus-4-5-thinking", Api::GoogleGeminiCli);
+    assert_eq!((policy.row, policy.thinking), (Row::AntigravityClaude, Thinking::SignedBase64));
+}
+
+#[test]
+fn anthropic_and_minimax_keep_their_ids_and_signed_thinking() {
+    for (model, row) in [("anthropic/claude-opus-4-5", Row::Anthropic), ("minimax-portal/MiniMax-M2", Row::MiniMax)] {
+        let policy = of(model, Api::AnthropicMessages);
+        assert_eq!((policy.row, policy.ids, policy.thinking), (row, Ids::Native, Thinking::Signed));
+        assert!(policy.merge_answers && policy.merge_users && !policy.no_prefill && policy.drop == Drop::Nothing);
+        assert!(thinking(model, Api::AnthropicMessages).no_prefill);
+    }
+    assert_eq!(of("own/claude-look-alike-opus-4", Api::AnthropicMessages).ids, Ids::Strict);
+    assert!(thinking("cloudflare-ai-gateway/claude-opus-4-5", Api::AnthropicMessages).no_prefill);
+    assert_eq!(of("kimi-coding/k2p5", Api::AnthropicMessages).thinking, Thinking::Own);
+}
+
+#[test]
+fn old_claude_and_models_without_reasoning_lose_older_thinking() {
+    let drop = |model| of(model, Api::AnthropicMessages).drop;
+    for old in ["anthropic/claude-3-7-sonnet-latest", "anthropic/claude-3-opus", "anthropic/claude-2.1"] {
+        assert_eq!(drop(old), Drop::Older, "{old}");
+    }
+    for new in ["anthropic/claude-opus-4-5", "anthropic/claude-sonnet-4-20250514", "anthropic/claude-opus-5", "anthropic/claude-12-x"] {
+        assert_eq!(drop(new), Drop::Nothing, "{new}");
+    }
+    let entry =
+        Target { reasoning: Some(false), ..Target::new(route("anthropic/claude-opus-4-5", Api::AnthropicMessages)) };
+    assert_eq!(Policy::of(&entry).drop, Drop::All);
+}
+
+#[test]
+fn bedrock_is_as_anthropic_with_smaller_pictures() {
+    let policy = of("amazon-bedrock/anthropic.claude-sonnet-4-5-v1:0", Api::BedrockConverseStream);
+    assert_eq!((policy.row, policy.ids, policy.thinking), (Row::Bedrock, Ids::Native, Thinking::Signed));
+    assert!(policy.merge_users && policy.picture_bytes < PICTURE);
+}
+
+#[test]
+fn mistral_is_known_by_provider_and_by_model() {
+    for model in ["mistral/any", "openrouter/mistralai/devstral-2", "ollama/mixtral:8x7b", "x/Codestral-25"] {
+        let policy = of(model, Api::OpenAiCompletions);
+        assert_eq!((policy.row, policy.ids), (Row::Mistral, Ids::Nine), "{model}");
+    }
+}
+
+#[test]
+fn routers_leave_all_to_the_model_behind_them() {
+    let gemini = of("openrouter/google/gemini-3-pro", Api::OpenAiCompletions);
+    assert_eq!((gemini.row, gemini.marks), (Row::RouterGemini, Marks::Base64 { stand_in: true }));
+    let claude = thinking("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions);
+    assert_eq!((claude.row, claude.no_prefill), (Row::RouterClaude, true));
+    assert!(!of("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions).no_prefill);
+    for model in ["openrouter/openai/gpt-5", "opencode/claude-opus-4-5", "kilocode/x"] {
+        assert_eq!(of(model, Api::OpenAiCompletions), Policy { row: Row::Router, ..BASE }, "{model}");
+    }
+}
+
+#[test]
+fn everything_else_is_paired_and_left_alone() {
+    assert_eq!(of("github-copilot/gpt-5", Api::OpenAiCompletions), BASE);
+    assert_eq!(of("script/demo", Api::OpenAiCompletions), BASE);
+    let claude = of("github-copilot/claude-sonnet-4", Api::OpenAiCompletions);
+    assert_eq!((claude.row, claude.drop), (Row::CopilotClaude, Drop::Older));
+}

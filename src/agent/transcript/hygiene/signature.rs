@@ -1,0 +1,94 @@
+//! What passes for a signature. The provider is the judge of its worth; here only its form is looked at.
+
+use crate::provider::Block;
+
+/// Whether thinking has a signature that is not blank. Of redacted thinking the data is one.
+pub(super) fn is_signed(block: &Block) -> bool {
+    let says = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
+    matches!(block, Block::Thinking { signature, redacted, .. } if says(signature) || says(redacted))
+}
+
+/// Whether thinking has a signature in Base64.
+pub(super) fn is_signed_in_base64(block: &Block) -> bool {
+    let fits = |text: &Option<String>| text.as_deref().is_some_and(is_base64);
+    matches!(block, Block::Thinking { signature, redacted, .. } if fits(signature) || fits(redacted))
+}
+
+/// Whether a text is Base64 of at least one byte, in one of its two alphabets, as an encoder writes it. Padding may be
+/// missing, and white space does not count.
+pub(super) fn is_base64(text: &str) -> bool {
+    let text = text.trim().trim_end_matches('=');
+    let (mut length, mut last) = (0usize, 0u8);
+    let (mut standard, mut url) = (false, false);
+    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+        last = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return false,
+        };
+        standard |= matches!(byte, b'+' | b'/');
+        url |= matches!(byte, b'-' | b'_');
+        length += 1;
+    }
+    // Bits that stand for no byte are zero.
+    let is_whole = match length % 4 {
+        0 => true,
+        2 => last & 0b1111 == 0,
+        3 => last & 0b11 == 0,
+        _ => false,
+    };
+    length > 1 && is_whole && !(standard && url)
+}
+
+/// What Responses gives back with a text or a call.
+pub(super) fn is_item_id(signature: &str) -> bool {
+    let signature = signature.trim_start();
+    signature.starts_with("msg_") || (signature.starts_with('{') && signature.contains("\"msg_"))
+}
+
+/// Whether thinking is one of Responses' reasoning items, whole enough to be given back.
+pub(super) fn is_item(block: &Block) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Item<'a> {
+        #[serde(borrow)]
+        id: std::borrow::Cow<'a, str>,
+        #[serde(borrow, rename = "type")]
+        kind: std::borrow::Cow<'a, str>,
+    }
+    let Block::Thinking { signature: Some(signature), .. } = block else { return false };
+    serde_json::from_str::<Item<'_>>(signature).is_ok_and(|item| {
+        item.id.starts_with("rs_") && (item.kind == "reasoning" || item.kind.starts_with("reasoning."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_known_by_its_form() {
+        for good in ["AA==", "AA", "QUJD", "YWJj ZGVm\n", "_-_-", "+/+/", "msg_abc1"] {
+            assert!(is_base64(good), "{good}");
+        }
+        for bad in ["", " ", "A", "=", "msg_abc123", "reasoning_text", "sig-1", "AB==", "a b.c", "+-+-", "AAé="] {
+            assert!(!is_base64(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_an_object_of_its_kind() {
+        let thinking = |signature: &str| Block::Thinking {
+            thinking: String::new(),
+            signature: Some(signature.to_owned()),
+            redacted: None,
+        };
+        assert!(is_item(&thinking(r#"{"id":"rs_1","type":"reasoning","encrypted_content":"x"}"#)));
+        assert!(is_item(&thinking(r#"{"type":"reasoning.summary","id":"rs_1"}"#)));
+        for other in [r#"{"id":"msg_1","type":"reasoning"}"#, r#"{"id":"rs_1","type":"message"}"#, "rs_1", "", "[]"] {
+            assert!(!is_item(&thinking(other)), "{other}");
+        }
+    }
+}
