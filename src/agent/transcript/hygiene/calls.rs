@@ -18,7 +18,10 @@ pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, not
     let unknown = unknown_tools(entries, target);
     let is_bad = |block: &Block| match block {
         Block::ToolCall { id, name, arguments, .. } => {
-            id.trim().is_empty() || arguments.is_null() || !is_name(name.trim()) || unknown.contains(id.as_str())
+            id.trim().is_empty()
+                || arguments.is_null()
+                || !is_name(name.trim())
+                || unknown.contains(id.as_str())
         }
         _ => false,
     };

@@ -41,7 +41,12 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
             leave_out(entry, Rule::BrokenOff, |_, block| !matches!(block, Block::Text { .. }), notes);
         }
         let signs = matches!(policy.marks, Marks::Base64 { .. }) && thinking::is_own(entry, target);
-        leave_out(entry, Rule::Blank, |_, block| is_blank(block) && !(signs && carries_signature(block)), notes);
+        leave_out(
+            entry,
+            Rule::Blank,
+            |_, block| is_blank(block) && !(signs && carries_signature(block)),
+            notes,
+        );
         fill_results(entry, notes);
         if !entry.message.content.is_empty() {
             return true;
@@ -82,7 +87,9 @@ fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool,
 /// What a result may not be: empty, partly blank, or anything but texts and pictures.
 fn is_lacking(content: &[Block]) -> bool {
     content.is_empty()
-        || content.iter().any(|part| is_blank(part) || !matches!(part, Block::Text { .. } | Block::Image { .. }))
+        || content
+            .iter()
+            .any(|part| is_blank(part) || !matches!(part, Block::Text { .. } | Block::Image { .. }))
 }
 
 fn fill_results(entry: &mut Entry, notes: &mut Notes) {

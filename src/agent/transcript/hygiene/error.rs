@@ -12,7 +12,9 @@ use crate::provider::Role;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HygieneError {
     /// A call without its result, or a result without its call.
-    #[error("invalid_replay_transcript: message {index} (record {record:?}): the call {call:?} and its result do not stand together")]
+    #[error(
+        "invalid_replay_transcript: message {index} (record {record:?}): the call {call:?} and its result do not stand together"
+    )]
     Unpaired {
         /// The message's place in the request.
         index: usize,
@@ -22,7 +24,9 @@ pub enum HygieneError {
         call: String,
     },
     /// Two calls of one id.
-    #[error("invalid_replay_transcript: message {index} (record {record:?}): the id {call:?} belongs to two calls")]
+    #[error(
+        "invalid_replay_transcript: message {index} (record {record:?}): the id {call:?} belongs to two calls"
+    )]
     SameId {
         /// The message's place in the request.
         index: usize,

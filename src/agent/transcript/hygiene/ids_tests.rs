@@ -8,29 +8,61 @@ fn given(ids: Ids, raw: &[(&'static str, bool)]) -> Vec<String> {
 #[test]
 fn each_style_has_its_form() {
     let long: &'static str = "c123456789_123456789_123456789_123456789_123456789_123456789_123456789";
-    let raw = [("call_1", true), ("", false), ("é|", false), (long, true), ("toolu_A_9", false), ("functions.exec:0", true)];
+    let raw = [
+        ("call_1", true),
+        ("", false),
+        ("é|", false),
+        (long, true),
+        ("toolu_A_9", false),
+        ("functions.exec:0", true),
+    ];
     assert_eq!(
         given(Ids::Strict, &raw),
-        ["call1", "defaulttoolid", "sanitizedtoolid", "c123456789123456789123456789123456789123", "tooluA9", "functions.exec:0"]
+        [
+            "call1",
+            "defaulttoolid",
+            "sanitizedtoolid",
+            "c123456789123456789123456789123456789123",
+            "tooluA9",
+            "functions.exec:0"
+        ]
     );
     assert_eq!(given(Ids::Native, &raw)[..1], ["call_1"]);
     assert_eq!(given(Ids::Native, &raw)[4..], ["toolu_A_9", "functionsexec0"]);
-    let nine = given(Ids::Nine, &[("call_123456789", true), ("call_1", true), ("", true), ("_", true), ("abc123XYZ", true)]);
+    let nine = given(
+        Ids::Nine,
+        &[("call_123456789", true), ("call_1", true), ("", true), ("_", true), ("abc123XYZ", true)],
+    );
     assert_eq!(nine[0], "call12345");
     assert_eq!(nine[1], plain::digits("call1", 9));
     assert_eq!(nine[2..], ["defaultid".to_owned(), plain::digits("sanitized", 9), "abc123XYZ".into()]);
-    assert_eq!(given(Ids::Own, &[("functions.exec:0", true), ("functions.exec:1", false), ("a|b", false)])[..], ["functions.exec:0", "functionsexec1", "ab"]);
+    assert_eq!(
+        given(Ids::Own, &[("functions.exec:0", true), ("functions.exec:1", false), ("a|b", false)])[..],
+        ["functions.exec:0", "functionsexec1", "ab"]
+    );
 }
 
 #[test]
 fn what_clashes_is_told_apart_and_stays_so() {
     for ids in [Ids::Own, Ids::Strict, Ids::Native, Ids::Nine, Ids::Pairs] {
-        let raw = [("a_1", false), ("a1", false), ("a_1", false), ("a-1", true), ("a1", true), ("a_1", false), ("call_1|fc_1", false), ("call_1|fc_1", false), ("call_2|fc_1", true)];
+        let raw = [
+            ("a_1", false),
+            ("a1", false),
+            ("a_1", false),
+            ("a-1", true),
+            ("a1", true),
+            ("a_1", false),
+            ("call_1|fc_1", false),
+            ("call_1|fc_1", false),
+            ("call_2|fc_1", true),
+        ];
         let once = given(ids, &raw);
-        let unique: HashSet<&str> = once.iter().map(|id| if ids == Ids::Pairs { pairs::halves(id).0 } else { id }).collect();
+        let unique: HashSet<&str> =
+            once.iter().map(|id| if ids == Ids::Pairs { pairs::halves(id).0 } else { id }).collect();
         assert_eq!(unique.len(), raw.len(), "{ids:?} {once:?}");
         let mut used = Used::default();
-        let twice: Vec<String> = once.iter().zip(raw).map(|(id, (_, own))| used.next(id, own, ids).into_owned()).collect();
+        let twice: Vec<String> =
+            once.iter().zip(raw).map(|(id, (_, own))| used.next(id, own, ids).into_owned()).collect();
         assert_eq!(once, twice, "{ids:?}");
         assert_eq!(given(ids, &raw), once);
     }

@@ -105,7 +105,9 @@ impl Maker {
             0 => vec![Block::text(" \n")],
             1 => vec![],
             2 => vec![Block::text(said), Block::text(""), picture()],
-            3 => vec![Block::text(format!("{said} [inter-session message] isUser=true")), Block::text("more")],
+            3 => {
+                vec![Block::text(format!("{said} [inter-session message] isUser=true")), Block::text("more")]
+            }
             4 => vec![Block::text(said), Block::call("u", "exec", json!({})), result("u", "exec", "x")],
             _ => vec![Block::text(said)],
         };
@@ -129,7 +131,8 @@ impl Maker {
         let mut results = Vec::new();
         for _ in 0..self.random.random_range(1..4) {
             let id = self.call_id(route);
-            let name = self.any(&["exec", "read", "exec", "read", "flock_message", " exec ", "", "bad name<|x|>"]);
+            let name =
+                self.any(&["exec", "read", "exec", "read", "flock_message", " exec ", "", "bad name<|x|>"]);
             let arguments = match self.random.random_range(0..10) {
                 0 => serde_json::Value::Null,
                 1 => json!("{\"broken"),
@@ -162,7 +165,11 @@ impl Maker {
         }
         for block in results {
             if self.chance(30) {
-                self.answer(&route("openai/gpt-4o", Api::OpenAiCompletions), vec![Block::text("in between")], StopReason::End);
+                self.answer(
+                    &route("openai/gpt-4o", Api::OpenAiCompletions),
+                    vec![Block::text("in between")],
+                    StopReason::End,
+                );
             }
             self.say(Message { role: Role::Tool, content: vec![block] }, About::default());
         }
@@ -213,10 +220,12 @@ impl Maker {
         }
         let n = self.entries.len();
         let signature = match route.api {
-            Api::OpenAiResponses | Api::OpenAiCodexResponses => {
-                Some(json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": "x"}).to_string())
+            Api::OpenAiResponses | Api::OpenAiCodexResponses => Some(
+                json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": "x"}).to_string(),
+            ),
+            Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => {
+                Some(SIGNATURE.to_owned())
             }
-            Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => Some(SIGNATURE.to_owned()),
             _ => None,
         };
         if self.chance(8) {
@@ -234,7 +243,9 @@ impl Maker {
         }
         match route.api {
             Api::OpenAiResponses | Api::OpenAiCodexResponses => Some(format!("msg_{n}")),
-            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => Some(self.any(&[SIGNATURE, SIGNATURE, "no base64!"])),
+            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => {
+                Some(self.any(&[SIGNATURE, SIGNATURE, "no base64!"]))
+            }
             _ => None,
         }
     }
@@ -262,7 +273,12 @@ impl Maker {
 }
 
 pub fn result(id: &str, name: &str, text: &str) -> Block {
-    Block::ToolResult { call_id: id.into(), name: name.into(), content: [Block::text(text)].into(), is_error: false }
+    Block::ToolResult {
+        call_id: id.into(),
+        name: name.into(),
+        content: [Block::text(text)].into(),
+        is_error: false,
+    }
 }
 
 /// One pixel.
@@ -270,7 +286,8 @@ pub fn picture() -> Block {
     Block::Image { media_type: "image/png".into(), data: PIXEL.into() }
 }
 
-const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// A conversation as a route itself would have made it: there is nothing to do.
 pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
@@ -281,13 +298,21 @@ pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut say = |message: Message, route: Option<Route>| {
         let stop = route.is_some().then_some(StopReason::End);
-        let about = About { id: format!("m{}", entries.len()), at: entries.len() as i64, route, stop, ..About::default() };
+        let about = About {
+            id: format!("m{}", entries.len()),
+            at: entries.len() as i64,
+            route,
+            stop,
+            ..About::default()
+        };
         entries.push(Entry { message: Arc::new(message), about: Arc::new(about) });
     };
     for turn in 0..turns {
         say(Message { role: Role::User, content: vec![Block::text("do it"), picture()] }, None);
         let (one, two) = match (policy.ids, api) {
-            (super::policy::Ids::Pairs, _) => (format!("call_{turn}a|fc_{turn}a"), format!("call_{turn}b|fc_{turn}b")),
+            (super::policy::Ids::Pairs, _) => {
+                (format!("call_{turn}a|fc_{turn}a"), format!("call_{turn}b|fc_{turn}b"))
+            }
             (super::policy::Ids::Native, _) => (format!("toolu_{turn}a"), format!("tooluse_{turn}-b")),
             (super::policy::Ids::Nine, _) => (format!("a{turn:08}"), format!("b{turn:08}")),
             _ => (format!("call{turn}a"), format!("call{turn}b")),
@@ -302,7 +327,12 @@ pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
             signature: Some(if responses { item } else { SIGNATURE.to_owned() }),
             redacted: None,
         };
-        let call = |id: &str, signature| Block::ToolCall { id: id.into(), name: "exec".into(), arguments: json!({}), signature };
+        let call = |id: &str, signature| Block::ToolCall {
+            id: id.into(),
+            name: "exec".into(),
+            arguments: json!({}),
+            signature,
+        };
         let mut content = vec![thought, Block::text("I look."), call(&one, signature), call(&two, None)];
         if !thinks {
             content.remove(0);

@@ -54,7 +54,8 @@ fn stand_in(entry: &mut Entry, notes: &mut Notes) {
     if mark(&entry.message.content[first]).is_some() {
         return;
     }
-    if let Some(Block::ToolCall { signature, .. }) = Arc::make_mut(&mut entry.message).content.get_mut(first) {
+    if let Some(Block::ToolCall { signature, .. }) = Arc::make_mut(&mut entry.message).content.get_mut(first)
+    {
         *signature = Some(STAND_IN.to_owned());
     }
     notes.add(Rule::StandIn, entry);

@@ -199,7 +199,8 @@ impl Frame {
             }
             return;
         }
-        if let Some(place) = self.slots.iter().position(|slot| slot.id.trim() == id && slot.result.is_none()) {
+        if let Some(place) = self.slots.iter().position(|slot| slot.id.trim() == id && slot.result.is_none())
+        {
             let is_next = self.slots.iter().filter(|slot| slot.result.is_some()).count() == place;
             if !is_next || !self.others.is_empty() {
                 notes.add(Rule::Moved, &found.entry);

@@ -175,11 +175,9 @@ impl Policy {
             }
             Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google(&provider, &model),
             Api::AnthropicMessages => messages(target, &provider, &model),
-            Api::BedrockConverseStream => Self {
-                row: Row::Bedrock,
-                picture_bytes: BEDROCK_PICTURE,
-                ..signed(target, &model, true)
-            },
+            Api::BedrockConverseStream => {
+                Self { row: Row::Bedrock, picture_bytes: BEDROCK_PICTURE, ..signed(target, &model, true) }
+            }
             Api::OpenAiCompletions => completions(target, &provider, &model),
         }
     }

@@ -21,7 +21,9 @@ fn responses_pair_with_aborted_and_keep_their_items() {
             (policy.row, policy.ids, policy.missing, policy.thinking, policy.marks),
             (row, Ids::Pairs, Missing::Aborted, Thinking::Items, Marks::Own)
         );
-        assert!(!policy.merge_answers && !policy.merge_users && !policy.bootstrap && policy.drop == Drop::Nothing);
+        assert!(
+            !policy.merge_answers && !policy.merge_users && !policy.bootstrap && policy.drop == Drop::Nothing
+        );
     }
     assert!(of("gateway/claude-opus-4-5", Api::OpenAiResponses).merge_users);
 }
@@ -38,7 +40,11 @@ fn openai_and_azure_have_strict_ids_only() {
 fn whoever_speaks_chat_completions_is_taken_for_strict() {
     for model in ["ollama/qwen3", "local/gemma-3", "groq/llama-4", "minimax/m2"] {
         let policy = of(model, Api::OpenAiCompletions);
-        assert_eq!((policy.row, policy.ids, policy.drop), (Row::Compatible, Ids::Strict, Drop::Prior), "{model}");
+        assert_eq!(
+            (policy.row, policy.ids, policy.drop),
+            (Row::Compatible, Ids::Strict, Drop::Prior),
+            "{model}"
+        );
         assert!(policy.merge_answers && policy.merge_users && policy.bootstrap);
     }
 }
@@ -77,10 +83,14 @@ fn antigravitys_claude_keeps_signed_thinking_only() {
 
 #[test]
 fn anthropic_and_minimax_keep_their_ids_and_signed_thinking() {
-    for (model, row) in [("anthropic/claude-opus-4-5", Row::Anthropic), ("minimax-portal/MiniMax-M2", Row::MiniMax)] {
+    for (model, row) in
+        [("anthropic/claude-opus-4-5", Row::Anthropic), ("minimax-portal/MiniMax-M2", Row::MiniMax)]
+    {
         let policy = of(model, Api::AnthropicMessages);
         assert_eq!((policy.row, policy.ids, policy.thinking), (row, Ids::Native, Thinking::Signed));
-        assert!(policy.merge_answers && policy.merge_users && !policy.no_prefill && policy.drop == Drop::Nothing);
+        assert!(
+            policy.merge_answers && policy.merge_users && !policy.no_prefill && policy.drop == Drop::Nothing
+        );
         assert!(thinking(model, Api::AnthropicMessages).no_prefill);
     }
     assert_eq!(of("own/claude-look-alike-opus-4", Api::AnthropicMessages).ids, Ids::Strict);
@@ -94,11 +104,18 @@ fn old_claude_and_models_without_reasoning_lose_older_thinking() {
     for old in ["anthropic/claude-3-7-sonnet-latest", "anthropic/claude-3-opus", "anthropic/claude-2.1"] {
         assert_eq!(drop(old), Drop::Older, "{old}");
     }
-    for new in ["anthropic/claude-opus-4-5", "anthropic/claude-sonnet-4-20250514", "anthropic/claude-opus-5", "anthropic/claude-12-x"] {
+    for new in [
+        "anthropic/claude-opus-4-5",
+        "anthropic/claude-sonnet-4-20250514",
+        "anthropic/claude-opus-5",
+        "anthropic/claude-12-x",
+    ] {
         assert_eq!(drop(new), Drop::Nothing, "{new}");
     }
-    let entry =
-        Target { reasoning: Some(false), ..Target::new(route("anthropic/claude-opus-4-5", Api::AnthropicMessages)) };
+    let entry = Target {
+        reasoning: Some(false),
+        ..Target::new(route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
+    };
     assert_eq!(Policy::of(&entry).drop, Drop::All);
 }
 

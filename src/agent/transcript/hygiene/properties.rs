@@ -21,7 +21,9 @@ fn said(entries: &[Entry]) -> Vec<String> {
     let users = entries.iter().filter(|entry| entry.role() == Role::User);
     let texts = users.flat_map(|entry| &entry.message.content).filter(|block| !content::is_blank(block));
     let texts = texts.filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.to_lowercase().replace("[inter-session_message", "[inter-session message")),
+        Block::Text { text, .. } => {
+            Some(text.to_lowercase().replace("[inter-session_message", "[inter-session message"))
+        }
         _ => None,
     });
     texts.collect()
@@ -106,7 +108,8 @@ fn a_clean_conversation_is_given_back_untouched() {
         let entries = made::clean(&target, 20);
         let ready = sanitise(&entries, &target).unwrap();
         assert_eq!(ready.applied, [], "{:?}", target.route);
-        let same = entries.iter().zip(&ready.messages).all(|(entry, message)| Arc::ptr_eq(&entry.message, message));
+        let same =
+            entries.iter().zip(&ready.messages).all(|(entry, message)| Arc::ptr_eq(&entry.message, message));
         assert!(same && entries.len() == ready.messages.len(), "{:?}", target.route);
     }
 }

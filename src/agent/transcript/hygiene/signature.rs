@@ -73,7 +73,9 @@ mod tests {
         for good in ["AA==", "AA", "QUJD", "YWJj ZGVm\n", "_-_-", "+/+/", "msg_abc1"] {
             assert!(is_base64(good), "{good}");
         }
-        for bad in ["", " ", "A", "=", "msg_abc123", "reasoning_text", "sig-1", "AB==", "a b.c", "+-+-", "AAé="] {
+        for bad in
+            ["", " ", "A", "=", "msg_abc123", "reasoning_text", "sig-1", "AB==", "a b.c", "+-+-", "AAé="]
+        {
             assert!(!is_base64(bad), "{bad}");
         }
     }
@@ -87,7 +89,9 @@ mod tests {
         };
         assert!(is_item(&thinking(r#"{"id":"rs_1","type":"reasoning","encrypted_content":"x"}"#)));
         assert!(is_item(&thinking(r#"{"type":"reasoning.summary","id":"rs_1"}"#)));
-        for other in [r#"{"id":"msg_1","type":"reasoning"}"#, r#"{"id":"rs_1","type":"message"}"#, "rs_1", "", "[]"] {
+        for other in
+            [r#"{"id":"msg_1","type":"reasoning"}"#, r#"{"id":"rs_1","type":"message"}"#, "rs_1", "", "[]"]
+        {
             assert!(!is_item(&thinking(other)), "{other}");
         }
     }

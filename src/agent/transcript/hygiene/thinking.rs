@@ -43,9 +43,7 @@ pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &Policy, n
     }
     let compactions = entries.iter().filter(|entry| entry.about.kind == Kind::Compacted);
     let Some(newest) = compactions.map(|entry| entry.about.at).max() else { return };
-    let is_signed = |block: &Block| {
-        matches!(block, Block::Thinking { signature, redacted, .. } if signature.is_some() || redacted.is_some())
-    };
+    let is_signed = |block: &Block| matches!(block, Block::Thinking { signature, redacted, .. } if signature.is_some() || redacted.is_some());
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
         if entry.about.at >= newest || !entry.message.content.iter().any(is_signed) {
             continue;

@@ -58,10 +58,8 @@ const fn is_plain(byte: u8) -> bool {
 fn half(source: &str, prefix: &str) -> String {
     let source = source.trim();
     let rest = source.strip_prefix(prefix).unwrap_or(source);
-    let kept: String = rest
-        .chars()
-        .map(|c| if u8::try_from(c).is_ok_and(is_plain) { c } else { '_' })
-        .collect();
+    let kept: String =
+        rest.chars().map(|c| if u8::try_from(c).is_ok_and(is_plain) { c } else { '_' }).collect();
     let kept = kept.trim_matches('_');
     let kept = &kept[..kept.len().min(LONGEST - prefix.len() - DIGITS - 1)];
     let kept = if kept.is_empty() { "id" } else { kept };

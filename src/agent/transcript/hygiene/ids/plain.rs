@@ -48,8 +48,7 @@ pub(super) fn other(wanted: &str, seed: &str, round: u64, ids: Ids) -> String {
 
 /// As Anthropic makes them.
 fn is_native(id: &str) -> bool {
-    is_plain(id)
-        && id.strip_prefix("toolu_").is_some_and(|rest| !rest.is_empty() && !rest.contains('-'))
+    is_plain(id) && id.strip_prefix("toolu_").is_some_and(|rest| !rest.is_empty() && !rest.contains('-'))
 }
 
 /// As Kimi makes them, and wants them back: `functions.<name>:<n>`.
