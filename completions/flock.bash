@@ -473,7 +473,7 @@ _flock() {
                     return 0
                     ;;
                 --effort)
-                    COMPREPLY=($(compgen -W "low medium high" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "off low medium high" -- "${cur}"))
                     return 0
                     ;;
                 --packages)

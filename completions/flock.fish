@@ -168,9 +168,10 @@ worker\t'Does the work'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l model -d 'Its model; without one the default model' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer, production-first-developer, project-manager, qa, security-adviser, or the name of a file in the home\'s archetypes/' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns; this flock has "native"' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How hard its model thinks; kept for providers and runtimes that can be told' -r -f -a "low\t''
-medium\t''
-high\t''"
+complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How much its model thinks before it answers; left to the provider where it is not said' -r -f -a "off\t'Not at all, where the model can be told so'
+low\t'A little'
+medium\t'As usual'
+high\t'Much'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l packages -d 'Packages for its profile, by their names in nixpkgs' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l network -d 'What its container reaches: nothing, or through the gateway what it is allowed' -r -f -a "none\t'Nothing'
 proxy\t'Through the gateway, the hosts that it is allowed'"

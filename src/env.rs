@@ -39,7 +39,8 @@ vars! {
     OPENAI_API_KEY = "OPENAI_API_KEY", "Key of the provider openai";
     OPENROUTER_API_KEY = "OPENROUTER_API_KEY", "Key of the provider openrouter";
     MISTRAL_API_KEY = "MISTRAL_API_KEY", "Key of the provider mistral";
-    GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider google; not used yet: flock does not speak its API";
+    GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider google";
+    GOOGLE_API_KEY = "GOOGLE_API_KEY", "Key of the provider google where GEMINI_API_KEY is not set";
     GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
     DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
     SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for what it runs: its name and its home";

@@ -4,6 +4,7 @@
 //! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
 
 mod ask;
+mod cache_key;
 mod call;
 mod calls;
 pub mod engine;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::cache_key;
 use super::engine::Engine;
 use super::halt::Halt;
 use super::identity;
@@ -102,7 +103,8 @@ fn plan(engine: &Engine, config: &Config, agent: &Agent, request: &TurnRequest) 
         messages: Vec::new(),
         tools,
         max_tokens,
-        ..Request::default()
+        effort: agent.effort,
+        cache_key: cache_key::of(engine.home(), &request.session),
     };
     let room = room(&resolved, &asked);
     let said = request.input.iter().map(|message| window::cost(&message.content)).sum::<u64>();

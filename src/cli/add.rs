@@ -13,7 +13,7 @@ use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::agents::{self, NewAgent};
-use crate::config::{self, Config, ConfigError, Network, Role, parse};
+use crate::config::{self, Config, ConfigError, Effort, Network, Role, parse};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
@@ -47,9 +47,9 @@ pub struct Args {
     /// What runs its turns; this flock has "native"
     #[arg(long, default_value = "native", value_name = "NAME")]
     pub runtime: String,
-    /// How hard its model thinks; kept for providers and runtimes that can be told
-    #[arg(long, value_parser = ["low", "medium", "high"])]
-    pub effort: Option<String>,
+    /// How much its model thinks before it answers; left to the provider where it is not said
+    #[arg(long, value_enum)]
+    pub effort: Option<Effort>,
     /// Packages for its profile, by their names in nixpkgs
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub packages: Vec<Attribute>,
@@ -123,7 +123,7 @@ async fn add(
         let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;
         made.map_err(|failure| half_done(id, failure))?;
     }
-    report(args, home, &config, id, gateway.is_some(), context)
+    report(home, &config, id, gateway.is_some(), context)
 }
 
 /// Writes into the audit who added it.
@@ -167,7 +167,6 @@ async fn equip(
 }
 
 fn report(
-    args: &Args,
     home: &Home,
     config: &Config,
     id: &AgentId,
@@ -175,11 +174,6 @@ fn report(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
-    if args.effort.is_some() {
-        context
-            .printer
-            .warn("no provider of this flock is told the effort yet; it is kept in the configuration");
-    }
     models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
     if context.printer.json_wanted() {
         let mut agent: Value = list::describe(agent);
@@ -233,7 +227,7 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         archetype: args.archetype.clone(),
         runtime: args.runtime.clone(),
         model: args.model.clone(),
-        effort: args.effort.clone(),
+        effort: args.effort,
         autonomy: None,
         memory: args.memory.clone(),
         cpus: args.cpus,

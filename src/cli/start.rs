@@ -7,14 +7,14 @@ use serde_json::json;
 use super::{Context, Exit, Failure, supervise};
 use crate::config::{self, Config};
 use crate::error::Kind;
-use crate::home::Home;
+use crate::home::{Home, instance};
 use crate::supervise::control::{Connection, Request, Status};
 use crate::supervise::health::Identity;
 use crate::supervise::launch;
 use crate::supervise::port;
 use crate::supervise::state::Standing;
 use crate::supervise::task::failure_kind;
-use crate::supervise::unit::{GATEWAY, instance};
+use crate::supervise::unit::GATEWAY;
 use crate::ui::progress::span;
 use crate::ui::{Line, Tone};
 
@@ -72,7 +72,7 @@ async fn running(home: &Home) -> Option<Status> {
 ///
 /// If that can't be had, with the reason. A supervisor that was started for it has been stopped again.
 pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, Failure> {
-    let identity = Identity { instance: instance(home)?, token: config.token.clone() };
+    let identity = Identity { instance: instance::read(home)?, token: config.token.clone() };
     let port_is_ours = Connection::open(home).await.is_ok();
     if !port_is_ours {
         port::check(home, config.port, &identity).await?;

@@ -10,8 +10,8 @@ use serde_json::json;
 use super::{Context, Exit, Failure};
 use crate::config;
 use crate::error::{Kind, chain};
-use crate::home::Home;
 use crate::home::lock::Lock;
+use crate::home::{Home, instance};
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::{SandboxError, owned};
@@ -20,7 +20,6 @@ use crate::supervise::health::{self, Identity};
 use crate::supervise::leftover;
 use crate::supervise::port;
 use crate::supervise::restart::Limits;
-use crate::supervise::unit::instance;
 use crate::ui::progress::span;
 use crate::ui::{Line, Tone};
 
@@ -53,7 +52,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// Ends a gateway that somebody runs by hand: it has proved that it is this home's.
 async fn unsupervised(home: &Home, halted: &mut Halted) {
     let Ok(config) = config::read(home) else { return };
-    let Ok(instance) = instance(home) else { return };
+    let Ok(instance) = instance::read(home) else { return };
     let identity = Identity { instance, token: config.token.clone() };
     let Ok(health) = health::ask(config.port, &identity, QUICK).await else { return };
     let Some(gateway) = ProcessId::of(health.pid) else { return };

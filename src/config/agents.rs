@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::parse::PLUGIN;
 use super::starter::SANDBOX_TOOLS;
-use super::{Autonomy, ConfigError, Network, Role};
+use super::{Autonomy, ConfigError, Effort, Network, Role};
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 
@@ -24,8 +24,8 @@ pub struct NewAgent {
     pub runtime: String,
     /// Its model; the default one where absent.
     pub model: Option<ModelRef>,
-    /// How hard a model should think, where it can be told.
-    pub effort: Option<String>,
+    /// How much its model is to think; left to the provider where absent.
+    pub effort: Option<Effort>,
     /// What it may do without asking.
     pub autonomy: Option<Autonomy>,
     /// As a person writes it, e.g. `2g`.

@@ -73,6 +73,33 @@ pub enum ChannelReaders {
     Members,
 }
 
+/// How much a model is to think before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// Not at all, where the model can be told so.
+    Off,
+    /// A little.
+    Low,
+    /// As usual.
+    Medium,
+    /// Much.
+    High,
+}
+
+impl Effort {
+    /// The word in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
 /// What an agent's sandbox reaches. Its container has no network either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -157,6 +184,8 @@ pub struct Agent {
     pub autonomy: Autonomy,
     /// Its model: its own, or the default one; `None` where neither is set.
     pub model: Option<ModelRef>,
+    /// How much its model is to think; `None` leaves it to the provider.
+    pub effort: Option<Effort>,
     /// Its workspace on the host.
     pub workspace: PathBuf,
     /// The folder of the files that say who it is.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::budgets;
 use super::model::{
-    Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, ModelCost, ModelSettings, Network,
+    Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost, ModelSettings, Network,
     ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 use super::policy::{self, CommandPolicy};
@@ -262,6 +262,7 @@ fn agent(
             .word::<Autonomy>("readonly, supervised or full")?
             .unwrap_or(Autonomy::Supervised),
         model: model(&listing.get("model")?)?.or_else(|| default_model.cloned()),
+        effort: entry.get("effort")?.word::<Effort>("off, low, medium or high")?,
         workspace,
         identity: home.identity(&id),
         sandbox: mode,

@@ -19,7 +19,7 @@ use super::{Limits, retention, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
-use crate::home::{Home, HomeError, atomic, version};
+use crate::home::{Home, HomeError, instance, version};
 use crate::provider::{BoxFuture, Catalog};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::{SandboxError, engine as docker};
@@ -87,7 +87,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     raise_open_files();
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
-    let instance = instance(&home)?;
+    let instance = instance::read(&home)?;
     let identity = Identity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
     let newest = live.clone();
@@ -274,15 +274,6 @@ fn raise_open_files() {
     {
         tracing::warn!(%error, soft, "failed to raise the limit of open files");
     }
-}
-
-fn instance(home: &Home) -> Result<String, HomeError> {
-    let bytes = atomic::read(&home.instance(), 4096)?.unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-    if text.is_empty() {
-        return Err(HomeError::NotInitialised { root: home.root().to_owned() });
-    }
-    Ok(text)
 }
 
 impl Runner for Engine {

@@ -28,9 +28,9 @@ pub struct Assembly<'a> {
 
 #[derive(Debug)]
 enum Part {
-    Text(String),
+    Text { text: String, signature: Option<String> },
     Thinking { thinking: String, signature: String, redacted: Option<String> },
-    Call { id: String, name: String, arguments: String, whole: Option<Value> },
+    Call { id: String, name: String, arguments: String, whole: Option<Value>, signature: Option<String> },
 }
 
 impl<'a> Assembly<'a> {
@@ -39,7 +39,7 @@ impl<'a> Assembly<'a> {
         Self { parts: Vec::new(), sink, bytes: 0, limit, usage: Usage::default() }
     }
 
-    /// More text; it goes on with the last part if that is text.
+    /// More text; it goes on with the last part if that is text that is not signed yet.
     ///
     /// # Errors
     ///
@@ -49,13 +49,74 @@ impl<'a> Assembly<'a> {
             return Ok(());
         }
         self.count(piece.len())?;
-        if let Some(Part::Text(text)) = self.parts.last_mut() {
+        if let Some(Part::Text { text, signature: None }) = self.parts.last_mut() {
             text.push_str(&piece);
         } else {
-            self.push(Part::Text(piece.clone()))?;
+            self.push(Part::Text { text: piece.clone(), signature: None })?;
         }
         (self.sink)(Delta::Text(piece));
         Ok(())
+    }
+
+    /// A new part of text, also after another one; returns what [`Assembly::more`] knows it by.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn open_text(&mut self) -> Result<usize, TooLong> {
+        self.push(Part::Text { text: String::new(), signature: None })?;
+        Ok(self.parts.len() - 1)
+    }
+
+    /// More of a part of text or thinking, wherever it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn more(&mut self, part: usize, piece: String) -> Result<(), TooLong> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.count(piece.len())?;
+        match self.parts.get_mut(part) {
+            Some(Part::Text { text, .. }) => {
+                text.push_str(&piece);
+                (self.sink)(Delta::Text(piece));
+            }
+            Some(Part::Thinking { thinking, .. }) => {
+                thinking.push_str(&piece);
+                (self.sink)(Delta::Thinking(piece));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the provider wants back with a part, whatever it is; the later of two is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn sign(&mut self, part: usize, signed: String) -> Result<(), TooLong> {
+        self.count(signed.len())?;
+        match self.parts.get_mut(part) {
+            Some(Part::Text { signature, .. } | Part::Call { signature, .. }) => *signature = Some(signed),
+            Some(Part::Thinking { signature, .. }) => *signature = signed,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The part that came last.
+    #[must_use]
+    pub fn last(&self) -> Option<usize> {
+        self.parts.len().checked_sub(1)
+    }
+
+    /// Whether a part is text, signed or not.
+    #[must_use]
+    pub fn is_text(&self, part: usize) -> bool {
+        matches!(self.parts.get(part), Some(Part::Text { .. }))
     }
 
     /// More thinking; it goes on with the last part if that is thinking that is not signed yet.
@@ -69,7 +130,9 @@ impl<'a> Assembly<'a> {
         }
         self.count(piece.len())?;
         match self.parts.last_mut() {
-            Some(Part::Thinking { thinking, redacted: None, .. }) => thinking.push_str(&piece),
+            Some(Part::Thinking { thinking, redacted: None, signature }) if signature.is_empty() => {
+                thinking.push_str(&piece);
+            }
             _ => self.push(Part::Thinking {
                 thinking: piece.clone(),
                 signature: String::new(),
@@ -115,6 +178,7 @@ impl<'a> Assembly<'a> {
             name: cut(name.trim(), LONGEST_NAME),
             arguments: String::new(),
             whole: None,
+            signature: None,
         })?;
         (self.sink)(Delta::ToolCall);
         Ok(self.parts.len() - 1)
@@ -132,6 +196,23 @@ impl<'a> Assembly<'a> {
             if name.is_empty() {
                 *name = cut(late_name.trim(), LONGEST_NAME);
             }
+        }
+        Ok(())
+    }
+
+    /// A call's arguments once more, now all of them: these are the ones that count.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`].
+    pub fn all_arguments(&mut self, call: usize, all: &str) -> Result<(), TooLong> {
+        let known = match self.parts.get(call) {
+            Some(Part::Call { arguments, .. }) if arguments != all => arguments.len(),
+            _ => return Ok(()),
+        };
+        self.count(all.len().saturating_sub(known))?;
+        if let Some(Part::Call { arguments, .. }) = self.parts.get_mut(call) {
+            all.clone_into(arguments);
         }
         Ok(())
     }
@@ -212,7 +293,9 @@ impl<'a> Assembly<'a> {
 
 fn into_block(part: Part) -> Option<Block> {
     match part {
-        Part::Text(text) => Some(Block::text(text)),
+        Part::Text { text, signature } => {
+            (!text.is_empty() || signature.is_some()).then_some(Block::Text { text, signature })
+        }
         Part::Thinking { thinking, signature, redacted } => {
             let signature = Some(signature).filter(|signature| !signature.is_empty());
             if thinking.is_empty() && signature.is_none() && redacted.is_none() {
@@ -220,9 +303,9 @@ fn into_block(part: Part) -> Option<Block> {
             }
             Some(Block::Thinking { thinking, signature, redacted })
         }
-        Part::Call { id, name, arguments, whole } => {
+        Part::Call { id, name, arguments, whole, signature } => {
             let arguments = whole.unwrap_or_else(|| parse(arguments));
-            Some(Block::call(id, name, arguments))
+            Some(Block::ToolCall { id, name, arguments, signature })
         }
     }
 }

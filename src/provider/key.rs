@@ -58,7 +58,7 @@ pub fn find(
     if let Some(key) = secret(home, provider)? {
         return Ok(Some(key));
     }
-    Ok(known.and_then(|known| known.key).and_then(env::Var::get).as_deref().and_then(ApiKey::new))
+    Ok(in_environment(known).and_then(|(_, key)| ApiKey::new(&key)))
 }
 
 /// The variable of the environment that [`find`] takes a provider's key from, if it comes from there: what
@@ -76,8 +76,12 @@ pub fn variable(
     if secret(home, provider).is_ok_and(|secret| secret.is_some()) {
         return None;
     }
-    let variable = known.and_then(|known| known.key)?;
-    variable.get().map(|_| variable.name.to_owned())
+    in_environment(known).map(|(variable, _)| variable.name.to_owned())
+}
+
+/// The first of a provider's variables that is set, and what it holds.
+fn in_environment(known: Option<&Endpoint>) -> Option<(env::Var, String)> {
+    known?.keys.iter().find_map(|variable| Some((*variable, variable.get()?)))
 }
 
 /// The variable that a text of the configuration names.

@@ -8,23 +8,26 @@ pub mod anthropic;
 mod assembly;
 mod call;
 pub mod catalog;
+mod data_url;
 pub mod error;
+pub mod google;
 pub mod http;
 pub mod key;
 pub mod message;
 pub mod openai;
 pub mod price;
+pub mod responses;
 pub mod retry;
 pub mod route;
 pub mod script;
 mod stream;
+mod text;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::config::Effort;
 pub use catalog::{Catalog, Resolved};
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
@@ -51,20 +54,6 @@ pub struct Request {
     /// What a provider that keeps prompts finds the session's by: the same in all its requests, and nothing
     /// that tells of the session.
     pub cache_key: Option<String>,
-}
-
-/// How much a model is to think before it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Effort {
-    /// Not at all, where the model can be told so.
-    Off,
-    /// A little.
-    Low,
-    /// As usual.
-    Medium,
-    /// Much.
-    High,
 }
 
 /// A piece of an answer as it arrives.

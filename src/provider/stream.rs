@@ -197,7 +197,9 @@ mod tests {
 
     use super::*;
     use crate::provider::anthropic::decode::Messages;
+    use crate::provider::google::decode::Chunks;
     use crate::provider::openai::decode::Completion;
+    use crate::provider::responses::decode::Events as Responses;
     use crate::provider::{Delta, Request};
 
     /// Documents made of the words the formats have, in any order and of any type.
@@ -227,6 +229,21 @@ mod tests {
             "code",
             "reasoning",
             "input_tokens",
+            "item",
+            "output_index",
+            "response",
+            "output",
+            "summary",
+            "status",
+            "candidates",
+            "parts",
+            "functionCall",
+            "args",
+            "thought",
+            "thoughtSignature",
+            "finishReason",
+            "usageMetadata",
+            "promptFeedback",
         ]);
         let kind = prop::sample::select(vec![
             "content_block_start",
@@ -240,6 +257,17 @@ mod tests {
             "text",
             "stop",
             "length",
+            "message",
+            "function_call",
+            "reasoning",
+            "response.output_item.added",
+            "response.output_item.done",
+            "response.output_text.delta",
+            "response.function_call_arguments.delta",
+            "response.completed",
+            "response.failed",
+            "STOP",
+            "MALFORMED_FUNCTION_CALL",
             "{\"a\":",
             "",
             "é",
@@ -268,21 +296,20 @@ mod tests {
         #[test]
         fn any_events_give_an_answer_or_an_error(documents in prop::collection::vec(document(), 0..8)) {
             let mut sink = |_: Delta| {};
-            let mut messages = Messages::new(&mut sink, 100);
-            for document in &documents {
-                let text = document.to_string();
-                let _ = messages.event(text.as_bytes());
-                let _ = messages.whole(text.as_bytes());
-            }
-            messages.finish(&request());
-            let mut completion = Completion::new(&mut sink, 100);
-            for document in &documents {
-                let text = document.to_string();
-                let _ = completion.event(text.as_bytes());
-                let _ = completion.whole(text.as_bytes());
-            }
-            completion.finish(&request());
+            feed(Messages::new(&mut sink, 100), &documents).finish(&request());
+            feed(Completion::new(&mut sink, 100), &documents).finish(&request());
+            feed(Responses::new(&mut sink, 100), &documents).finish(&request());
+            feed(Chunks::new(&mut sink, 100), &documents).finish(&request());
         }
+    }
+
+    fn feed<D: Decoder>(mut decoder: D, documents: &[Value]) -> D {
+        for document in documents {
+            let text = document.to_string();
+            let _ = decoder.event(text.as_bytes());
+            let _ = decoder.whole(text.as_bytes());
+        }
+        decoder
     }
 
     #[test]
@@ -292,6 +319,10 @@ mod tests {
         assert!(Completion::new(&mut sink, 100).event(deep.as_bytes()).is_err());
         let deep = format!("{{\"type\": \"x\", \"y\": {}", "[".repeat(200_000));
         assert!(Messages::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        let deep = format!("{{\"type\": \"x\", \"item\": {}", "[".repeat(200_000));
+        assert!(Responses::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        let deep = format!("{{\"candidates\": {}", "[".repeat(200_000));
+        assert!(Chunks::new(&mut sink, 100).event(deep.as_bytes()).is_err());
         assert!(decode::<Value>(&json!({"a": 1}).to_string().into_bytes()).is_ok());
     }
 }

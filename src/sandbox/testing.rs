@@ -12,6 +12,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         archetype: None,
         runtime: "native".to_owned(),
         model: None,
+        effort: None,
         identity: workspace.with_file_name("identity"),
         workspace,
         sandbox: SandboxMode::All,

@@ -11,7 +11,7 @@ use super::child::Program;
 use super::health::{self, Health, Identity, Unseen};
 use crate::config::{ConfigError, Live};
 use crate::env;
-use crate::home::{Home, HomeError, atomic};
+use crate::home::{Home, instance};
 
 /// Something that runs as a process and can be asked for its health.
 pub trait Unit: Send + Sync {
@@ -45,7 +45,7 @@ impl Gateway {
     ///
     /// If the home's configuration or instance id can't be read.
     pub fn new(home: Home, file: PathBuf) -> Result<Self, ConfigError> {
-        let instance = instance(&home)?;
+        let instance = instance::read(&home)?;
         let live = Live::open(home)?;
         let port = AtomicU16::new(live.current().port);
         Ok(Self { live, instance, file, port })
@@ -87,18 +87,3 @@ pub const GATEWAY: &str = "gateway";
 pub const NAMES: [&str; 2] = [GATEWAY, "openclaw"];
 /// How long a gateway may take to say who it is.
 const CHECK: Duration = Duration::from_secs(10);
-
-/// The home's instance id.
-///
-/// # Errors
-///
-/// If it can't be read, or there is none.
-pub fn instance(home: &Home) -> Result<String, HomeError> {
-    let bytes = atomic::read(&home.instance(), 4 << 10)?;
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(HomeError::NotInitialised { root: home.root().to_owned() });
-    }
-    Ok(text.to_owned())
-}

@@ -47,6 +47,7 @@ impl Bench {
             identity: dir.path().join("identity"),
             sandbox,
             autonomy: Autonomy::Supervised,
+            effort: None,
             allow: vec![],
             profile: None,
             deny: vec![],

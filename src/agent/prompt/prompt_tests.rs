@@ -13,6 +13,7 @@ fn agent(role: Role) -> Agent {
         archetype: None,
         runtime: "native".to_owned(),
         autonomy: Autonomy::Supervised,
+        effort: None,
         model: None,
         workspace: "/nowhere".into(),
         identity: "/nowhere".into(),

@@ -55,8 +55,7 @@ pub fn programs() -> Vec<&'static str> {
 }
 
 fn by_key(endpoint: &crate::provider::catalog::Endpoint) -> Option<Found> {
-    let variable = endpoint.key?;
-    let value = variable.get()?;
+    let (variable, value) = endpoint.keys.iter().find_map(|variable| Some((*variable, variable.get()?)))?;
     Some(Found {
         model: suggestion(endpoint.id)?,
         source: format!("{} is set", variable.name),
@@ -75,6 +74,7 @@ fn suggestion(provider: &str) -> Option<ModelRef> {
         "groq" => "groq/llama-3.3-70b-versatile",
         "deepseek" => "deepseek/deepseek-chat",
         "xai" => "xai/grok-4",
+        "google" => "google/gemini-2.5-pro",
         _ => return None,
     };
     model.parse().ok()

@@ -9,7 +9,7 @@ use crate::cli::team;
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{Explain as _, chain};
-use crate::home::{FORMAT, Home, version};
+use crate::home::{FORMAT, Home, instance, version};
 use crate::provider::catalog::Catalog;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
@@ -19,7 +19,7 @@ use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::figures;
 use crate::supervise::health::{self, Health, HealthError, Identity};
 use crate::supervise::loopback::{Call, Client};
-use crate::supervise::unit::{GATEWAY, instance};
+use crate::supervise::unit::GATEWAY;
 use crate::supervise::ward::{remembered, word};
 
 /// How the home stands now. Nobody who does not answer holds this up for long.
@@ -115,7 +115,8 @@ async fn ask_supervisor(home: &Home) -> Option<Status> {
 }
 
 async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, HealthError> {
-    let identity = Identity { instance: instance(home).unwrap_or_default(), token: config.token.clone() };
+    let identity =
+        Identity { instance: instance::read(home).unwrap_or_default(), token: config.token.clone() };
     health::ask(port, &identity, SHORT).await
 }
 

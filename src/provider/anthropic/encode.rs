@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::call::{self, Style};
+use super::super::text::{is_blank, left_out};
 use super::super::{Block, Message, Request, Role};
+use super::thinking::{self, Thinking};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -16,10 +18,20 @@ struct Body<'a> {
     max_tokens: u32,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    system: Option<[Part<'a>; 1]>,
-    messages: Vec<Turn<'a>>,
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<[Part<'a>; 1]>,
+    // What grows comes last, so that the beginning of all requests of a session is the same.
+    messages: Vec<Turn<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutputConfig {
+    effort: &'static str,
 }
 
 #[derive(Serialize)]
@@ -120,8 +132,20 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     }
     let mut messages = turns(&request.messages);
     mark_last(&mut messages);
-    let body =
-        Body { model: &request.model, max_tokens: request.max_tokens, stream: true, system, messages, tools };
+    let told = thinking::of(&request.model, request.effort, request.max_tokens);
+    // A budget is refused where the running chain of calls began without a thought, as one that another model
+    // began does.
+    let told = told.filter(|(kind, _)| *kind == Thinking::Adaptive || began_thinking(&messages));
+    let body = Body {
+        model: &request.model,
+        max_tokens: request.max_tokens,
+        stream: true,
+        thinking: told.map(|(thinking, _)| thinking),
+        output_config: told.and_then(|(_, effort)| effort).map(|effort| OutputConfig { effort }),
+        tools,
+        system,
+        messages,
+    };
     let mut bytes = Vec::with_capacity(8 * 1024);
     serde_json::to_writer(&mut bytes, &body)?;
     Ok(bytes)
@@ -133,6 +157,18 @@ fn mark_last(messages: &mut [Turn<'_>]) {
     if let Some(part) = last.and_then(|turn| turn.content.last_mut()) {
         part.cache_control = Some(Cache::Ephemeral);
     }
+}
+
+/// Whether the chain of calls that is running, if one is, began with a thought.
+fn began_thinking(messages: &[Turn<'_>]) -> bool {
+    let is_chain = |turn: &&Turn<'_>| {
+        turn.role == "assistant"
+            || matches!(turn.content.first(), Some(Part { kind: Kind::ToolResult { .. }, .. }))
+    };
+    let first = messages.iter().rev().take_while(is_chain).filter(|turn| turn.role == "assistant").last();
+    first
+        .and_then(|turn| turn.content.first())
+        .is_none_or(|part| matches!(part.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. }))
 }
 
 /// Messages of one side become one turn, the results of tools first.
@@ -202,10 +238,6 @@ fn image<'a>(media_type: &'a str, data: &'a str) -> Kind<'a> {
     if matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp") && !data.is_empty() {
         Kind::Image { source: Source { kind: "base64", media_type, data } }
     } else {
-        Kind::Text { text: Cow::Owned(format!("[an image of type {media_type} was left out]")) }
+        Kind::Text { text: Cow::Owned(left_out(media_type)) }
     }
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod decode;
 mod encode;
+mod thinking;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! The providers flock knows by id: where they answer, in which format, and which variable holds a key.
 
+use super::super::openai::effort;
 use crate::config::Api;
 use crate::env::{self, Var};
 
@@ -12,8 +13,8 @@ pub struct Endpoint {
     pub api: Api,
     /// Where it answers; the configuration can say otherwise.
     pub base_url: &'static str,
-    /// The variable its key is found in; `None` where it needs no key.
-    pub key: Option<Var>,
+    /// The variables its key is found in, the first that is set; none where it needs no key.
+    pub keys: &'static [Var],
     /// Tokens its models take, where the configuration does not say.
     pub context_window: u64,
     /// Tokens to let its models answer with, where neither the configuration nor the model's name says.
@@ -22,12 +23,12 @@ pub struct Endpoint {
     pub images: bool,
 }
 
-const fn openai_like(id: &'static str, base_url: &'static str, key: Option<Var>) -> Endpoint {
+const fn openai_like(id: &'static str, base_url: &'static str, keys: &'static [Var]) -> Endpoint {
     Endpoint {
         id,
         api: Api::OpenAiCompletions,
         base_url,
-        key,
+        keys,
         context_window: 128_000,
         max_tokens: 8_192,
         images: false,
@@ -40,7 +41,7 @@ pub const KNOWN: &[Endpoint] = &[
         id: "anthropic",
         api: Api::AnthropicMessages,
         base_url: "https://api.anthropic.com",
-        key: Some(env::ANTHROPIC_API_KEY),
+        keys: &[env::ANTHROPIC_API_KEY],
         context_window: 200_000,
         max_tokens: 32_000,
         images: true,
@@ -48,26 +49,31 @@ pub const KNOWN: &[Endpoint] = &[
     Endpoint {
         max_tokens: 16_384,
         images: true,
-        ..openai_like("openai", "https://api.openai.com/v1", Some(env::OPENAI_API_KEY))
+        ..openai_like("openai", "https://api.openai.com/v1", &[env::OPENAI_API_KEY])
     },
-    openai_like("openrouter", "https://openrouter.ai/api/v1", Some(env::OPENROUTER_API_KEY)),
-    openai_like("mistral", "https://api.mistral.ai/v1", Some(env::MISTRAL_API_KEY)),
-    openai_like("groq", "https://api.groq.com/openai/v1", Some(env::GROQ_API_KEY)),
+    openai_like("openrouter", "https://openrouter.ai/api/v1", &[env::OPENROUTER_API_KEY]),
+    openai_like("mistral", "https://api.mistral.ai/v1", &[env::MISTRAL_API_KEY]),
+    openai_like("groq", "https://api.groq.com/openai/v1", &[env::GROQ_API_KEY]),
     Endpoint {
         context_window: 64_000,
-        ..openai_like("deepseek", "https://api.deepseek.com/v1", Some(env::DEEPSEEK_API_KEY))
+        ..openai_like("deepseek", "https://api.deepseek.com/v1", &[env::DEEPSEEK_API_KEY])
     },
-    openai_like("xai", "https://api.x.ai/v1", Some(env::XAI_API_KEY)),
+    openai_like("xai", "https://api.x.ai/v1", &[env::XAI_API_KEY]),
     Endpoint {
         api: Api::GoogleGenerativeAi,
-        context_window: 1_000_000,
+        context_window: 1_048_576,
+        max_tokens: 32_768,
         images: true,
-        ..openai_like("google", "https://generativelanguage.googleapis.com", Some(env::GEMINI_API_KEY))
+        ..openai_like(
+            "google",
+            "https://generativelanguage.googleapis.com",
+            &[env::GEMINI_API_KEY, env::GOOGLE_API_KEY],
+        )
     },
     Endpoint {
         context_window: 32_768,
         max_tokens: 4_096,
-        ..openai_like("ollama", "http://127.0.0.1:11434/v1", None)
+        ..openai_like("ollama", "http://127.0.0.1:11434/v1", &[])
     },
 ];
 
@@ -77,13 +83,52 @@ pub fn known(id: &str) -> Option<&'static Endpoint> {
     KNOWN.iter().find(|endpoint| endpoint.id == id)
 }
 
+/// Tokens that models take in all, by the beginnings of their names, the longer ones first.
+const WINDOWS: &[(&str, u64)] = &[
+    ("gpt-5.5", 1_050_000),
+    ("gpt-5.4-mini", 400_000),
+    ("gpt-5.4-nano", 400_000),
+    ("gpt-5.4", 1_050_000),
+    ("gpt-5-chat", 128_000),
+    ("gpt-5", 400_000),
+    ("gpt-4.1", 1_047_576),
+    ("o1", 200_000),
+    ("o3", 200_000),
+    ("o4", 200_000),
+    ("gemini-", 1_048_576),
+    ("gemma-", 128_000),
+];
+
 impl Endpoint {
+    /// The wire format for this model at this address, where the configuration does not say. OpenAI's models
+    /// that reason are asked with Responses at OpenAI's own address: completions lose their reasoning from
+    /// call to call, refuse the newer ones their tools, and don't have all of them.
+    #[must_use]
+    pub fn api_of(&self, model: &str, base_url: &reqwest::Url) -> Api {
+        let own = self.id == "openai" && base_url.host_str() == Some("api.openai.com");
+        if own && effort::reasons(model) { Api::OpenAiResponses } else { self.api }
+    }
+
+    /// Tokens that this model takes in all, where the configuration does not say.
+    #[must_use]
+    pub fn context_window_of(&self, model: &str) -> u64 {
+        let own = matches!(self.id, "openai" | "google");
+        let listed = WINDOWS.iter().find(|(name, _)| own && model.starts_with(name));
+        listed.map_or(self.context_window, |(_, tokens)| *tokens)
+    }
+
     /// Tokens to let this model answer with, where the configuration does not say. A provider refuses a
     /// request for more than its model can give, and older models gave less.
     #[must_use]
     pub fn max_tokens_of(&self, model: &str) -> u32 {
-        let older =
-            [("claude-3-7", 32_000), ("claude-3-5", 8_192), ("claude-3", 4_096), ("gpt-4-turbo", 4_096)];
+        let older = [
+            ("claude-3-7", 32_000),
+            ("claude-3-5", 8_192),
+            ("claude-3", 4_096),
+            ("gpt-4-turbo", 4_096),
+            ("gemini-2.0", 8_192),
+            ("gemma-", 8_192),
+        ];
         older.iter().find(|(name, _)| model.starts_with(name)).map_or(self.max_tokens, |(_, tokens)| *tokens)
     }
 }
@@ -96,9 +141,36 @@ mod tests {
     fn every_endpoint_can_be_asked() {
         for endpoint in KNOWN {
             let url: reqwest::Url = endpoint.base_url.parse().unwrap();
-            assert_eq!(url.scheme() == "https", endpoint.key.is_some(), "{}", endpoint.id);
+            assert_eq!(url.scheme() == "https", !endpoint.keys.is_empty(), "{}", endpoint.id);
             assert!(u64::from(endpoint.max_tokens) < endpoint.context_window);
             assert_eq!(KNOWN.iter().filter(|other| other.id == endpoint.id).count(), 1);
+        }
+    }
+
+    #[test]
+    fn openais_own_models_that_reason_are_asked_with_responses() {
+        let openai = known("openai").unwrap();
+        let own: reqwest::Url = openai.base_url.parse().unwrap();
+        let other: reqwest::Url = "http://127.0.0.1:8000/v1".parse().unwrap();
+        assert_eq!(openai.api_of("gpt-5.2", &own), Api::OpenAiResponses);
+        assert_eq!(openai.api_of("gpt-4o", &own), Api::OpenAiCompletions);
+        assert_eq!(openai.api_of("gpt-5.2", &other), Api::OpenAiCompletions);
+        let google = known("google").unwrap();
+        assert_eq!(google.api_of("gemini-3-pro", &other), Api::GoogleGenerativeAi);
+    }
+
+    #[test]
+    fn windows_go_by_the_model() {
+        let window = |id, model| known(id).unwrap().context_window_of(model);
+        assert_eq!(window("openai", "gpt-5.2"), 400_000);
+        assert_eq!(window("openai", "gpt-4o"), 128_000);
+        assert_eq!(window("google", "gemini-3-pro-preview"), 1_048_576);
+        assert_eq!(window("openrouter", "gpt-5"), 128_000);
+        for (at, (name, _)) in WINDOWS.iter().enumerate() {
+            assert!(
+                !WINDOWS[..at].iter().any(|(earlier, _)| name.starts_with(earlier)),
+                "{name} is never found"
+            );
         }
     }
 

@@ -2,15 +2,19 @@
 //! and the key.
 
 mod endpoint;
+mod speaks;
 
 use std::sync::Arc;
 
 pub use endpoint::{Endpoint, KNOWN, known};
+use speaks::Speaks;
 
 use super::anthropic::Anthropic;
+use super::google::Google;
 use super::http::{Http, Limits};
 use super::key::{self, ApiKey};
 use super::openai::OpenAi;
+use super::responses::Responses;
 use super::script::{self, Script};
 use super::{Provider, ProviderError, Route};
 use crate::config::model::{ModelSettings, ProviderSettings};
@@ -91,7 +95,7 @@ impl Catalog {
             provider: self.provider(model, target),
             context_window: own
                 .and_then(|own| own.context_window)
-                .unwrap_or(known.map_or(32_768, |known| known.context_window)),
+                .unwrap_or(known.map_or(32_768, |known| known.context_window_of(model.model()))),
             max_tokens: max_tokens(model, own, known),
             images: own.map_or(known.is_some_and(|known| known.images), |own| own.images),
             label: label(model),
@@ -151,20 +155,17 @@ impl Catalog {
         })?;
         let api = settings
             .and_then(|settings| settings.api)
-            .or(known.map(|known| known.api))
+            .or(known.map(|known| known.api_of(model.model(), &base_url)))
             .unwrap_or(Api::OpenAiCompletions);
-        let Some(speaks) = Speaks::of(api) else {
-            return Err(ProviderError::NotConfigured {
-                provider: provider.to_owned(),
-                model: model.to_string(),
-                reason: "flock does not speak its wire format yet".to_owned(),
-                hint: "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
-            });
-        };
+        let speaks = Speaks::of(api).map_err(|unspoken| {
+            let (reason, hint) = unspoken.explain(provider);
+            let (provider, model) = (provider.to_owned(), model.to_string());
+            ProviderError::NotConfigured { provider, model, reason, hint }
+        })?;
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(reason, "apiKey", "-"))?;
         // At its public address a provider that has a key wants one; behind another address it may not.
-        if key.is_none() && own_url.is_none() && known.is_some_and(|known| known.key.is_some()) {
+        if key.is_none() && own_url.is_none() && known.is_some_and(|known| !known.keys.is_empty()) {
             return Err(missing("it has no key".to_owned(), "apiKey", "-"));
         }
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
@@ -175,34 +176,13 @@ impl Catalog {
 
     fn provider(&self, model: &ModelRef, target: Target) -> Arc<dyn Provider> {
         let Target { speaks, base_url, key, .. } = target;
+        let (http, provider, key) = (self.http.clone(), model.provider(), key.as_ref());
         match speaks {
-            Speaks::Messages => {
-                Arc::new(Anthropic::new(self.http.clone(), model.provider(), &base_url, key.as_ref()))
-            }
-            Speaks::Completions => {
-                Arc::new(OpenAi::new(self.http.clone(), model.provider(), &base_url, key.as_ref()))
-            }
-        }
-    }
-}
-
-/// The wire formats there are.
-#[derive(Clone, Copy, Debug)]
-enum Speaks {
-    Messages,
-    Completions,
-}
-
-impl Speaks {
-    const fn of(api: Api) -> Option<Self> {
-        match api {
-            Api::AnthropicMessages => Some(Self::Messages),
-            Api::OpenAiCompletions => Some(Self::Completions),
-            Api::OpenAiResponses
-            | Api::OpenAiCodexResponses
-            | Api::GoogleGenerativeAi
-            | Api::GoogleGeminiCli
-            | Api::BedrockConverseStream => None,
+            Speaks::Messages => Arc::new(Anthropic::new(http, provider, &base_url, key)),
+            Speaks::Completions => Arc::new(OpenAi::new(http, provider, &base_url, key)),
+            Speaks::Responses => Arc::new(Responses::new(http, provider, &base_url, key)),
+            Speaks::Codex => Arc::new(Responses::codex(http, provider, &base_url, key)),
+            Speaks::Google => Arc::new(Google::new(http, provider, &base_url, key)),
         }
     }
 }

@@ -72,6 +72,12 @@ impl Endpoint {
         }
     }
 
+    /// The same place under another address, for a wire that names the model there.
+    #[must_use]
+    pub fn at(&self, url: Url) -> Self {
+        Self { url, ..self.clone() }
+    }
+
     /// The provider's id.
     #[must_use]
     pub fn provider(&self) -> &str {

@@ -27,6 +27,9 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     // What was said before the time was up is still worth reporting.
     let _ = tokio::time::timeout(READ_TIME, receive).await;
     let said = parse(&body);
+    let wait = wait.or(said.wait);
+    // Google says so with 400.
+    let status = if said.bad_key { 401 } else { status };
     if status == 429 && said.out_of_money {
         return ProviderError::Rejected {
             provider: endpoint.provider().to_owned(),
@@ -47,16 +50,19 @@ struct Said {
     message: String,
     out_of_money: bool,
     is_page: bool,
+    bad_key: bool,
+    wait: Option<Duration>,
 }
 
 fn parse(body: &[u8]) -> Said {
     if let Ok(value) = serde_json::from_slice::<Value>(body) {
         let message = message_of(&value).unwrap_or_else(|| value.to_string());
-        let error = &value["error"];
+        let error = &value.get(0).unwrap_or(&value)["error"];
         let out_of_money = [&error["code"], &error["type"]]
             .iter()
             .any(|code| matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached")));
-        return Said { message, out_of_money, is_page: false };
+        let (bad_key, wait) = details(&error["details"]);
+        return Said { message, out_of_money, is_page: false, bad_key, wait };
     }
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
@@ -67,7 +73,16 @@ fn parse(body: &[u8]) -> Said {
     } else {
         text.to_owned()
     };
-    Said { message, out_of_money: false, is_page: text.is_empty() || text.starts_with('<') }
+    let is_page = text.is_empty() || text.starts_with('<');
+    Said { message, out_of_money: false, is_page, bad_key: false, wait: None }
+}
+
+/// What Google adds to an error: that it is the key that is wrong, and how long to wait (`"34.5s"`).
+fn details(details: &Value) -> (bool, Option<Duration>) {
+    let all = details.as_array().map(Vec::as_slice).unwrap_or_default();
+    let bad_key = all.iter().any(|one| one["reason"] == "API_KEY_INVALID");
+    let delay = all.iter().find_map(|one| one["retryDelay"].as_str()?.strip_suffix('s')?.parse::<f64>().ok());
+    (bad_key, delay.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
 /// The words in an error object of any of the shapes in use: `{"error":{"message"}}`, `{"error":"…"}`,
@@ -109,6 +124,24 @@ mod tests {
             ("", "without a word"),
         ] {
             assert_eq!(parse(body.as_bytes()).message, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_google_adds_is_read() {
+        let said = parse(
+            br#"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT",
+            "details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}"#,
+        );
+        assert!(said.bad_key && said.wait.is_none());
+        let said = parse(
+            br#"[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED",
+            "details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}]"#,
+        );
+        assert_eq!((said.bad_key, said.wait), (false, Some(Duration::from_millis(34_500))));
+        for odd in ["-1s", "1e400s", "s", "x"] {
+            let body = format!(r#"{{"error":{{"details":[{{"retryDelay":"{odd}"}}]}}}}"#);
+            assert_eq!(parse(body.as_bytes()).wait, None, "{odd}");
         }
     }
 

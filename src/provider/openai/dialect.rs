@@ -1,6 +1,8 @@
 //! Where those who speak chat completions differ.
 
+use super::super::Effort;
 use super::super::call::Style;
+use super::effort;
 
 /// How one of them wants to be spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,21 @@ pub(super) struct Dialect {
     pub ask_usage: bool,
     /// Its ids of tool calls.
     pub ids: Style,
+    /// How it is told how much to think.
+    pub effort: Words,
+}
+
+/// The words for how much to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Words {
+    /// OpenAI's own, which go by the model.
+    OpenAi,
+    /// Also that it is not to think at all.
+    WithNone,
+    /// Low, medium and high.
+    Three,
+    /// None: it refuses to be told.
+    Unknown,
 }
 
 impl Dialect {
@@ -21,6 +38,22 @@ impl Dialect {
             max_completion_tokens: is("api.openai.com") || is("openai.azure.com"),
             ask_usage: !mistral,
             ids: if mistral { Style::Nine } else { Style::Short },
+            effort: match () {
+                () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => Words::Unknown,
+                () if is("api.openai.com") || is("openai.azure.com") => Words::OpenAi,
+                () if provider == "ollama" || is("openrouter.ai") => Words::WithNone,
+                () => Words::Three,
+            },
+        }
+    }
+
+    /// The word for this effort; `None` where there is none.
+    pub(super) fn word(self, model: &str, effort: Effort) -> Option<&'static str> {
+        match (self.effort, effort) {
+            (Words::OpenAi, effort) => effort::word(model, effort),
+            (Words::WithNone, Effort::Off) => Some("none"),
+            (Words::Three, Effort::Off) | (Words::Unknown, _) => None,
+            (Words::WithNone | Words::Three, effort) => Some(effort.as_str()),
         }
     }
 
@@ -53,6 +86,17 @@ mod tests {
         assert_eq!(Dialect::of("mine", "api.mistral.ai").ids, Style::Nine);
         assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("mistralai/Devstral-2"), Style::Nine);
         assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("qwen3"), Style::Short);
+    }
+
+    #[test]
+    fn an_effort_is_told_where_it_is_understood() {
+        let word = |provider, host, model, effort| Dialect::of(provider, host).word(model, effort);
+        assert_eq!(word("openai", "api.openai.com", "gpt-5", Effort::Off), Some("minimal"));
+        assert_eq!(word("openai", "api.openai.com", "gpt-4o", Effort::High), None);
+        assert_eq!(word("openrouter", "openrouter.ai", "x/y", Effort::Off), Some("none"));
+        assert_eq!(word("lab", "127.0.0.1", "qwen3", Effort::High), Some("high"));
+        assert_eq!(word("lab", "127.0.0.1", "qwen3", Effort::Off), None);
+        assert_eq!(word("mistral", "127.0.0.1", "mistral-large", Effort::High), None);
     }
 
     #[test]

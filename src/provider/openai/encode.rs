@@ -1,12 +1,13 @@
 //! The neutral request as a chat completions request.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::super::call;
+use super::super::data_url::DataUrl;
+use super::super::text::{self, is_blank};
 use super::super::{Block, Message, Request, Role, ToolSpec};
 use super::dialect::{Dialect, wants_thinking_back};
 
@@ -20,9 +21,14 @@ struct Body<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
-    messages: Vec<Wire<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
+    // What grows comes last, so that the beginning of all requests of a session is the same.
+    messages: Vec<Wire<'a>>,
 }
 
 #[derive(Serialize)]
@@ -79,23 +85,6 @@ struct Image<'a> {
     url: DataUrl<'a>,
 }
 
-struct DataUrl<'a> {
-    media_type: &'a str,
-    data: &'a str,
-}
-
-impl fmt::Display for DataUrl<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data:{};base64,{}", self.media_type, self.data)
-    }
-}
-
-impl Serialize for DataUrl<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 #[derive(Serialize)]
 struct Call<'a> {
     id: Cow<'a, str>,
@@ -131,8 +120,11 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         stream_options: dialect.ask_usage.then_some(StreamOptions { include_usage: true }),
         max_tokens,
         max_completion_tokens,
-        messages: messages(request, dialect),
+        reasoning_effort: request.effort.and_then(|effort| dialect.word(&request.model, effort)),
+        // Others don't know it, and some refuse what they don't know.
+        prompt_cache_key: request.cache_key.as_deref().filter(|_| dialect.max_completion_tokens),
         tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
+        messages: messages(request, dialect),
     };
     let mut bytes = Vec::with_capacity(8 * 1024);
     serde_json::to_writer(&mut bytes, &body)?;
@@ -162,7 +154,7 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
                     if let Block::ToolResult { call_id, name, content, is_error } = block {
                         wire.push(Wire::Tool {
                             tool_call_id: call::wire_id(call_id, style),
-                            content: result_text(content, *is_error),
+                            content: text::result(content, *is_error),
                         });
                         collect_pictures(name, content, &mut pending);
                     }
@@ -221,7 +213,7 @@ fn assistant(message: &Message, style: call::Style, think: bool) -> Option<Wire<
             function: Function { name: call::tool_name(call.name), arguments: call::input(call.arguments) },
         })
         .collect();
-    let content = Some(texts(&message.content)).filter(|text| !is_blank(text));
+    let content = Some(text::joined(&message.content)).filter(|text| !is_blank(text));
     if content.is_none() && tool_calls.is_empty() {
         return None;
     }
@@ -235,33 +227,6 @@ fn thinking(content: &[Block]) -> String {
         _ => None,
     });
     thinking.collect()
-}
-
-/// The texts among these, joined; borrowed where there is one.
-fn texts(content: &[Block]) -> Cow<'_, str> {
-    let mut texts = content.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    match (texts.next(), texts.next()) {
-        (None, _) => Cow::Borrowed(""),
-        (Some(one), None) => Cow::Borrowed(one),
-        (Some(first), Some(second)) => {
-            Cow::Owned([first, second].into_iter().chain(texts).collect::<Vec<_>>().join("\n"))
-        }
-    }
-}
-
-/// This wire has no mark for a failure, so the text has to say it.
-fn result_text(content: &[Block], is_error: bool) -> Cow<'_, str> {
-    let text = texts(content);
-    let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-    match (is_blank(&text), is_error) {
-        (true, false) => Cow::Borrowed("(no output)"),
-        (true, true) => Cow::Borrowed("error: (no output)"),
-        (false, true) if !says_so => Cow::Owned(format!("error: {text}")),
-        (false, _) => text,
-    }
 }
 
 fn collect_pictures<'a>(tool: &str, content: &'a [Block], pictures: &mut Vec<Part<'a>>) {
@@ -280,10 +245,6 @@ fn image<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
     if media_type.starts_with("image/") && !data.is_empty() {
         Part::ImageUrl { image_url: Image { url: DataUrl { media_type, data } } }
     } else {
-        Part::Text { text: Cow::Owned(format!("[an image of type {media_type} was left out]")) }
+        Part::Text { text: Cow::Owned(text::left_out(media_type)) }
     }
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }

@@ -4,6 +4,7 @@
 mod chunk;
 pub(super) mod decode;
 mod dialect;
+pub(super) mod effort;
 mod encode;
 
 use std::sync::Arc;

@@ -171,6 +171,7 @@ impl Plan {
         // Only what makes another container: a change of model or policy is none of the sandbox's business.
         let agent = Agent {
             model: None,
+            effort: None,
             archetype: None,
             allow: Vec::new(),
             deny: Vec::new(),

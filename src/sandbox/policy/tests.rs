@@ -16,6 +16,7 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         identity: "/nowhere".into(),
         sandbox: SandboxMode::All,
         autonomy: Autonomy::Supervised,
+        effort: None,
         allow: allow.iter().map(ToString::to_string).collect(),
         profile: None,
         network: crate::config::Network::None,

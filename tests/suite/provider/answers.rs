@@ -1,20 +1,20 @@
-//! What a provider answers, in both formats.
+//! What a provider answers, in all formats.
 
 use flock::config::model::Api;
 use flock::provider::{Block, Delta, Message, Role, StopReason};
 use serde_json::{Value, json};
 
-use super::{BOTH, Stage, ask_with, call, hello, result, said, text};
+use super::{ALL, Stage, ask_with, call, hello, plain_all, result, said, text};
 use crate::support::model_server::{Answer, Reply};
 
 #[tokio::test]
 async fn a_text_is_streamed_and_counted() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         stage.server.reply(Reply::pieces(&["Hel", "lo ", "wörld"]));
         let (answer, deltas) = stage.ask(&hello()).await;
         let answer = answer.unwrap();
-        assert_eq!(answer.content, [text("Hello wörld")], "{api:?}");
+        assert_eq!(plain_all(&answer.content), [text("Hello wörld")], "{api:?}");
         assert_eq!(answer.stop, StopReason::End);
         assert_eq!((answer.usage.input, answer.usage.output), (10, 5));
         assert_eq!(deltas.len(), 3);
@@ -25,7 +25,7 @@ async fn a_text_is_streamed_and_counted() {
 
 #[tokio::test]
 async fn tool_calls_are_put_together() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         stage.server.reply(Reply::calls(&[
             ("call_1", "exec", r#"{"command":"true"}"#),
@@ -39,21 +39,25 @@ async fn tool_calls_are_put_together() {
             call("call_2", "read", json!({"path": "a b", "x": [1, {"y": null}]})),
             call("call_3", "list", json!({})),
         ];
-        assert_eq!(answer.content, expected, "{api:?}");
+        assert_eq!(plain_all(&answer.content), expected, "{api:?}");
     }
 }
 
 #[tokio::test]
 async fn broken_arguments_are_kept_as_text_and_can_be_sent_back() {
-    for api in BOTH {
+    // Google's are an object.
+    for api in ALL.into_iter().filter(|api| *api != Api::GoogleGenerativeAi) {
         let stage = Stage::new(api);
         stage.server.reply(Reply::calls(&[("call_1", "exec", r#"{"command": "ec"#)]));
         let answer = stage.ask(&hello()).await.0.unwrap();
-        assert_eq!(answer.content, [call("call_1", "exec", json!(r#"{"command": "ec"#))]);
+        let expected = [call("call_1", "exec", json!(r#"{"command": "ec"#))];
+        assert_eq!(plain_all(&answer.content), expected);
+        let id = Message { role: Role::Assistant, content: answer.content.clone() };
+        let id = id.tool_calls().next().unwrap().id.to_owned();
         let follow_up = ask_with(vec![
             Message::text(Role::User, "hello"),
             Message { role: Role::Assistant, content: answer.content },
-            Message { role: Role::Tool, content: vec![result("call_1", vec![text("not JSON")])] },
+            Message { role: Role::Tool, content: vec![result(&id, vec![text("not JSON")])] },
         ]);
         assert!(stage.ask(&follow_up).await.0.is_ok());
         assert!(stage.server.rejections().is_empty(), "{:?}", stage.server.rejections());
@@ -64,7 +68,7 @@ async fn broken_arguments_are_kept_as_text_and_can_be_sent_back() {
 
 #[tokio::test]
 async fn thinking_is_kept_apart_from_the_text() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         stage.server.reply(Reply::Answer(Answer {
             thinking: "hm".into(),
@@ -72,16 +76,25 @@ async fn thinking_is_kept_apart_from_the_text() {
             ..Answer::default()
         }));
         let (answer, deltas) = stage.ask(&hello()).await;
-        let signature = (api == Api::AnthropicMessages).then(|| "c2lnbmVk".to_owned());
-        let thinking = Block::Thinking { thinking: "hm".into(), signature, redacted: None };
-        assert_eq!(answer.unwrap().content, [thinking, text("yes")]);
+        let content = answer.unwrap().content;
+        let thinking = Block::Thinking { thinking: "hm".into(), signature: None, redacted: None };
+        assert_eq!(plain_all(&content), [thinking, text("yes")], "{api:?}");
+        let Block::Thinking { signature, .. } = &content[0] else { panic!("{content:?}") };
+        match api {
+            Api::AnthropicMessages => assert_eq!(signature.as_deref(), Some("c2lnbmVk")),
+            Api::OpenAiResponses | Api::OpenAiCodexResponses => {
+                let item: Value = serde_json::from_str(signature.as_deref().unwrap()).unwrap();
+                assert_eq!(item["encrypted_content"], "gAAAplanted");
+            }
+            _ => assert_eq!(*signature, None),
+        }
         assert_eq!(deltas, [Delta::Thinking("hm".into()), Delta::Text("yes".into())]);
     }
 }
 
 #[tokio::test]
 async fn the_limit_of_an_answer_is_told() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         let finish = Some("length".to_owned());
         stage.server.reply(Reply::Answer(Answer { pieces: vec!["cut".into()], finish, ..Answer::default() }));
@@ -163,7 +176,7 @@ async fn a_withheld_answer_is_a_refusal() {
 
 #[tokio::test]
 async fn an_empty_answer_is_an_answer() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         stage.server.reply(Reply::Answer(Answer::default()));
         let answer = stage.ask(&hello()).await.0.unwrap();

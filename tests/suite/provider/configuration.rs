@@ -31,7 +31,7 @@ fn what_is_not_configured_says_what_mends_it() {
         ("badurl", settings(Some("ftp://x/"), None, None)),
         ("nosecret", settings(Some("http://127.0.0.1:1/v1"), Some("secret:none"), None)),
         ("badkey", settings(Some("http://127.0.0.1:1/v1"), Some("a b\nc"), None)),
-        ("responses", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::OpenAiResponses))),
+        ("cli", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::GoogleGeminiCli))),
         ("bedrock", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::BedrockConverseStream))),
     ]);
     for (model, reason, hint) in [
@@ -40,7 +40,7 @@ fn what_is_not_configured_says_what_mends_it() {
         ("badurl/x", "not an http", "flock config set models.providers.badurl.baseUrl URL"),
         ("nosecret/x", "no secret named none", "flock config set models.providers.nosecret.apiKey -"),
         ("badkey/x", "characters", "flock config set models.providers.badkey.apiKey -"),
-        ("responses/x", "wire format", "flock config set agents.defaults.model.primary"),
+        ("cli/x", "sign-in with Google", "flock config set models.providers.cli.api google-generative-ai"),
         ("bedrock/x", "wire format", "flock config set agents.defaults.model.primary"),
         ("script/none.json", "none.json", "script/demo"),
         ("script/../../etc/passwd", "not the name of a script", "script/demo"),
@@ -61,6 +61,8 @@ fn a_model_has_its_own_limits_or_those_of_its_provider() {
     let config = config([
         ("mine", settings(Some("http://127.0.0.1:1/v1"), None, None)),
         ("anthropic", settings(None, Some(KEY), None)),
+        ("openai", settings(None, Some(KEY), None)),
+        ("google", settings(None, Some(KEY), None)),
     ]);
     let resolve = |model: &str| catalog.resolve(&model.parse().unwrap(), &config).unwrap();
     let own = resolve("mine/org/big");
@@ -69,6 +71,10 @@ fn a_model_has_its_own_limits_or_those_of_its_provider() {
     assert!(!resolve("mine/other").images);
     assert_eq!(resolve("anthropic/claude-opus-4-5").context_window, 200_000);
     assert!(resolve("anthropic/claude-opus-4-5").images);
+    assert_eq!(resolve("google/gemini-3-pro-preview").context_window, 1_048_576);
+    assert_eq!(resolve("google/gemini-3-pro-preview").route.api, Api::GoogleGenerativeAi);
+    assert_eq!(resolve("openai/gpt-5.2").route.api, Api::OpenAiResponses);
+    assert_eq!(resolve("openai/gpt-4o").route.api, Api::OpenAiCompletions);
     let script = resolve("script/demo");
     assert!(script.label.contains("scripted, not a model"), "{}", script.label);
     assert!(catalog.describe(&"ollama/qwen3:8b".parse().unwrap(), &config).is_ok(), "needs no key");

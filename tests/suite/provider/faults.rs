@@ -8,34 +8,46 @@ use flock::provider::ProviderError;
 use flock::provider::http::Limits;
 use serde_json::json;
 
-use super::{BOTH, KEY, Stage, hello, said, short, small, text};
+use super::{ALL, KEY, Stage, hello, plain_all, said, short, small, text};
 use crate::support::model_server::{Chunk, Reply};
+
+/// An event of a stream.
+fn event(event: &serde_json::Value) -> Chunk {
+    Chunk::Bytes(format!("data: {event}\n\n").into_bytes())
+}
 
 /// The beginning of an answer: one text, nothing of its end.
 fn half(api: Api) -> Chunk {
-    if api == Api::AnthropicMessages {
-        let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}});
-        let delta = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half"}});
-        Chunk::Bytes(format!("data: {start}\n\ndata: {delta}\n\n").into_bytes())
-    } else {
-        let delta = json!({"choices": [{"delta": {"content": "half"}}]});
-        Chunk::Bytes(format!("data: {delta}\n\n").into_bytes())
-    }
+    let delta = match api {
+        Api::AnthropicMessages => {
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "half"}})
+        }
+        Api::OpenAiResponses | Api::OpenAiCodexResponses => {
+            json!({"type": "response.output_text.delta", "output_index": 0, "delta": "half"})
+        }
+        Api::GoogleGenerativeAi => json!({"candidates": [{"content": {"parts": [{"text": "half"}]}}]}),
+        _ => json!({"choices": [{"delta": {"content": "half"}}]}),
+    };
+    event(&delta)
 }
 
-/// Its end, without what says that nothing else comes.
+/// Its end, without what says that nothing else comes, where there is such a thing.
 fn stop(api: Api) -> Chunk {
-    let event = if api == Api::AnthropicMessages {
-        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}})
-    } else {
-        json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})
-    };
-    Chunk::Bytes(format!("data: {event}\n\n").into_bytes())
+    event(&match api {
+        Api::AnthropicMessages => {
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}})
+        }
+        Api::OpenAiResponses | Api::OpenAiCodexResponses => {
+            json!({"type": "response.completed", "response": {"status": "completed"}})
+        }
+        Api::GoogleGenerativeAi => json!({"candidates": [{"finishReason": "STOP"}]}),
+        _ => json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+    })
 }
 
 #[tokio::test]
 async fn a_status_says_what_failed() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         let message = format!("bad key {KEY}");
         stage.server.reply(Reply::status(401, &message));
@@ -60,7 +72,7 @@ async fn a_status_says_what_failed() {
 
 #[tokio::test]
 async fn the_wait_a_provider_asks_for_is_read() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         for (name, value, expected) in
             [("retry-after", "7", 7_000), ("retry-after-ms", "250", 250), ("Retry-After", "1.5", 1_500)]
@@ -89,7 +101,7 @@ async fn no_money_left_is_not_too_many_requests() {
 
 #[tokio::test]
 async fn what_a_failure_says_is_bounded_and_clean() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         stage.server.reply(Reply::body(500, "text/plain", "x".repeat(3_000_000)));
         assert!(stage.fail().await.to_string().len() < 800);
@@ -99,7 +111,7 @@ async fn what_a_failure_says_is_bounded_and_clean() {
         stage.server.reply(Reply::body(500, "text/html", "<html><title>Bad gateway</title>"));
         assert!(stage.fail().await.to_string().contains("Bad gateway"));
         stage.server.reply(Reply::body(404, "text/html", "<html>no"));
-        assert!(stage.fail().await.to_string().contains("nothing answers at /v1/"));
+        assert!(stage.fail().await.to_string().contains("nothing answers at /"));
         let endless = Reply::Raw {
             status: 500,
             headers: Vec::new(),
@@ -112,7 +124,7 @@ async fn what_a_failure_says_is_bounded_and_clean() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed_with_the_key() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         let elsewhere = Stage::new(api);
         let target = format!("{}/v1/messages", elsewhere.server.base_url());
@@ -124,7 +136,7 @@ async fn a_redirect_is_not_followed_with_the_key() {
 
 #[tokio::test]
 async fn a_web_page_or_garbage_is_no_answer() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         for (kind, body) in [
             ("text/html", &b"  <!doctype html><title>Sign in</title>"[..]),
@@ -132,7 +144,7 @@ async fn a_web_page_or_garbage_is_no_answer() {
             ("text/event-stream", b"data: garbage\n\n"),
             ("text/event-stream", b"data: [1,2]\n\n"),
             ("text/event-stream", b"data: \"text\"\n\n"),
-            ("text/event-stream", b"data: {\"choices\": 7, \"type\": 7}\n\n"),
+            ("text/event-stream", b"data: {\"choices\": 7, \"type\": 7, \"candidates\": 7}\n\n"),
             ("text/event-stream", b"data: [DONE]\n\n"),
             ("application/json", b"{\"unexpected\": true}"),
             ("application/json", b"{"),
@@ -151,19 +163,20 @@ async fn a_web_page_or_garbage_is_no_answer() {
 
 #[tokio::test]
 async fn bytes_that_are_not_utf8_cost_a_letter_and_not_the_answer() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         let Chunk::Bytes(mut bytes) = half(api) else { unreachable!() };
         let at = bytes.windows(4).position(|window| window == b"half").unwrap();
         bytes[at + 1] = 0xe2;
         stage.server.reply(Reply::stream(vec![Chunk::Bytes(bytes), stop(api)]));
-        assert_eq!(stage.ask(&hello()).await.0.unwrap().content, [text("h\u{fffd}lf")]);
+        let answer = stage.ask(&hello()).await.0.unwrap();
+        assert_eq!(plain_all(&answer.content), [text("h\u{fffd}lf")]);
     }
 }
 
 #[tokio::test]
 async fn half_a_stream_is_no_answer() {
-    for api in BOTH {
+    for api in ALL {
         for end in
             [vec![], vec![Chunk::Reset], vec!["data: {\"typ".into()], vec!["data: ".into(), Chunk::Reset]]
         {
@@ -180,7 +193,7 @@ async fn half_a_stream_is_no_answer() {
 
 #[tokio::test]
 async fn an_answer_is_complete_once_the_model_has_stopped() {
-    for api in BOTH {
+    for api in ALL {
         for end in [
             vec![],
             vec![Chunk::Reset],
@@ -192,7 +205,8 @@ async fn an_answer_is_complete_once_the_model_has_stopped() {
             let mut chunks = vec![half(api), stop(api)];
             chunks.extend(end);
             stage.server.reply(Reply::stream(chunks));
-            assert_eq!(stage.ask(&hello()).await.0.unwrap().content, [text("half")]);
+            let answer = stage.ask(&hello()).await.0.unwrap();
+            assert_eq!(plain_all(&answer.content), [text("half")]);
         }
     }
 }
@@ -231,7 +245,7 @@ async fn a_failure_in_the_middle_of_a_stream_is_that_failure() {
 
 #[tokio::test]
 async fn a_silent_provider_is_given_up() {
-    for api in BOTH {
+    for api in ALL {
         // Nothing at all.
         let stage = Stage::with_limits(api, short());
         stage.server.reply(Reply::stream(vec![Chunk::Hang]));
@@ -257,7 +271,7 @@ fn ten_minutes_of_silence_are_the_limit() {
 
 #[tokio::test]
 async fn a_refused_connection_names_the_address() {
-    for api in BOTH {
+    for api in ALL {
         let mut stage = Stage::new(api);
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         stage.config.providers.get_mut("test").unwrap().base_url = Some(format!("http://{free}/v1"));
@@ -270,7 +284,7 @@ async fn a_refused_connection_names_the_address() {
 
 #[tokio::test]
 async fn a_server_without_tls_behind_an_https_address_is_a_failure() {
-    for api in BOTH {
+    for api in ALL {
         let mut stage =
             Stage::with_limits(api, Limits { connect: Duration::from_secs(2), ..Limits::default() });
         let address = stage.server.address();
@@ -283,7 +297,7 @@ async fn a_server_without_tls_behind_an_https_address_is_a_failure() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_cut_off() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::with_limits(api, small());
         let Chunk::Bytes(one) = half(api) else { unreachable!() };
         stage.server.reply(Reply::stream(vec![Chunk::Bytes(one.repeat(20_000)), Chunk::Hang]));
@@ -301,7 +315,7 @@ async fn an_answer_without_end_is_cut_off() {
 
 #[tokio::test]
 async fn dropping_the_call_ends_the_request() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         let gone = stage.server.reply_until_gone(half(api));
         let resolved = stage.resolve();

@@ -1,10 +1,14 @@
-//! Model APIs, from outside: both wire formats over real HTTP against a server that refuses what the real
+//! Model APIs, from outside: every wire format over real HTTP against a server that refuses what the real
 //! ones refuse, and every way in which a provider can fail.
 
 mod answers;
 mod configuration;
+mod effort;
 mod faults;
+mod google;
+mod prefix;
 mod requests;
+mod responses;
 mod retries;
 mod servers;
 
@@ -24,8 +28,17 @@ use crate::support::model_server::ModelServer;
 
 const KEY: &str = "sk-planted-key-0123456789";
 
-/// The two wire formats.
+/// The wire formats of which an answer holds nothing but what it says.
 const BOTH: [Api; 2] = [Api::AnthropicMessages, Api::OpenAiCompletions];
+
+/// All wire formats.
+const ALL: [Api; 5] = [
+    Api::AnthropicMessages,
+    Api::OpenAiCompletions,
+    Api::OpenAiResponses,
+    Api::OpenAiCodexResponses,
+    Api::GoogleGenerativeAi,
+];
 
 /// A server, and a configuration in which `test/m` is on it.
 struct Stage {
@@ -43,7 +56,8 @@ impl Stage {
     fn with_limits(api: Api, limits: Limits) -> Self {
         let server = ModelServer::start();
         let base_url = match api {
-            Api::AnthropicMessages => server.base_url(),
+            Api::AnthropicMessages | Api::GoogleGenerativeAi => server.base_url(),
+            Api::OpenAiCodexResponses => format!("{}/backend-api", server.base_url()),
             _ => server.openai_url(),
         };
         let settings = ProviderSettings {
@@ -139,6 +153,25 @@ fn ask_with(messages: Vec<Message>) -> Request {
         max_tokens: 1000,
         ..Request::default()
     }
+}
+
+/// A block without what a provider wants back with it.
+fn plain(block: &Block) -> Block {
+    match block {
+        Block::Text { text, .. } => Block::text(text.as_str()),
+        Block::Thinking { thinking, redacted, .. } => {
+            Block::Thinking { thinking: thinking.clone(), signature: None, redacted: redacted.clone() }
+        }
+        Block::ToolCall { id, name, arguments, .. } => {
+            let id = id.split('|').next().unwrap_or_default();
+            Block::call(id, name.as_str(), arguments.clone())
+        }
+        other => other.clone(),
+    }
+}
+
+fn plain_all(content: &[Block]) -> Vec<Block> {
+    content.iter().map(plain).collect()
 }
 
 fn text(text: &str) -> Block {

@@ -5,7 +5,7 @@ use flock::provider::{Block, Message, Role};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{BOTH, KEY, Stage, ask_with, call, hello, result, text};
+use super::{ALL, BOTH, KEY, Stage, ask_with, call, hello, result, text};
 use crate::support::model_server::{Answer, Reply};
 
 const PIXEL: &str = "iVBORw0KGgo=";
@@ -133,7 +133,7 @@ async fn signed_thinking_goes_back_as_it_came_and_other_thinking_does_not() {
 
 #[tokio::test]
 async fn a_history_of_another_provider_is_taken() {
-    for api in BOTH {
+    for api in ALL {
         let long = "x".repeat(439);
         sent(
             api,
@@ -193,7 +193,7 @@ async fn mistral_gets_ids_of_nine_letters_no_unknown_options_and_an_answer_after
 
 #[tokio::test]
 async fn connections_are_used_again() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         let resolved = stage.resolve();
         for _ in 0..20 {
@@ -243,7 +243,7 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
 #[test]
 fn any_conversation_of_whole_turns_is_taken() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let stages = BOTH.map(Stage::new);
+    let stages = ALL.map(Stage::new);
     proptest!(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }, |(messages in conversation())| {
         let mut request = ask_with(messages);
         // The loop of a turn never ends on the model's side; a request does neither.
@@ -257,7 +257,7 @@ fn any_conversation_of_whole_turns_is_taken() {
 
 #[tokio::test]
 async fn what_was_answered_can_be_sent_back() {
-    for api in BOTH {
+    for api in ALL {
         let stage = Stage::new(api);
         stage.server.reply(Reply::Answer(Answer {
             thinking: "hm".into(),
@@ -268,9 +268,19 @@ async fn what_was_answered_can_be_sent_back() {
         let answer = stage.ask(&hello()).await.0.unwrap();
         let follow_up = ask_with(vec![
             Message::text(Role::User, "hello"),
-            message(Role::Assistant, answer.content),
-            message(Role::Tool, vec![result("c1", vec![text("done")])]),
+            message(Role::Assistant, answer.content.clone()),
+            message(Role::Tool, vec![result(call_id(&answer.content), vec![text("done")])]),
         ]);
         assert!(stage.ask(&follow_up).await.0.is_ok(), "{:?}", stage.server.rejections());
+        assert!(stage.server.rejections().is_empty(), "{:?}", stage.server.rejections());
+    }
+}
+
+/// The id of the only call in an answer.
+fn call_id(content: &[Block]) -> &str {
+    let id = |block: &'_ Block| matches!(block, Block::ToolCall { .. });
+    match content.iter().find(|block| id(block)) {
+        Some(Block::ToolCall { id, .. }) => id,
+        _ => panic!("{content:?}"),
     }
 }

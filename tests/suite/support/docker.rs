@@ -82,6 +82,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         identity: home.identity(&id),
         sandbox: SandboxMode::All,
         autonomy: Autonomy::Supervised,
+        effort: None,
         allow: Vec::new(),
         profile: None,
         deny: Vec::new(),

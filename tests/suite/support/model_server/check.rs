@@ -5,21 +5,21 @@ use std::collections::HashSet;
 use axum::http::HeaderMap;
 use serde_json::Value;
 
-fn need(condition: bool, message: &str) -> Result<(), String> {
+pub(super) fn need(condition: bool, message: &str) -> Result<(), String> {
     if condition { Ok(()) } else { Err(message.to_owned()) }
 }
 
-fn is_name(text: &str, limit: usize) -> bool {
+pub(super) fn is_name(text: &str, limit: usize) -> bool {
     !text.is_empty()
         && text.len() <= limit
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-fn is_blank(value: &Value) -> bool {
+pub(super) fn is_blank(value: &Value) -> bool {
     value.as_str().is_none_or(|text| text.trim().is_empty())
 }
 
-fn list<'a>(value: &'a Value, what: &str) -> Result<&'a [Value], String> {
+pub(super) fn list<'a>(value: &'a Value, what: &str) -> Result<&'a [Value], String> {
     match value.as_array() {
         Some(items) if !items.is_empty() => Ok(items),
         _ => Err(format!("{what}: a list that is not empty is needed")),
@@ -49,6 +49,30 @@ pub fn anthropic(headers: &HeaderMap, body: &Value) -> Result<(), String> {
             need(is_name(name, 128), "tools.name: does not match the pattern")?;
             need(names.insert(name), "tools: Tool names must be unique.")?;
             need(tool["input_schema"]["type"] == "object", "tools.input_schema.type: Field required")?;
+        }
+    }
+    if let Some(thinking) = body.get("thinking") {
+        // The guides to extended and adaptive thinking: a budget of at least 1,024, below max_tokens; and with a
+        // budget a chain of calls begins with the thought that led to it.
+        if thinking["type"] == "enabled" {
+            let budget = thinking["budget_tokens"].as_u64().unwrap_or_default();
+            need(
+                budget >= 1024,
+                "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+            )?;
+            need(
+                body["max_tokens"].as_u64() > Some(budget),
+                "`max_tokens` must be greater than `thinking.budget_tokens`",
+            )?;
+            need(
+                chain_began_thinking(body),
+                "Expected `thinking` or `redacted_thinking`, but found `tool_use`",
+            )?;
+        } else {
+            need(
+                thinking["type"] == "adaptive",
+                "thinking.type: Input should be 'enabled', 'disabled', 'adaptive'",
+            )?;
         }
     }
     need(body.to_string().matches("cache_control").count() <= 4, "a maximum of 4 blocks with cache_control")?;
@@ -96,6 +120,17 @@ pub fn anthropic(headers: &HeaderMap, body: &Value) -> Result<(), String> {
         open = uses;
     }
     need(open.is_empty(), "tool_use ids were found without tool_result blocks immediately after")
+}
+
+fn chain_began_thinking(body: &Value) -> bool {
+    let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let in_chain =
+        |message: &&Value| message["role"] == "assistant" || message["content"][0]["type"] == "tool_result";
+    let first =
+        messages.iter().rev().take_while(in_chain).filter(|message| message["role"] == "assistant").last();
+    first.is_none_or(|first| {
+        first["content"][0]["type"].as_str().is_some_and(|kind| kind.contains("thinking"))
+    })
 }
 
 fn anthropic_block(role: &str, kind: &str, block: &Value) -> Result<(), String> {

@@ -1,11 +1,13 @@
-//! A model API over real HTTP, for tests and for measurements: Anthropic's Messages and OpenAI's chat
-//! completions on one port. It answers `ok` at once unless it was told what to answer, keeps what it was
+//! A model API over real HTTP, for tests and for measurements: Anthropic's Messages, OpenAI's chat
+//! completions and Responses, and Google's generateContent on one port. It answers `ok` at once unless it was told what to answer, keeps what it was
 //! asked, and refuses with 400 what the real ones refuse.
 //!
 //! It runs on a thread of its own, so that tests with and without a runtime can use it.
 
 mod check;
+mod google;
 mod render;
+pub mod responses;
 
 use std::collections::VecDeque;
 use std::io;
@@ -37,6 +39,8 @@ pub struct Received {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Value,
+    /// The body as it was sent.
+    pub bytes: Vec<u8>,
 }
 
 impl Received {
@@ -259,6 +263,9 @@ fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/messages", post(messages))
         .route("/v1/chat/completions", post(completions))
+        .route("/v1/responses", post(responses))
+        .route("/backend-api/codex/responses", post(codex))
+        .route("/v1beta/models/{method}", post(generate))
         .route(
             "/v1/models",
             get(|| async { Json(json!({"object": "list", "data": [{"id": "test-model"}]})) }),
@@ -280,15 +287,28 @@ async fn completions(
     answer(&shared, &uri, headers, &body, |_, body| check::openai(body), render::openai)
 }
 
+async fn responses(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, &uri, headers, &body, responses::public, responses::render)
+}
+
+async fn codex(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, &uri, headers, &body, responses::codex, responses::render)
+}
+
+async fn generate(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let check = |headers: &HeaderMap, body: &Value| google::check(&uri, headers, body);
+    answer(&shared, &uri, headers, &body, check, google::render)
+}
+
 fn answer(
     shared: &Shared,
     uri: &Uri,
     headers: HeaderMap,
-    body: &[u8],
-    check: fn(&HeaderMap, &Value) -> Result<(), String>,
+    bytes: &[u8],
+    check: impl Fn(&HeaderMap, &Value) -> Result<(), String>,
     render: fn(&Value, &Answer) -> (&'static str, String),
 ) -> Response {
-    let Ok(body) = serde_json::from_slice::<Value>(body) else {
+    let Ok(body) = serde_json::from_slice::<Value>(bytes) else {
         shared.rejections.lock().unwrap().push("not JSON".to_owned());
         return respond(Reply::status(400, "not JSON"));
     };
@@ -311,7 +331,7 @@ fn answer(
     };
     if !shared.forgetful.load(Relaxed) {
         let path = uri.path().to_owned();
-        shared.requests.lock().unwrap().push(Received { path, headers, body });
+        shared.requests.lock().unwrap().push(Received { path, headers, body, bytes: bytes.to_vec() });
     }
     response
 }

@@ -1,0 +1,95 @@
+//! How a model of Anthropic's is told how much to think.
+
+use serde::Serialize;
+
+use super::super::Effort;
+
+/// What the API takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Thinking {
+    /// As many tokens as this, of those of the answer.
+    Enabled {
+        /// The tokens.
+        budget_tokens: u32,
+    },
+    /// As much as the model finds fit; the effort says how much that is.
+    Adaptive,
+}
+
+/// The smallest budget that the API takes.
+const LEAST: u32 = 1_024;
+
+/// What to send of thinking, and the word of the effort where it goes by that.
+pub(super) fn of(
+    model: &str,
+    effort: Option<Effort>,
+    max_tokens: u32,
+) -> Option<(Thinking, Option<&'static str>)> {
+    let effort = effort?;
+    if effort == Effort::Off {
+        // Without a word none of them thinks at length; the newest refuse to be told not to.
+        return None;
+    }
+    match version(model)? {
+        (4, 6..) | (5.., _) => Some((Thinking::Adaptive, Some(effort.as_str()))),
+        (4, _) | (3, 7..) => {
+            let wanted = match effort {
+                Effort::Off | Effort::Low => 2_048,
+                Effort::Medium => 8_192,
+                Effort::High => 16_384,
+            };
+            // The budget is a part of the answer's tokens, and something is to be left to be said.
+            let budget_tokens = wanted.min(max_tokens / 2);
+            (budget_tokens >= LEAST).then_some((Thinking::Enabled { budget_tokens }, None))
+        }
+        _ => None,
+    }
+}
+
+/// The two numbers in a model's name, `claude-opus-4-6` or `claude-3-7-sonnet`. The day of a release is none.
+fn version(model: &str) -> Option<(u32, u32)> {
+    let name = &model[model.find("claude")?..];
+    let mut numbers = name
+        .split(['-', '.', ':', '@'])
+        .skip_while(|part| !is_number(part))
+        .map_while(|part| if is_number(part) { part.parse().ok() } else { None });
+    Some((numbers.next()?, numbers.next().unwrap_or(0)))
+}
+
+fn is_number(part: &str) -> bool {
+    (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_names() {
+        for (model, expected) in [
+            ("claude-opus-4-6", Some((4, 6))),
+            ("claude-3-7-sonnet-20250219", Some((3, 7))),
+            ("claude-sonnet-4-20250514", Some((4, 0))),
+            ("claude-sonnet-4-5@20250929", Some((4, 5))),
+            ("anthropic/claude-opus-4.7", Some((4, 7))),
+            ("claude-instant", None),
+            ("MiniMax-M2", None),
+        ] {
+            assert_eq!(version(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn newer_ones_adapt_and_older_ones_have_a_budget() {
+        let of = |model, max| of(model, Some(Effort::High), max);
+        assert_eq!(of("claude-opus-4-7", 100), Some((Thinking::Adaptive, Some("high"))));
+        assert_eq!(of("claude-opus-4-5", 64_000), Some((Thinking::Enabled { budget_tokens: 16_384 }, None)));
+        assert_eq!(of("claude-opus-4-5", 8_000), Some((Thinking::Enabled { budget_tokens: 4_000 }, None)));
+        for (model, max) in [("claude-opus-4-5", 1_500), ("claude-3-5-haiku-latest", 8_000), ("m", 8_000)] {
+            assert_eq!(of(model, max), None, "{model}");
+        }
+        assert_eq!(super::of("claude-opus-4-7", Some(Effort::Off), 100), None);
+        assert_eq!(super::of("claude-opus-4-7", None, 100), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! The neutral request as a generateContent request.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::call::{self, Style};
+use super::super::message::ToolCall;
+use super::super::text::{self, is_blank};
+use super::super::{Block, Message, Request, Role, ToolSpec};
+use super::family::{Family, Thinking};
+use super::schema;
+use super::signature::{STAND_IN, usable};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Instruction<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig>,
+    generation_config: Generation,
+    // What grows comes last, so that the beginning of all requests of a session is the same.
+    contents: Vec<Content<'a>>,
+}
+
+#[derive(Serialize)]
+struct Instruction<'a> {
+    parts: [Part<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<Declaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters_json_schema: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolConfig {
+    function_calling_config: Mode,
+}
+
+#[derive(Serialize)]
+struct Mode {
+    mode: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Generation {
+    max_output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<Thinking>,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    role: &'static str,
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(flatten)]
+    kind: Kind<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Kind<'a> {
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        thought: bool,
+    },
+    #[serde(rename_all = "camelCase")]
+    Picture { inline_data: Picture<'a> },
+    #[serde(rename_all = "camelCase")]
+    Call { function_call: Call<'a> },
+    #[serde(rename_all = "camelCase")]
+    Output { function_response: Output<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Picture<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+    args: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
+    response: Answer<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer<'a> {
+    Output(Cow<'a, str>),
+    Error(Cow<'a, str>),
+}
+
+impl<'a> From<Kind<'a>> for Part<'a> {
+    fn from(kind: Kind<'a>) -> Self {
+        Self { kind, thought_signature: None }
+    }
+}
+
+impl Part<'_> {
+    const fn is_output(&self) -> bool {
+        matches!(self.kind, Kind::Output { .. })
+    }
+
+    const fn is_call(&self) -> bool {
+        matches!(self.kind, Kind::Call { .. })
+    }
+}
+
+/// The request's bytes.
+pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<Vec<u8>> {
+    let has_tools = !request.tools.is_empty();
+    let body = Body {
+        system_instruction: (!is_blank(&request.system))
+            .then(|| Instruction { parts: [said(&request.system)] }),
+        tools: has_tools.then(|| {
+            let declare = |tool| declaration(tool, family);
+            [Tools { function_declarations: request.tools.iter().map(declare).collect() }]
+        }),
+        tool_config: has_tools.then_some(ToolConfig { function_calling_config: Mode { mode: "AUTO" } }),
+        generation_config: Generation {
+            max_output_tokens: request.max_tokens,
+            thinking_config: request.effort.and_then(|effort| family.thinking(effort)),
+        },
+        contents: contents(&request.messages, family),
+    };
+    let mut bytes = Vec::with_capacity(8 * 1024);
+    serde_json::to_writer(&mut bytes, &body)?;
+    Ok(bytes)
+}
+
+fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {
+    let whole = family.takes_json_schema();
+    Declaration {
+        name: &tool.name,
+        description: &tool.description,
+        parameters_json_schema: whole.then_some(&tool.parameters),
+        parameters: if whole { None } else { schema::reduce(&tool.parameters) },
+    }
+}
+
+/// Messages of one side become one content: sides must alternate, and all results of a step stand in one,
+/// before anything else.
+fn contents(messages: &[Arc<Message>], family: Family) -> Vec<Content<'_>> {
+    let mut contents: Vec<Content<'_>> = Vec::with_capacity(messages.len());
+    // Those that wait for their results, which must be under their names.
+    let mut calls: Vec<ToolCall<'_>> = Vec::new();
+    for message in messages {
+        let (role, parts): (_, Vec<Part<'_>>) = if message.role == Role::Assistant {
+            if contents.last().is_some_and(|last| last.role == "user") {
+                calls.clear();
+            }
+            calls.extend(message.tool_calls());
+            ("model", answer(message, family))
+        } else {
+            ("user", message.content.iter().flat_map(|block| asked(block, &calls, family)).collect())
+        };
+        match contents.last_mut() {
+            Some(last) if last.role == role => last.parts.extend(parts),
+            _ if parts.is_empty() => {}
+            _ => contents.push(Content { role, parts }),
+        }
+    }
+    for content in contents.iter_mut().filter(|content| content.role == "user") {
+        content.parts.sort_by_key(|part| !part.is_output());
+    }
+    contents
+}
+
+fn answer(message: &Message, family: Family) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> =
+        message.content.iter().filter_map(|block| answer_part(block, family)).collect();
+    if family.is_third()
+        && let Some(first) = parts.iter_mut().find(|part| part.is_call())
+    {
+        first.thought_signature = first.thought_signature.or(Some(STAND_IN));
+    }
+    parts
+}
+
+fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
+    Some(match block {
+        Block::Text { text, signature } => {
+            let thought_signature = usable(signature.as_deref());
+            // A signature may come with no text at all; it goes back the same way.
+            if is_blank(text) && thought_signature.is_none() {
+                return None;
+            }
+            Part { thought_signature, ..said(text) }
+        }
+        // Unsigned thoughts are for people to read.
+        Block::Thinking { thinking, signature, .. } => Part {
+            kind: Kind::Text { text: Cow::Borrowed(thinking), thought: true },
+            thought_signature: Some(usable(signature.as_deref())?),
+        },
+        Block::ToolCall { id, name, arguments, signature } => Part {
+            kind: Kind::Call {
+                function_call: Call {
+                    id: wire_id(id, family),
+                    name: call::tool_name(name),
+                    args: call::input(arguments),
+                },
+            },
+            thought_signature: usable(signature.as_deref()),
+        },
+        _ => return None,
+    })
+}
+
+fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Part<'a>> {
+    match block {
+        Block::Text { text, .. } if !is_blank(text) => vec![said(text)],
+        Block::Image { media_type, data } => vec![picture(media_type, data)],
+        Block::ToolResult { call_id, name, content, is_error } => {
+            let text = text::joined(content);
+            let text = if is_blank(&text) { Cow::Borrowed("(no output)") } else { text };
+            let mut parts: Vec<Part<'_>> = pictures(content).collect();
+            // Only the third family takes pictures in a result; for the others they follow it.
+            let within = if family.is_third() { std::mem::take(&mut parts) } else { Vec::new() };
+            let called = calls.iter().find(|call| call.id == call_id).map_or(name.as_str(), |call| call.name);
+            let output = Output {
+                id: wire_id(call_id, family),
+                name: call::tool_name(called),
+                response: if *is_error { Answer::Error(text) } else { Answer::Output(text) },
+                parts: within,
+            };
+            parts.insert(0, Kind::Output { function_response: output }.into());
+            parts
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn pictures(content: &[Block]) -> impl Iterator<Item = Part<'_>> {
+    content.iter().filter_map(|block| match block {
+        Block::Image { media_type, data } => Some(picture(media_type, data)),
+        _ => None,
+    })
+}
+
+/// Older models go by names and order; they have never seen an id.
+fn wire_id(id: &str, family: Family) -> Option<Cow<'_, str>> {
+    family.is_third().then(|| call::wire_id(id, Style::Plain))
+}
+
+fn said(text: &str) -> Part<'_> {
+    Kind::Text { text: Cow::Borrowed(text), thought: false }.into()
+}
+
+fn picture<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
+    if media_type.starts_with("image/") && !data.is_empty() {
+        Kind::Picture { inline_data: Picture { mime_type: media_type, data } }.into()
+    } else {
+        Kind::Text { text: Cow::Owned(text::left_out(media_type)), thought: false }.into()
+    }
+}

@@ -1,0 +1,115 @@
+//! What a model of Google's takes, by its name.
+
+use serde::Serialize;
+
+use super::super::Effort;
+
+/// A line of models that take the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    /// The third and what follows: signatures are required, pictures stand in a result, calls have ids.
+    Third {
+        /// Whether it is one of the large ones, which always think.
+        large: bool,
+    },
+    /// 2.5: thinks within a budget.
+    Second {
+        /// As above.
+        large: bool,
+    },
+    /// Older ones, open ones, and what nobody knows: nothing of the above.
+    Plain,
+}
+
+/// How much a model is to think.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Thinking {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include_thoughts: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<u32>,
+}
+
+impl Family {
+    pub(super) fn of(model: &str) -> Self {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let Some(version) = name.strip_prefix("gemini-") else { return Self::Plain };
+        let large = name.contains("-pro");
+        let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().ok();
+        let major: Option<u32> = number(version);
+        match major {
+            Some(3..) => Self::Third { large },
+            Some(2) if version.starts_with("2.5") => Self::Second { large },
+            // "gemini-flash-latest" is whichever is newest.
+            None if name.ends_with("-latest") => Self::Third { large },
+            _ => Self::Plain,
+        }
+    }
+
+    /// Whether each step's first call must be signed.
+    pub(super) const fn is_third(self) -> bool {
+        matches!(self, Self::Third { .. })
+    }
+
+    /// Whether tools may be told as JSON schemas.
+    pub(super) const fn takes_json_schema(self) -> bool {
+        !matches!(self, Self::Plain)
+    }
+
+    /// What it is told for this effort; `None` where it can't be told.
+    pub(super) fn thinking(self, effort: Effort) -> Option<Thinking> {
+        let include_thoughts = (effort != Effort::Off).then_some(true);
+        let (level, budget) = match (self, effort) {
+            (Self::Plain, _) => return None,
+            // The large ones know no less than this.
+            (Self::Third { large: true }, Effort::Off | Effort::Low) => (Some("low"), None),
+            (Self::Third { large: true }, Effort::Medium | Effort::High) => (Some("high"), None),
+            (Self::Third { large: false }, Effort::Off) => (Some("minimal"), None),
+            (Self::Third { large: false }, other) => (Some(other.as_str()), None),
+            (Self::Second { large: true }, Effort::Off) => (None, Some(128)),
+            (Self::Second { large: false }, Effort::Off) => (None, Some(0)),
+            (Self::Second { .. }, Effort::Low) => (None, Some(2_048)),
+            (Self::Second { .. }, Effort::Medium) => (None, Some(8_192)),
+            (Self::Second { .. }, Effort::High) => (None, Some(24_576)),
+        };
+        Some(Thinking { include_thoughts, thinking_level: level, thinking_budget: budget })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_go_by_the_name() {
+        for (model, expected) in [
+            ("gemini-3-pro-preview", Family::Third { large: true }),
+            ("gemini-3.1-flash", Family::Third { large: false }),
+            ("models/gemini-3-flash-preview", Family::Third { large: false }),
+            ("gemini-flash-latest", Family::Third { large: false }),
+            ("gemini-2.5-pro", Family::Second { large: true }),
+            ("gemini-2.5-flash-lite", Family::Second { large: false }),
+            ("gemini-2.0-flash", Family::Plain),
+            ("gemini-1.5-pro-latest", Family::Plain),
+            ("gemma-3-27b-it", Family::Plain),
+            ("m", Family::Plain),
+        ] {
+            assert_eq!(Family::of(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_level_or_a_budget_but_never_both() {
+        for model in ["gemini-3-pro", "gemini-3-flash", "gemini-2.5-pro", "gemini-2.5-flash"] {
+            for effort in [Effort::Off, Effort::Low, Effort::Medium, Effort::High] {
+                let told = Family::of(model).thinking(effort).unwrap();
+                assert_ne!(told.thinking_level.is_some(), told.thinking_budget.is_some(), "{model}");
+                assert_eq!(told.include_thoughts.is_some(), effort != Effort::Off);
+            }
+        }
+        assert_eq!(Family::Plain.thinking(Effort::High), None);
+    }
+}

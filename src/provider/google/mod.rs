@@ -1,0 +1,114 @@
+//! Google's generateContent, streamed, as the Gemini API speaks it.
+
+pub(super) mod decode;
+mod encode;
+mod family;
+mod schema;
+mod signature;
+
+use std::sync::Arc;
+
+use family::Family;
+use reqwest::Url;
+
+use super::http::{Endpoint, Http};
+use super::key::ApiKey;
+use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+
+/// The version that is spoken where the address names none.
+const VERSION: &str = "v1beta";
+
+/// An API that speaks generateContent.
+pub struct Google {
+    endpoint: Endpoint,
+    http: Arc<Http>,
+}
+
+impl Google {
+    /// The API at `base`: its root, with or without the version.
+    #[must_use]
+    pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
+        let mut endpoint = Endpoint::new(provider, root(base), key.cloned());
+        // Never in the address: addresses end up in logs.
+        if let Some(key) = key {
+            endpoint.header("x-goog-api-key", key.expose());
+        }
+        Self { endpoint, http }
+    }
+}
+
+impl Provider for Google {
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Response, ProviderError>> {
+        Box::pin(async move {
+            let family = Family::of(&request.model);
+            let body =
+                encode::request(request, family).map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let endpoint = self.endpoint.at(method(self.endpoint.url(), &request.model));
+            let mut decoder = decode::Chunks::new(sink, self.http.limits().answer);
+            stream::run(&endpoint, &self.http, body, &mut decoder).await?;
+            Ok(decoder.finish(request))
+        })
+    }
+}
+
+/// The address up to the version. A key in it is dropped.
+fn root(base: &Url) -> Url {
+    let mut url = base.clone();
+    let path = base.path().trim_end_matches('/');
+    let has_version = path.rsplit('/').next().is_some_and(is_version);
+    let path = if has_version { path.to_owned() } else { format!("{path}/{VERSION}") };
+    url.set_path(&path);
+    let rest: Vec<(String, String)> = base
+        .query_pairs()
+        .filter(|(name, _)| name != "key" && name != "alt")
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    url.set_query(None);
+    if !rest.is_empty() {
+        url.query_pairs_mut().extend_pairs(rest);
+    }
+    url
+}
+
+fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Where a model is asked. Its name is a part of the path, whatever is in it.
+fn method(root: &Url, model: &str) -> Url {
+    let mut url = root.clone();
+    let (collection, name) = match model.split_once('/') {
+        Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
+        _ => ("models", model),
+    };
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.push(collection).push(&format!("{name}:streamGenerateContent"));
+    }
+    url.query_pairs_mut().append_pair("alt", "sse");
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_a_part_of_the_address_and_the_key_is_not() {
+        let host = "https://generativelanguage.googleapis.com";
+        for (base, model, expected) in [
+            ("", "gemini-3-pro", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+            ("/v1beta/", "gemini-3-pro", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+            ("/v1?key=planted", "m", "/v1/models/m:streamGenerateContent?alt=sse"),
+            ("", "tunedModels/mine", "/v1beta/tunedModels/mine:streamGenerateContent?alt=sse"),
+            ("", "../x?y", "/v1beta/models/..%2Fx%3Fy:streamGenerateContent?alt=sse"),
+            ("/a?b=c", "m", "/a/v1beta/models/m:streamGenerateContent?b=c&alt=sse"),
+        ] {
+            let url = method(&root(&format!("{host}{base}").parse().unwrap()), model);
+            assert_eq!(url.as_str(), format!("{host}{expected}"));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What ChatGPT's own API wants beside the token.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+
+/// The account that a token was given to, which its middle part names; `None` for a plain key.
+pub(super) fn account(token: &str) -> Option<String> {
+    let claims = token.split('.').nth(1)?;
+    let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    let account = claims["https://api.openai.com/auth"]["chatgpt_account_id"].as_str()?;
+    (!account.is_empty()).then(|| account.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_is_read_from_a_token_and_nothing_from_a_key() {
+        let claims = r#"{"https://api.openai.com/auth":{"chatgpt_account_id":"acct-1"}}"#;
+        let token = format!("e30.{}.sig", URL_SAFE_NO_PAD.encode(claims));
+        assert_eq!(account(&token).as_deref(), Some("acct-1"));
+        for other in ["sk-planted", "a.b.c", "e30.e30.x", "..", ""] {
+            assert_eq!(account(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The events of a Responses stream.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::assembly::Assembly;
+use super::super::http::message_of;
+use super::super::stream::{Decoder, EventError, Progress, decode};
+use super::super::{Request, Response, Sink, StopReason};
+use super::item::{self, Said, joined_id};
+
+/// Reads a stream of Responses events.
+pub(in crate::provider) struct Events<'a> {
+    answer: Assembly<'a>,
+    stop: StopReason,
+    items: Vec<Item>,
+}
+
+/// An item of the answer that is being sent.
+struct Item {
+    index: u64,
+    kind: Kind,
+    /// What the answer knows it by.
+    part: usize,
+    /// Whether a piece of it has come.
+    begun: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Reasoning,
+    Message,
+    Call,
+}
+
+/// All events in one.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    output_index: u64,
+    item: Value,
+    delta: Value,
+    arguments: Value,
+    summary_index: u64,
+    response: Option<Whole>,
+    code: Value,
+    message: Value,
+    error: Value,
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        let none = || Value::Null;
+        Self {
+            kind: String::new(),
+            output_index: 0,
+            item: none(),
+            delta: none(),
+            arguments: none(),
+            summary_index: 0,
+            response: None,
+            code: none(),
+            message: none(),
+            error: none(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    output: Option<Vec<Value>>,
+    #[serde(default)]
+    usage: Option<Tokens>,
+    #[serde(default)]
+    incomplete_details: Option<Incomplete>,
+    #[serde(default)]
+    error: Value,
+}
+
+#[derive(Deserialize)]
+struct Incomplete {
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    #[serde(default)]
+    input_tokens_details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+impl<'a> Events<'a> {
+    pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
+        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, items: Vec::new() }
+    }
+
+    pub(in crate::provider) fn finish(self, request: &Request) -> Response {
+        self.answer.finish(self.stop, request)
+    }
+
+    /// The item with this number, if it is one of these.
+    fn known(&mut self, index: u64, kind: Kind) -> Option<&mut Item> {
+        self.items.iter_mut().rev().find(|item| item.index == index && item.kind == kind)
+    }
+
+    /// Begins an item, or finds the one that has begun; `None` for what is no business of ours, as what the
+    /// provider runs by itself.
+    fn open(&mut self, index: u64, item: &Value) -> Result<Option<usize>, EventError> {
+        let kind = match item["type"].as_str() {
+            Some("reasoning") => Kind::Reasoning,
+            Some("message") => Kind::Message,
+            Some("function_call") => Kind::Call,
+            _ => return Ok(None),
+        };
+        if let Some(known) = self.known(index, kind) {
+            return Ok(Some(known.part));
+        }
+        let word = |key: &str| item[key].as_str().unwrap_or_default();
+        let part = match kind {
+            Kind::Message => self.answer.open_text()?,
+            Kind::Call => self.answer.open_call(&joined_id(word("call_id"), word("id")), word("name"))?,
+            Kind::Reasoning => {
+                self.answer.open_thinking(None)?;
+                self.answer.last().unwrap_or_default()
+            }
+        };
+        self.items.push(Item { index, kind, part, begun: false });
+        Ok(Some(part))
+    }
+
+    /// A piece of an item. Where the server has not said that it begins, it begins now.
+    fn more(&mut self, index: u64, kind: Kind, piece: &Value) -> Result<(), EventError> {
+        let Some(piece) = piece.as_str() else { return Ok(()) };
+        let part = match self.known(index, kind) {
+            Some(item) => {
+                item.begun = true;
+                item.part
+            }
+            None if kind == Kind::Call => return Ok(()),
+            None => {
+                let part = if kind == Kind::Message {
+                    self.answer.open_text()?
+                } else {
+                    self.answer.open_thinking(None)?;
+                    self.answer.last().unwrap_or_default()
+                };
+                self.items.push(Item { index, kind, part, begun: true });
+                part
+            }
+        };
+        match kind {
+            Kind::Call => self.answer.arguments(part, "", piece)?,
+            Kind::Message | Kind::Reasoning => self.answer.more(part, piece.to_owned())?,
+        }
+        Ok(())
+    }
+
+    /// A paragraph of the summary begins.
+    fn paragraph(&mut self, index: u64, number: u64) -> Result<(), EventError> {
+        match self.known(index, Kind::Reasoning).map(|item| (item.part, item.begun)) {
+            Some((part, true)) if number > 0 => Ok(self.answer.more(part, "\n\n".to_owned())?),
+            _ => Ok(()),
+        }
+    }
+
+    /// An item as a whole, at its end.
+    fn close(&mut self, index: u64, mut item: Value) -> Result<(), EventError> {
+        let Some(part) = self.open(index, &item)? else { return Ok(()) };
+        let open = self.items.iter().rev().find(|open| open.part == part);
+        let Some((kind, begun)) = open.map(|open| (open.kind, open.begun)) else { return Ok(()) };
+        match kind {
+            Kind::Reasoning => {
+                if !begun {
+                    let thought = texts(&item["summary"], "\n\n").or_else(|| texts(&item["content"], "\n\n"));
+                    self.answer.more(part, thought.unwrap_or_default())?;
+                }
+                if let Some(kept) = item::keep(item.take()) {
+                    self.answer.sign(part, kept)?;
+                }
+            }
+            Kind::Message => {
+                if !begun {
+                    self.answer.more(part, texts(&item["content"], "").unwrap_or_default())?;
+                }
+                if has_refusal(&item["content"]) {
+                    self.stop = StopReason::Refusal;
+                }
+                let id = item["id"].as_str().unwrap_or_default();
+                if let Some(signature) = Said::write(id, item["phase"].as_str()) {
+                    self.answer.sign(part, signature)?;
+                }
+            }
+            Kind::Call => {
+                if let Some(all) = item["arguments"].as_str().filter(|all| !all.is_empty()) {
+                    self.answer.all_arguments(part, all)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of the answer, with all of it once more.
+    fn end(&mut self, whole: Whole) -> Result<(), EventError> {
+        if whole.status.as_deref() == Some("failed") {
+            return Err(failure(&whole.error));
+        }
+        if let Some(tokens) = whole.usage {
+            let cached = tokens.input_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0);
+            let input = tokens.input_tokens.unwrap_or(0);
+            let usage = &mut self.answer.usage;
+            usage.input = input.saturating_sub(cached);
+            usage.cache_read = cached.min(input);
+            usage.output = tokens.output_tokens.unwrap_or(0);
+        }
+        if self.items.is_empty() {
+            for (index, item) in (0..).zip(whole.output.unwrap_or_default()) {
+                self.close(index, item)?;
+            }
+        }
+        match whole.incomplete_details.and_then(|details| details.reason).as_deref() {
+            Some("content_filter") => self.stop = StopReason::Refusal,
+            Some("max_output_tokens") => self.stop = StopReason::Length,
+            _ if whole.status.as_deref() == Some("incomplete") => self.stop = StopReason::Length,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Decoder for Events<'_> {
+    fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
+        if data.trim_ascii() == b"[DONE]" {
+            // OpenAI sends none; a server that does has said all, if it has said anything.
+            return if self.answer.is_empty() {
+                Err(EventError::Unreadable("it ends before it begins".to_owned()))
+            } else {
+                Ok(Progress::Done)
+            };
+        }
+        let event: Event = decode(data)?;
+        let index = event.output_index;
+        match event.kind.as_str() {
+            "response.output_item.added" => {
+                self.open(index, &event.item)?;
+            }
+            "response.output_text.delta" => self.more(index, Kind::Message, &event.delta)?,
+            "response.refusal.delta" => {
+                self.stop = StopReason::Refusal;
+                self.more(index, Kind::Message, &event.delta)?;
+            }
+            "response.reasoning_summary_part.added" => self.paragraph(index, event.summary_index)?,
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.more(index, Kind::Reasoning, &event.delta)?;
+            }
+            "response.function_call_arguments.delta" => self.more(index, Kind::Call, &event.delta)?,
+            "response.function_call_arguments.done" => {
+                let part = self.known(index, Kind::Call).map(|item| item.part);
+                if let (Some(part), Some(all)) = (part, event.arguments.as_str()) {
+                    self.answer.all_arguments(part, all)?;
+                }
+            }
+            "response.output_item.done" => self.close(index, event.item)?,
+            "response.completed" | "response.incomplete" | "response.done" => {
+                if let Some(whole) = event.response {
+                    self.end(whole)?;
+                }
+                return Ok(Progress::Done);
+            }
+            "response.failed" => {
+                return Err(failure(&event.response.map(|whole| whole.error).unwrap_or_default()));
+            }
+            "error" if event.error.is_object() => return Err(failure(&event.error)),
+            "error" => {
+                return Err(failure(&serde_json::json!({"code": event.code, "message": event.message})));
+            }
+            "" if event.error.is_object() => return Err(failure(&event.error)),
+            _ => {}
+        }
+        Ok(Progress::Running)
+    }
+
+    fn whole(&mut self, document: &[u8]) -> Result<(), EventError> {
+        let whole: Whole = decode(document)?;
+        if whole.error.is_object() {
+            return Err(failure(&whole.error));
+        }
+        if whole.output.is_none() {
+            return Err(EventError::Unreadable("there is no output in it".to_owned()));
+        }
+        self.end(whole)
+    }
+}
+
+/// The texts of a list of parts, a refusal's too; `None` where there are none.
+fn texts(parts: &Value, between: &str) -> Option<String> {
+    let texts =
+        parts.as_array()?.iter().filter_map(|part| part["text"].as_str().or(part["refusal"].as_str()));
+    let texts: Vec<&str> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join(between))
+}
+
+fn has_refusal(parts: &Value) -> bool {
+    parts.as_array().is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"))
+}
+
+fn failure(error: &Value) -> EventError {
+    let code = error["code"].as_str().or(error["type"].as_str()).unwrap_or_default();
+    let status = match code {
+        "rate_limit_exceeded" | "rate_limit_error" => 429,
+        "server_is_overloaded" | "slow_down" | "overloaded" => 529,
+        // No number of attempts brings money.
+        "insufficient_quota"
+        | "billing_hard_limit_reached"
+        | "usage_limit_reached"
+        | "usage_not_included" => 402,
+        "invalid_api_key" | "authentication_error" => 401,
+        "context_length_exceeded" | "model_not_found" | "cyber_policy" => 400,
+        code if code.starts_with("invalid_") || code.starts_with("unsupported_") => 400,
+        _ => 500,
+    };
+    let message = match message_of(error) {
+        Some(message) if code == "invalid_encrypted_content" => format!("{message} ({code})"),
+        Some(message) => message,
+        None if code.is_empty() => "it failed without a word".to_owned(),
+        None => code.to_owned(),
+    };
+    EventError::Failure { status, message }
+}

@@ -1,0 +1,254 @@
+//! The neutral request as a Responses request.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::super::call;
+use super::super::data_url::DataUrl;
+use super::super::openai::effort;
+use super::super::text::{self, is_blank};
+use super::super::{Block, Effort, Message, Request, Role};
+use super::item::{Reasoning, Said, split_id};
+
+/// What differs between those who speak it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// Whether items go back under their ids.
+    pub ids: bool,
+    /// Whether reasoning goes back.
+    pub reasoning: bool,
+    /// Whether the answer may be limited.
+    pub limit: bool,
+}
+
+impl Form {
+    /// OpenAI's public API, and all who speak like it.
+    pub const PUBLIC: Self = Self { ids: true, reasoning: true, limit: true };
+    /// Codex's, which refuses a limit and does not know the ids that it gives.
+    pub const CODEX: Self = Self { ids: false, reasoning: true, limit: false };
+
+    /// The same without the reasoning of earlier answers.
+    #[must_use]
+    pub const fn without_reasoning(self) -> Self {
+        Self { reasoning: false, ..self }
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    include: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Thought>,
+    // What grows comes last, so that the beginning of all requests of a session is the same.
+    input: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct Thought {
+    effort: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+    /// Without a word it is taken for true, and schemas with optional fields are refused.
+    strict: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Own(Own<'a>),
+    Reasoning(Reasoning<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Own<'a> {
+    Message {
+        role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<Cow<'a, str>>,
+        content: Vec<Part<'a>>,
+    },
+    FunctionCall {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        call_id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        #[serde(serialize_with = "as_json_text")]
+        arguments: Cow<'a, Value>,
+    },
+    FunctionCallOutput {
+        call_id: Cow<'a, str>,
+        output: Output<'a>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    InputText {
+        text: Cow<'a, str>,
+    },
+    InputImage {
+        image_url: DataUrl<'a>,
+        detail: &'static str,
+    },
+    OutputText {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        annotations: Option<[(); 0]>,
+    },
+}
+
+fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(arguments)
+}
+
+/// The request's bytes.
+pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u8>> {
+    let reasons = effort::reasons(&request.model);
+    let tools = request.tools.iter().map(|tool| Tool {
+        kind: "function",
+        name: &tool.name,
+        description: &tool.description,
+        parameters: &tool.parameters,
+        strict: false,
+    });
+    let told = request.effort.and_then(|effort| Some((effort, effort::word(&request.model, effort)?)));
+    let body = Body {
+        model: &request.model,
+        stream: true,
+        store: false,
+        instructions: Some(request.system.as_str()).filter(|text| !is_blank(text) || !form.limit),
+        tools: tools.collect(),
+        include: if reasons { vec!["reasoning.encrypted_content"] } else { Vec::new() },
+        prompt_cache_key: request.cache_key.as_deref(),
+        max_output_tokens: form.limit.then_some(request.max_tokens.max(LEAST)),
+        reasoning: told.map(|(effort, word)| Thought {
+            effort: word,
+            summary: (effort != Effort::Off).then_some("auto"),
+        }),
+        input: items(request, form),
+    };
+    let mut bytes = Vec::with_capacity(8 * 1024);
+    serde_json::to_writer(&mut bytes, &body)?;
+    Ok(bytes)
+}
+
+/// The API refuses a lower limit.
+const LEAST: u32 = 16;
+
+fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
+    let mut items = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        if message.role == Role::Assistant {
+            // An id is refused without the reasoning that its item followed, and stands for nothing else.
+            let mut ids = false;
+            for block in &message.content {
+                let item = answer(block, form, ids);
+                ids |= form.ids && matches!(item, Some(Item::Reasoning(_)));
+                items.extend(item);
+            }
+        } else {
+            items.extend(message.content.iter().filter_map(output).map(Item::Own));
+            items.extend(user(message).map(Item::Own));
+        }
+    }
+    items
+}
+
+fn answer(block: &Block, form: Form, ids: bool) -> Option<Item<'_>> {
+    Some(match block {
+        Block::Thinking { signature, .. } if form.reasoning => {
+            Item::Reasoning(Reasoning::read(signature.as_deref()?, form.ids)?)
+        }
+        Block::Text { text, signature } if !is_blank(text) => {
+            let Said { id, phase, .. } = Said::read(signature.as_deref());
+            let id = id.filter(|_| ids);
+            // With an id it is an item of the API's own, which has these.
+            let (status, annotations) =
+                if id.is_some() { (Some("completed"), Some([])) } else { (None, None) };
+            let content = vec![Part::OutputText { text, annotations }];
+            Item::Own(Own::Message { role: "assistant", id, status, phase, content })
+        }
+        Block::ToolCall { id, name, arguments, .. } => {
+            let (call_id, id) = split_id(id);
+            Item::Own(Own::FunctionCall {
+                id: id.filter(|_| ids),
+                call_id,
+                name: call::tool_name(name),
+                arguments: call::input(arguments),
+            })
+        }
+        _ => return None,
+    })
+}
+
+fn output(block: &Block) -> Option<Own<'_>> {
+    let Block::ToolResult { call_id, content, is_error, .. } = block else { return None };
+    let said = text::result(content, *is_error);
+    let mut pictures = content.iter().filter_map(picture).peekable();
+    let output = if pictures.peek().is_none() {
+        Output::Text(said)
+    } else {
+        Output::Parts(std::iter::once(Part::InputText { text: said }).chain(pictures).collect())
+    };
+    Some(Own::FunctionCallOutput { call_id: split_id(call_id).0, output })
+}
+
+fn user(message: &Message) -> Option<Own<'_>> {
+    let parts = message.content.iter().filter_map(|block| match block {
+        Block::Text { text, .. } if !is_blank(text) => Some(Part::InputText { text: Cow::Borrowed(text) }),
+        other => picture(other),
+    });
+    let content: Vec<Part<'_>> = parts.collect();
+    (!content.is_empty()).then_some(Own::Message {
+        role: "user",
+        id: None,
+        status: None,
+        phase: None,
+        content,
+    })
+}
+
+fn picture(block: &Block) -> Option<Part<'_>> {
+    let Block::Image { media_type, data } = block else { return None };
+    Some(if media_type.starts_with("image/") && !data.is_empty() {
+        Part::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" }
+    } else {
+        Part::InputText { text: Cow::Owned(text::left_out(media_type)) }
+    })
+}

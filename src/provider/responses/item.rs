@@ -1,0 +1,163 @@
+//! What a conversation keeps of this API's items, and how it is written into the blocks: a call's two ids as
+//! one, a message's id and phase as its text's signature, an item of reasoning as that of its thinking.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::super::call::{self, Style};
+
+/// A call's id in a conversation: the one its result names, and the item's.
+pub(super) fn joined_id(call: &str, item: &str) -> String {
+    match (call, item) {
+        (call, "") => call.to_owned(),
+        ("", item) => item.to_owned(),
+        (call, item) => format!("{call}|{item}"),
+    }
+}
+
+/// The part of a call's id that its result names, and the item's id where it has one that this API gave.
+pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
+    let (own, item) = match id.split_once('|') {
+        Some((own, item)) if !own.is_empty() && !item.is_empty() => (own, Some(item)),
+        _ => (id, None),
+    };
+    let own = match call::wire_id(own, Style::Plain) {
+        Cow::Borrowed(own) => Cow::Borrowed(own),
+        // Two calls may differ in their second half alone.
+        Cow::Owned(_) => call::wire_id(id, Style::Plain),
+    };
+    (own, item.filter(|item| is_id(item, "fc_")))
+}
+
+/// What a text's signature says of the message it was.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Said<'a> {
+    v: u8,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Cow<'a, str>>,
+}
+
+impl<'a> Said<'a> {
+    /// What is to be kept of a message; `None` where there is nothing.
+    pub(super) fn write(id: &'a str, phase: Option<&'a str>) -> Option<String> {
+        let id = Some(id).filter(|id| !id.is_empty()).map(Cow::Borrowed);
+        if id.is_none() && phase.is_none() {
+            return None;
+        }
+        serde_json::to_string(&Self { v: 1, id, phase: phase.map(Cow::Borrowed) }).ok()
+    }
+
+    /// Reads a signature; another API's says nothing here.
+    pub(super) fn read(signature: Option<&'a str>) -> Self {
+        let none = Self::default();
+        let Some(signature) = signature else { return none };
+        let said = if signature.starts_with('{') {
+            serde_json::from_str(signature).ok().filter(|said: &Self| said.v == 1).unwrap_or(none)
+        } else {
+            Self { id: Some(Cow::Borrowed(signature)), ..none }
+        };
+        Self {
+            id: said.id.filter(|id| is_id(id, "msg_")),
+            phase: said.phase.filter(|phase| matches!(&**phase, "commentary" | "final_answer")),
+            ..said
+        }
+    }
+}
+
+fn is_id(id: &str, prefix: &str) -> bool {
+    id.starts_with(prefix) && matches!(call::wire_id(id, Style::Plain), Cow::Borrowed(_))
+}
+
+/// An item of reasoning as it is kept: whole, but for what it says nothing of.
+pub(super) fn keep(mut item: Value) -> Option<String> {
+    let entries = item.as_object_mut()?;
+    // A field that is null is refused when it comes back.
+    entries.retain(|_, value| !value.is_null());
+    serde_json::to_string(&item).ok()
+}
+
+/// An item of reasoning in a request.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Reasoning<'a> {
+    Kept(&'a RawValue),
+    Nameless(Map<String, Value>),
+}
+
+impl<'a> Reasoning<'a> {
+    /// Reads it back from a thinking's signature, without its id where none is wanted; `None` for what is
+    /// another API's.
+    pub(super) fn read(signature: &'a str, ids: bool) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(rename = "type", borrow)]
+            kind: Cow<'a, str>,
+        }
+        if !signature.starts_with('{') {
+            return None;
+        }
+        let kind = serde_json::from_str::<Kind<'_>>(signature).ok()?.kind;
+        if kind != "reasoning" && !kind.starts_with("reasoning.") {
+            return None;
+        }
+        if ids {
+            return serde_json::from_str(signature).ok().map(Self::Kept);
+        }
+        let mut item: Map<String, Value> = serde_json::from_str(signature).ok()?;
+        item.shift_remove("id");
+        Some(Self::Nameless(item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn two_ids_are_kept_as_one() {
+        let id = joined_id("call_1", "fc_1");
+        assert_eq!(id, "call_1|fc_1");
+        assert_eq!(split_id(&id), (Cow::Borrowed("call_1"), Some("fc_1")));
+        assert_eq!(split_id("toolu_1"), (Cow::Borrowed("toolu_1"), None));
+        assert_eq!(split_id("call_1|item"), (Cow::Borrowed("call_1"), None));
+        let (a, _) = split_id("functions.exec:0|fc_a");
+        let (b, _) = split_id("functions.exec:0|fc_b");
+        assert!(a != b && a.len() <= 64);
+        for odd in ["|", "a|", "|b", ""] {
+            assert!(!split_id(odd).0.is_empty(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_text_keeps_its_id_and_phase() {
+        let signature = Said::write("msg_1", Some("final_answer")).unwrap();
+        let said = Said::read(Some(&signature));
+        assert_eq!((said.id.as_deref(), said.phase.as_deref()), (Some("msg_1"), Some("final_answer")));
+        assert_eq!(Said::read(Some("msg_2")).id.as_deref(), Some("msg_2"));
+        for foreign in ["c2lnbmVk", "{\"v\":2,\"id\":\"msg_1\"}", "{", "{\"v\":1,\"id\":\"rs_1\"}"] {
+            assert_eq!(Said::read(Some(foreign)).id, None, "{foreign}");
+        }
+        assert_eq!(Said::write("", None), None);
+    }
+
+    #[test]
+    fn reasoning_comes_back_as_it_was() {
+        let item = json!({"id": "rs_1", "type": "reasoning", "summary": [], "content": null,
+            "encrypted_content": "gAAA"});
+        let kept = keep(item).unwrap();
+        assert_eq!(kept, r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAA"}"#);
+        let text = |ids| serde_json::to_string(&Reasoning::read(&kept, ids).unwrap()).unwrap();
+        assert_eq!(text(true), kept);
+        assert_eq!(text(false), r#"{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}"#);
+        for foreign in ["c2lnbmVk", "{\"type\":\"message\"}", "{", "[1]"] {
+            assert!(Reasoning::read(foreign, true).is_none(), "{foreign}");
+        }
+    }
+}
