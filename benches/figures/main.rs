@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns scheduler channels docker`; all of them where none is named. Prints a Markdown table, as in
+//! Parts: `process gateway turns prompt scheduler channels docker`; all of them where none is named. Prints a Markdown table, as in
 //! docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,7 @@ mod docker;
 mod home;
 mod http;
 mod process;
+mod prompt;
 mod scheduler;
 mod stub;
 mod turns;
@@ -33,6 +34,9 @@ fn main() {
     }
     if runs("turns") {
         turns::run();
+    }
+    if runs("prompt") {
+        prompt::run();
     }
     if runs("scheduler") {
         scheduler::run();

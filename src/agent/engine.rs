@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
 use super::oversight::Oversight;
-use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder};
+use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
 use super::recover::Interrupted;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
@@ -224,10 +224,12 @@ impl Engine {
         agent: &Agent,
         model: &str,
         tools: &[ToolSpec],
+        calls: Calls,
         began: i64,
     ) -> Result<StoredPrompt, TurnError> {
         let knowledge = Knowledge::read(self.home(), agent);
-        let context = PromptContext { agent, model, tools, knowledge: &knowledge, began, zone: &self.zone };
+        let zone = &self.zone;
+        let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
         let inputs = context.inputs();
         let mut prompts = lock(&self.prompts);
         if let Some(text) = prompts.get(&inputs) {

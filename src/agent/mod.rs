@@ -21,6 +21,7 @@ mod run;
 mod running;
 mod steps;
 mod taken;
+pub mod text_calls;
 pub mod transcript;
 pub mod turn;
 pub mod window;

@@ -9,8 +9,10 @@ use super::cache_key;
 use super::engine::Engine;
 use super::halt::Halt;
 use super::identity;
+use super::prompt::{Calls, locale};
 use super::running::{Running, tokens};
 use super::steps::{Conversation, Course, Events};
+use super::text_calls::TextCalling;
 use super::transcript::{Header, Transcript, model};
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use super::window;
@@ -91,11 +93,18 @@ pub(super) async fn run(
 
 fn plan(engine: &Engine, config: &Config, agent: &Agent, request: &TurnRequest) -> Result<Plan, TurnError> {
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-    let resolved = engine.parts.catalog.resolve(&model, config)?;
-    let tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
+    let mut resolved = engine.parts.catalog.resolve(&model, config)?;
+    let mut tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
+    locale::describe(engine.home(), agent.language.as_deref(), &mut tools);
+    let calls = if config.calls_tools(&model) { Calls::Native } else { Calls::Text };
     let known = engine.parts.store.session(&request.session)?;
     let began = known.map_or_else(clock::unix_ms, |session| session.created_at);
-    let prompt = engine.prompt(agent, &resolved.label, &tools, began)?;
+    let prompt = engine.prompt(agent, &resolved.label, &tools, calls, began)?;
+    if calls == Calls::Text {
+        resolved.provider = Arc::new(TextCalling(resolved.provider));
+        // The prompt has them.
+        tools.clear();
+    }
     let max_tokens = answer_limit(&resolved);
     let asked = Request {
         model: model.model().to_owned(),

@@ -127,6 +127,12 @@ impl Home {
         self.root.join("archetypes")
     }
 
+    /// Tool descriptions in other languages, a folder each.
+    #[must_use]
+    pub fn locales(&self) -> PathBuf {
+        self.root.join("locales")
+    }
+
     /// Written conversations for the provider `script`.
     #[must_use]
     pub fn scripts(&self) -> PathBuf {

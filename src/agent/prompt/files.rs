@@ -62,9 +62,16 @@ fn text(root: &Root, name: &str) -> Option<String> {
     }
     Some(match text.char_indices().nth(MAX_CHARS) {
         None => text.to_owned(),
-        Some((end, _)) => format!(
-            "{}\n[cut: {name} has {size} bytes, and only its first {MAX_CHARS} characters are shown]",
-            &text[..end]
-        ),
+        Some(_) => cut(text, &format!("{name} has {size} bytes, and")),
     })
+}
+
+/// The first characters of a text, and where it was longer, that it was.
+pub(super) fn cut(text: &str, what: &str) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            format!("{}\n[cut: {what} only its first {MAX_CHARS} characters are shown]", &text[..end])
+        }
+    }
 }

@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::files::{IdentityFile, read_identity};
+use super::persona::{self, Persona};
 use super::quote;
+use super::skills::{self, SkillList};
 use crate::config::Agent;
 use crate::home::beneath::{BeneathError, Entry, Root};
 use crate::home::walk::{Limits, walk};
@@ -17,6 +19,8 @@ use crate::id::FolderName;
 pub struct Knowledge {
     /// The name of the machine.
     pub host: String,
+    /// The persona that the configuration names.
+    pub persona: Option<Persona>,
     /// Who the agent is, and its `MEMORY.md`.
     pub files: Vec<IdentityFile>,
     /// What is in its `memory/`.
@@ -25,8 +29,8 @@ pub struct Knowledge {
     pub vaults: Vec<Vault>,
     /// Whether there are more of them.
     pub more_vaults: bool,
-    /// The names of the skills.
-    pub skills: Vec<FolderName>,
+    /// The skills.
+    pub skills: SkillList,
 }
 
 /// Some files, the one that was changed last first.
@@ -56,6 +60,7 @@ impl Knowledge {
         let vaults = shared::names(&home.vaults());
         Self {
             host: host(),
+            persona: persona::read(agent),
             files: read_identity(&agent.identity, &agent.workspace),
             memory: Root::open(&agent.workspace)
                 .map(|root| listing(&root, Path::new(MEMORY), MEMORY_BYTES))
@@ -66,7 +71,7 @@ impl Knowledge {
                 .take(MAX_VAULTS)
                 .filter_map(|name| vault(&home.vaults(), name))
                 .collect(),
-            skills: shared::names(&home.skills()).into_iter().take(MAX_SKILLS).collect(),
+            skills: skills::read(home, agent.skills),
         }
     }
 }
@@ -162,4 +167,3 @@ const MEMORY_BYTES: usize = 1000;
 const INDEX_BYTES: usize = 600;
 const VAULT_BYTES: usize = 400;
 const MAX_VAULTS: usize = 4;
-const MAX_SKILLS: usize = 30;

@@ -5,9 +5,13 @@
 
 pub mod archetype;
 mod files;
+mod front;
 mod knowledge;
+pub mod locale;
+mod persona;
 mod quote;
 mod section;
+mod skills;
 
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
@@ -17,7 +21,18 @@ use crate::provider::ToolSpec;
 
 pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
 pub use knowledge::{Knowledge, Listing, Vault};
+pub use persona::Persona;
 pub(super) use quote::without_marks;
+pub use skills::{Skill, SkillList};
+
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// By its API, which is given what each takes.
+    Native,
+    /// In its answer's text: the prompt says how, and what each takes.
+    Text,
+}
 
 /// What a prompt is made from.
 #[derive(Clone, Debug)]
@@ -28,6 +43,8 @@ pub struct PromptContext<'a> {
     pub model: &'a str,
     /// The tools the agent is offered.
     pub tools: &'a [ToolSpec],
+    /// How it calls them.
+    pub calls: Calls,
     /// Who the agent is, what it remembers and what the team has written down.
     pub knowledge: &'a Knowledge,
     /// When the session began, in Unix milliseconds.
@@ -42,8 +59,8 @@ impl PromptContext<'_> {
     #[must_use]
     pub fn inputs(&self) -> String {
         // Taken apart by name, so that nothing new can be forgotten.
-        let Self { agent, model, tools, knowledge, began: _, zone: _ } = self;
-        let Knowledge { host, files, memory, vaults, more_vaults, skills } = knowledge;
+        let Self { agent, model, tools, calls, knowledge, began: _, zone: _ } = self;
+        let Knowledge { host, persona, files, memory, vaults, more_vaults, skills } = knowledge;
         let mut hash = Sha256::new();
         // Each part with its length, so that two lists of parts never look the same.
         let mut part = |text: &str| {
@@ -55,9 +72,15 @@ impl PromptContext<'_> {
         part(&format!("{agent:?}"));
         part(model);
         part(&section::date(self));
+        part(&format!("{calls:?} {}", tools.len()));
         for tool in *tools {
             part(&tool.name);
+            if *calls == Calls::Text {
+                part(&tool.description);
+                part(&tool.parameters.to_string());
+            }
         }
+        part(&format!("{persona:?}"));
         part(host);
         for file in files {
             part(file.name);

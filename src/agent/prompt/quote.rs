@@ -1,6 +1,7 @@
 //! Text of files inside a prompt. Agents write most of it, so it must not be able to end the part it stands
 //! in, to begin a section, or to hide what it says.
 
+use crate::agent::text_calls;
 use crate::tool::bounded;
 
 /// Who can have written a file.
@@ -31,6 +32,22 @@ pub(super) fn marked(by: By, text: &str) -> String {
     format!("<{TAG} by=\"{}\">\n{}\n</{TAG}>", by.as_str(), tame(text))
 }
 
+/// Text inside of an element: it can't end it, and no line of it begins a section.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in tame(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A name that stays on its line and between its quotes.
 pub(super) fn label(name: &str) -> String {
     let seen: String = name
@@ -52,7 +69,7 @@ fn tame(text: &str) -> String {
         let seen: String = line.chars().filter(|c| *c == '\t' || !bounded::is_unseen(*c)).collect();
         lowered(&seen)
     });
-    without_marks(&lines.collect::<Vec<_>>().join("\n"))
+    text_calls::tame(&without_marks(&lines.collect::<Vec<_>>().join("\n")))
 }
 
 /// What some reader or other takes for the end of a line.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::agent::prompt::{Knowledge, Part, PromptContext, SystemPromptBuilder};
+use crate::agent::prompt::{Calls, Knowledge, Part, PromptContext, SystemPromptBuilder, locale};
 use crate::agent::window::{text_cost, tools_cost};
 use crate::cli::{Context, Exit, Failure};
 use crate::clock;
@@ -70,13 +70,16 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         Some(key) => began(home, &agent.id, key)?,
         None => clock::unix_ms(),
     };
-    let tools = policy::offered(agent, &tools::specs(&live)?);
+    let mut tools = policy::offered(agent, &tools::specs(&live)?);
+    locale::describe(home, agent.language.as_deref(), &mut tools);
+    let native = agent.model.as_ref().is_none_or(|model| config.calls_tools(model));
     let model = agent.model.as_ref().map(label);
     let knowledge = Knowledge::read(home, agent);
     let context = PromptContext {
         agent,
         model: model.as_deref().unwrap_or("none"),
         tools: &tools,
+        calls: if native { Calls::Native } else { Calls::Text },
         knowledge: &knowledge,
         began,
         zone: &TimeZone::system(),
@@ -85,6 +88,10 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     let parts = SystemPromptBuilder::for_team()
         .parts(&context)
         .map_err(|error| Failure::caused(format!("failed to make the prompt of {}", agent.id), &error))?;
+    if !native {
+        // The prompt has them.
+        tools.clear();
+    }
     Ok(Shown { parts, tools, model, inputs })
 }
 

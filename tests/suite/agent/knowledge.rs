@@ -84,7 +84,7 @@ async fn a_skill_is_read_under_both_names_and_denied_under_both() {
         rig.server.reply(Reply::call("1", name, &json!({"name": "deploy"}))).reply(Reply::text("read"));
         say(&engine, "coder", "main:ann").await;
         assert!(answer(&rig).contains("Press the button."), "{name}: {}", answer(&rig));
-        assert!(prompt(&rig).contains("deploy."), "{}", prompt(&rig));
+        assert!(prompt(&rig).contains("<n>deploy</n>"), "{}", prompt(&rig));
     }
     let offered = rig.server.requests().pop().unwrap().body["tools"].to_string();
     assert!(offered.contains("flock_read_skill") && !offered.contains("\"read_skill\""), "{offered}");
@@ -95,6 +95,6 @@ async fn a_skill_is_read_under_both_names_and_denied_under_both() {
         rig.server.reply(Reply::call("1", name, &json!({"name": "deploy"}))).reply(Reply::text("no"));
         say(&engine, "coder", "main:ann").await;
         assert!(answer(&rig).contains("denied"), "{name}: {}", answer(&rig));
-        assert!(!prompt(&rig).contains("deploy."), "what can't be read is not named: {}", prompt(&rig));
+        assert!(!prompt(&rig).contains("deploy"), "what can't be read is not named: {}", prompt(&rig));
     }
 }

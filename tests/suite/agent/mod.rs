@@ -8,5 +8,6 @@ mod knowledge;
 mod oversight;
 mod rig;
 mod sessions;
+mod text_calls;
 mod turns;
 mod watch;

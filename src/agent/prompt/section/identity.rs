@@ -26,6 +26,10 @@ impl PromptSection for Identity {
             ),
             for_tools(role(agent.role), context.tools),
         ];
+        if let Some(persona) = &context.knowledge.persona {
+            let by = if persona.by_agents { By::Agents } else { By::Owner };
+            parts.push(format!("### {}\n\n{}", label(&persona.name), marked(by, &persona.text)));
+        }
         for file in &context.knowledge.files {
             let by = if IDENTITY_FILES.contains(&file.name) { By::Owner } else { By::Agents };
             parts.push(format!("### {}\n\n{}", file.name, marked(by, &file.text)));

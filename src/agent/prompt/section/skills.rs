@@ -1,6 +1,10 @@
 //! What is written down about how things are done here.
 
+use std::fmt::Write as _;
+
 use super::offered;
+use crate::agent::prompt::quote::escaped;
+use crate::agent::prompt::skills::Skill;
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 
 pub(super) struct Skills;
@@ -11,15 +15,52 @@ impl PromptSection for Skills {
     }
 
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        let skills = &context.knowledge.skills;
-        if skills.is_empty() || !offered(context.tools, "flock_read_skill") {
+        let list = &context.knowledge.skills;
+        // What an agent may not read is not told it either.
+        if list.skills.is_empty() || !offered(context.tools, READ) {
             return Ok(String::new());
         }
-        let names: Vec<&str> = skills.iter().map(crate::id::FolderName::as_str).collect();
-        Ok(format!(
-            "## Skills\n\nHow these are done here is written down; read it with `flock_read_skill` before you do \
-             one: {}.",
-            names.join(", ")
-        ))
+        let mut text = "## Skills\n\nHow these are done here is written down.".to_owned();
+        if list.skills.iter().any(|skill| skill.instruction.is_none()) {
+            // Writing to a String does not fail.
+            let _ = write!(text, " Load one by its name with `{READ}` before you do what it describes.");
+        }
+        text.push_str("\n\n<available_skills>\n");
+        for skill in &list.skills {
+            one(&mut text, skill);
+        }
+        text.push_str("</available_skills>");
+        if list.more {
+            text.push_str("\n\nThere are more skills than these.");
+        }
+        Ok(text)
     }
 }
+
+fn one(text: &mut String, skill: &Skill) {
+    let name = escaped(skill.name.as_str());
+    let _ = write!(text, "  <skill>\n    <n>{name}</n>\n");
+    if !skill.description.is_empty() {
+        let _ = writeln!(text, "    <description>{}</description>", escaped(&skill.description));
+    }
+    match &skill.instruction {
+        Some(instruction) => {
+            let _ = writeln!(text, "    <instruction>{}</instruction>", escaped(instruction));
+        }
+        None => {
+            let _ = writeln!(text, "    <location>skills/{name}/SKILL.md</location>");
+        }
+    }
+    if !skill.tools.is_empty() {
+        text.push_str("    <tools>\n");
+        for (name, kind) in &skill.tools {
+            let kind =
+                if kind.is_empty() { String::new() } else { format!("<kind>{}</kind>", escaped(kind)) };
+            let _ = writeln!(text, "      <tool><n>{}</n>{kind}</tool>", escaped(name));
+        }
+        text.push_str("    </tools>\n");
+    }
+    text.push_str("  </skill>\n");
+}
+
+const READ: &str = "flock_read_skill";

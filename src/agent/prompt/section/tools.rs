@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+use crate::agent::prompt::quote::label;
+use crate::agent::prompt::{Calls, PromptContext, PromptSection, SectionError};
+use crate::clean;
+use crate::provider::ToolSpec;
 
 pub(super) struct Tools;
 
@@ -17,6 +20,10 @@ impl PromptSection for Tools {
             text.push_str("You have none here. Say so where one would be needed.");
             return Ok(text);
         }
+        if context.calls == Calls::Text {
+            in_full(&mut text, context.tools);
+            return Ok(text);
+        }
         for (use_of, belongs) in USES {
             let names = context.tools.iter().map(|tool| tool.name.as_str());
             let names: Vec<&str> = names.filter(|name| use_of_tool(name) == *belongs).collect();
@@ -27,6 +34,17 @@ impl PromptSection for Tools {
         }
         Ok(text)
     }
+}
+
+/// Each tool with what it takes, and how it is called.
+fn in_full(text: &mut String, tools: &[ToolSpec]) {
+    for tool in tools {
+        // Names and descriptions are flock's or the owner's, and stay on their line all the same.
+        let (name, description) = (label(&tool.name), clean::inline(&tool.description));
+        let _ = writeln!(text, "- **{name}**: {description}\n  Parameters: `{}`", tool.parameters);
+    }
+    text.push('\n');
+    text.push_str(include_str!("../text/calls.md").trim_end());
 }
 
 /// What tools are for.

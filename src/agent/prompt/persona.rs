@@ -1,0 +1,230 @@
+//! A persona in AIEOS form: a document that says who an agent is, made elsewhere and brought along. As JSON it is
+//! told in lines, the parts that describe a character in their order; as Markdown it is told as it is.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::files::{MAX_CHARS, cut};
+use crate::clean;
+use crate::config::Agent;
+use crate::home::beneath::{BeneathError, Root};
+
+/// The largest document that is read, in bytes.
+const MAX_BYTES: u64 = 256 * 1024;
+
+/// The parts of a document that are told, in this order. The others are for machines: where it came from, where it
+/// can be reached, how it is paid.
+const PARTS: [(&str, &str); 8] = [
+    ("identity", "Identity"),
+    ("psychology", "Psychology"),
+    ("linguistics", "Linguistics"),
+    ("motivations", "Motivations"),
+    ("capabilities", "Capabilities"),
+    ("physicality", "Physicality"),
+    ("history", "History"),
+    ("interests", "Interests"),
+];
+
+/// What belongs to the identity, in documents that have it one level higher.
+const OF_IDENTITY: [&str; 4] = ["names", "bio", "origin", "residence"];
+
+/// Settings of other programs, for voices and pictures.
+const LEFT_OUT: [&str; 2] = ["tts_config", "image_prompts"];
+
+/// How deep a document is looked into.
+const MAX_DEPTH: usize = 6;
+
+/// A persona as a prompt has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Persona {
+    /// The name of its file.
+    pub name: String,
+    /// Whether the agent could have written it.
+    pub by_agents: bool,
+    /// What it says, or why it says nothing.
+    pub text: String,
+}
+
+/// Reads the persona that the configuration names, if it does. One that can't be used says so in its place.
+#[must_use]
+pub(super) fn read(agent: &Agent) -> Option<Persona> {
+    let path = agent.persona.as_deref()?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let text = match bytes(agent, path) {
+        Ok(bytes) => told(&String::from_utf8_lossy(&bytes)),
+        Err(error) => Err(format!("it can't be read: {error}")),
+    };
+    let by_agents = path.starts_with(&agent.workspace);
+    let text = text.unwrap_or_else(|reason| format!("[the persona is left out: {reason}]"));
+    Some(Persona { name, by_agents, text })
+}
+
+fn bytes(agent: &Agent, path: &Path) -> Result<Vec<u8>, BeneathError> {
+    // What lies in the workspace is opened from the workspace, so that no folder on the way can be a link.
+    let (folder, file) = if let Ok(inside) = path.strip_prefix(&agent.workspace) {
+        (agent.workspace.as_path(), inside)
+    } else if path.is_absolute() {
+        (path.parent().unwrap_or(path), path.file_name().map_or(path, Path::new))
+    } else {
+        (agent.identity.as_path(), path)
+    };
+    Root::open(folder)?.read(file, MAX_BYTES)
+}
+
+/// What a document says; else why it can't be told.
+fn told(text: &str) -> Result<String, String> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if !text.starts_with(['{', '[']) {
+        return Ok(cut(text, "the persona is longer,"));
+    }
+    let document: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON ({error})"))?;
+    let Value::Object(document) = document else { return Err("it must be one JSON object".to_owned()) };
+    let mut parts = Vec::new();
+    for (key, title) in PARTS {
+        let mut part = document.get(key).cloned().unwrap_or(Value::Null);
+        if key == "identity" {
+            complete(&mut part, &document);
+        }
+        let mut lines = Vec::new();
+        tell(&part, &mut Vec::new(), &mut lines);
+        if !lines.is_empty() {
+            parts.push(format!("**{title}**\n{}", lines.join("\n")));
+        }
+    }
+    if parts.is_empty() {
+        let names: Vec<&str> = PARTS.iter().map(|(key, _)| *key).collect();
+        return Err(format!("it has none of the parts of an AIEOS document: {}", names.join(", ")));
+    }
+    Ok(cut(&parts.join("\n\n"), "the persona is longer,"))
+}
+
+/// Takes into the identity what stands beside it.
+fn complete(identity: &mut Value, document: &Map<String, Value>) {
+    if identity.is_null() {
+        *identity = Value::Object(Map::new());
+    }
+    let Some(identity) = identity.as_object_mut() else { return };
+    for key in OF_IDENTITY {
+        if let Some(value) = document.get(key).filter(|_| !identity.contains_key(key)) {
+            identity.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+/// A line for each value, or for all plain values of one object, under the path that leads to them.
+fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
+    if path.len() > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(entries) => {
+            let known = || {
+                entries.iter().filter(|(key, _)| !key.starts_with('@') && !LEFT_OUT.contains(&key.as_str()))
+            };
+            let plain: Vec<String> = known()
+                .filter_map(|(key, value)| Some(format!("{} {}", word(key), scalar(value)?)))
+                .collect();
+            line(path, &plain.join("; "), lines);
+            for (key, value) in known().filter(|(_, value)| scalar(value).is_none()) {
+                path.push(word(key));
+                tell(value, path, lines);
+                path.pop();
+            }
+        }
+        Value::Array(items) => {
+            let plain: Vec<String> = items.iter().filter_map(scalar).collect();
+            line(path, &plain.join(", "), lines);
+            items.iter().filter(|item| scalar(item).is_none()).for_each(|item| tell(item, path, lines));
+        }
+        _ => line(path, &scalar(value).unwrap_or_default(), lines),
+    }
+}
+
+fn line(path: &[String], text: &str, lines: &mut Vec<String>) {
+    if text.is_empty() {
+        return;
+    }
+    lines.push(if path.is_empty() { format!("- {text}") } else { format!("- {}: {text}", path.join(", ")) });
+}
+
+/// A value that stands on a line of its own; `None` for one that has others in it, or for nothing.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(clean::label(text, MAX_CHARS)),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Bool(false) => Some("no".to_owned()),
+        Value::Null => Some(String::new()),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+    .filter(|text| !text.is_empty() || !value.is_null())
+}
+
+fn word(key: &str) -> String {
+    clean::label(key, 60).replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_document_is_told_in_its_order() {
+        let document = json!({
+            "@context": {"aieos": "https://aieos.org/schema/v1#"},
+            "metadata": {"instance_id": "x", "signature": "not for a model"},
+            "motivations": {"core_drive": "to help", "goals": {"short_term": ["learn", "rest"]}},
+            "psychology": {
+                "@type": "aieos:EntityPsychology",
+                "neural_matrix": {"creativity": 0.5, "logic": 0.9},
+                "traits": {"ocean": {"openness": 0.8}, "mbti": "INTJ"},
+            },
+            "linguistics": {"voice": {"tts_config": {"provider": "x"}}, "text_style": {"slang_usage": false}},
+            "identity": {"names": {"first": "Nova", "last": null}, "bio": "line\none"},
+            "capabilities": {"skills": [{"name": "plan", "priority": 1}]},
+        });
+        assert_eq!(
+            told(&document.to_string()).unwrap(),
+            "**Identity**\n- bio line one\n- names: first Nova\n\n\
+             **Psychology**\n- neural matrix: creativity 0.5; logic 0.9\n- traits: mbti INTJ\n- traits, ocean: openness 0.8\n\n\
+             **Linguistics**\n- text style: slang usage no\n\n\
+             **Motivations**\n- core drive to help\n- goals, short term: learn, rest\n\n\
+             **Capabilities**\n- skills: name plan; priority 1"
+        );
+        let flat = json!({"names": {"display": "Nova"}, "bio": "calm"});
+        assert_eq!(told(&flat.to_string()).unwrap(), "**Identity**\n- bio calm\n- names: display Nova");
+        assert_eq!(told("# Nova\n\nCalm.").unwrap(), "# Nova\n\nCalm.");
+    }
+
+    #[test]
+    fn what_can_not_be_told_says_why() {
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        for (text, why) in [
+            ("", "empty"),
+            ("{\"identity\": ", "no JSON"),
+            ("[1]", "one JSON object"),
+            ("{\"metadata\": {}}", "none of the parts"),
+            ("{\"identity\": null, \"psychology\": 0}x", "no JSON"),
+            (&deep, "no JSON"),
+        ] {
+            let reason = told(text).unwrap_err();
+            assert!(reason.contains(why) && reason.len() < 300, "{reason}");
+        }
+        let nested = (0..50).fold(json!("end"), |inner, _| json!({"a": inner}));
+        assert!(
+            told(&json!({"identity": {"x": "y", "nested": nested}}).to_string()).unwrap().contains("x y")
+        );
+        let long = told(&json!({"identity": {"bio": "é".repeat(90_000)}}).to_string()).unwrap();
+        assert!(
+            long.contains("[cut: the persona") && long.chars().count() < MAX_CHARS + 200,
+            "{}",
+            long.len()
+        );
+    }
+}
