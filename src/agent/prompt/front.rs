@@ -36,7 +36,7 @@ impl<'t> Front<'t> {
             }
             match key.trim() {
                 "description" => {
-                    front.description = Some(scalar(value, &below)).filter(|text| !text.is_empty())
+                    front.description = Some(scalar(value, &below)).filter(|text| !text.is_empty());
                 }
                 "tools" | "allowed-tools" => front.tools = tools(value, &below),
                 _ => {}

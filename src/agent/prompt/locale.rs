@@ -26,7 +26,7 @@ pub fn describe(home: &Home, language: Option<&str>, tools: &mut [ToolSpec]) {
             Ok(None) => {}
             // A turn is no worse for it: English is what every tool has.
             Err(problem) => {
-                tracing::warn!(language = name, problem, "tools can't be described in a language")
+                tracing::warn!(language = name, problem, "tools can't be described in a language");
             }
         }
     }
