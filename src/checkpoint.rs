@@ -24,10 +24,13 @@ pub enum Checkpoint {
     Replied,
     /// All of it is ended.
     Concluded,
+    /// A compaction is in the transcript, and the conversation is still the one before. Not on the way of every
+    /// message.
+    Compacted,
 }
 
 impl Checkpoint {
-    /// All of them, in their order.
+    /// Those on the way of every message, in their order.
     pub const ALL: [Self; 9] = [
         Self::Accepted,
         Self::Committed,
@@ -53,6 +56,7 @@ impl Checkpoint {
             Self::Answered => "answered",
             Self::Replied => "replied",
             Self::Concluded => "concluded",
+            Self::Compacted => "compacted",
         }
     }
 }

@@ -48,6 +48,7 @@ vars! {
     HTTPS_PROXY = "HTTPS_PROXY", "The proxy to model APIs on other machines; read by the HTTP client, as HTTP_PROXY and ALL_PROXY are";
     NO_PROXY = "NO_PROXY", "Hosts to reach without that proxy; 127.0.0.1 always is";
     SSL_CERT_FILE = "SSL_CERT_FILE", "Certificates to trust for https instead of the system's";
+    MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "The most staged files that the marker of a compacted conversation names; wins over the configuration";
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
 }
 

@@ -3,12 +3,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::context::Context;
+use super::estimate;
 use super::oversight::{ModelCall, Oversight, Reservation};
 use super::running::Running;
 use super::steps::Course;
 use super::taken::Taken;
 use super::turn::{TurnError, TurnEvent};
-use super::window::{self, Window};
 use crate::provider::retry::{self, Retrying};
 use crate::provider::{Delta, ProviderError, Request, Resolved, Response, Usage};
 
@@ -65,7 +66,7 @@ impl Course<'_> {
     pub(super) async fn reserve(
         &self,
         asked: &Request,
-        window: &Window,
+        context: &Context,
         running: &Running,
     ) -> Result<Reserved<'_>, TurnError> {
         let call = ModelCall {
@@ -73,7 +74,7 @@ impl Course<'_> {
             session: self.context.session.clone(),
             turn: self.context.turn,
             model: running.route.model.clone(),
-            input_estimate: window::fixed_cost(asked) + window.cost(),
+            input_estimate: estimate::fixed_cost(asked) + context.cost(),
             max_output: u64::from(asked.max_tokens),
             step: running.steps + 1,
         };
@@ -89,16 +90,21 @@ impl Course<'_> {
         &self,
         resolved: &Resolved,
         asked: &mut Request,
-        window: &mut Window,
+        context: &mut Context,
+        running: &mut Running,
         reserved: Reserved<'_>,
     ) -> Result<Response, TurnError> {
         loop {
-            asked.messages = window.messages().to_vec();
+            asked.messages = context.messages();
             let answered = self.ask(resolved, asked, &reserved).await;
             match answered {
-                Err(TurnError::Provider(error)) if is_too_long(&error) && window.narrow() => {
-                    let text = "the conversation was too long for the model; its oldest part is left out";
-                    self.events.tell(TurnEvent::Notice(text.to_owned()));
+                Err(TurnError::Provider(error)) if is_too_long(&error) => {
+                    let before = context.cost();
+                    context.narrow();
+                    self.make_room(context, running, asked).await?;
+                    if context.cost() >= before {
+                        return Err(error.into());
+                    }
                 }
                 answered => return answered,
             }

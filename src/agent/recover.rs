@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::running::{result_record, tokens};
 use super::transcript::{Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model};
 use super::turn::TurnError;
-use super::window::unknown_result;
+use super::pairing::unknown_result;
 use crate::clock;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
@@ -155,8 +155,15 @@ fn left(transcript: &Transcript, turn: &Turn) -> std::io::Result<Left> {
                 }
                 left.end.get_or_insert(record);
             }
-            Ok(Record::Message(_) | Record::Turn(_) | Record::Session(_)) => break,
-            Ok(Record::Unknown) | Err(_) => {}
+            Ok(
+                Record::Message(_)
+                | Record::Turn(_)
+                | Record::Session(_)
+                | Record::Reset(_)
+                | Record::Imported(_),
+            ) => break,
+            // What stands in a turn may stand before its beginning too.
+            Ok(Record::Compaction(_) | Record::Unknown) | Err(_) => {}
         }
     }
     Ok(left)

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::engine::Engine;
+use super::estimate::{self, Images};
 use super::halt::Halt;
 use super::identity;
 use super::prompt::{Calls, locale};
@@ -15,27 +16,35 @@ use super::steps::{Conversation, Course, Events};
 use super::text_calls::TextCalling;
 use super::transcript::{Header, Transcript, model};
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use super::window;
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::error::chain;
 use crate::home::Home;
-use crate::id::{ModelRef, TurnId};
+use crate::id::{ModelRef, SessionKey, TurnId};
 use crate::provider::message::joined_text;
-use crate::provider::{Request, Resolved, Usage};
+use crate::provider::{Request, Resolved, ToolSpec, Usage};
 use crate::sandbox::policy;
 use crate::store::{Begin, Ended, NewSession, Session, SessionState, StoredPrompt, TurnState};
 use crate::tool::CallContext;
 
 /// What a turn has besides its request.
-struct Plan {
-    model: ModelRef,
-    resolved: Resolved,
+pub(super) struct Plan {
+    pub(super) model: ModelRef,
+    pub(super) resolved: Resolved,
     prompt: StoredPrompt,
+    /// What the prompt tells of tools.
+    told: Told,
     /// What the model is asked, but for the messages.
-    asked: Request,
+    pub(super) asked: Request,
     /// Tokens for the conversation, besides prompt, tools and answer.
-    room: u64,
+    pub(super) room: u64,
+}
+
+/// What a prompt is made from besides the agent and its files, so that a turn can make it anew.
+pub(super) struct Told {
+    pub(super) label: String,
+    pub(super) tools: Vec<ToolSpec>,
+    pub(super) calls: Calls,
 }
 
 /// Runs one turn to its end.
@@ -56,7 +65,8 @@ pub(super) async fn run(
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
     settle_in(engine.home(), agent);
-    let plan = plan(engine, &config, agent, &request)?;
+    let plan = plan(engine, &config, agent, &request.session)?;
+    check_length(&plan, &request)?;
     let session = begin(engine, &request, &plan).await?;
     let transcript = match open(engine, &session) {
         Ok(transcript) => transcript,
@@ -71,7 +81,7 @@ pub(super) async fn run(
         cancel: halt.cancel.clone(),
     };
     let events = Events::new(on_event);
-    let course = Course { engine, halt: &halt, events: &events, context };
+    let course = Course { engine, halt: &halt, events: &events, context, told: plan.told };
     let conversation = Conversation {
         input: request.input,
         client: request.context,
@@ -91,20 +101,29 @@ pub(super) async fn run(
     Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
 }
 
-fn plan(engine: &Engine, config: &Config, agent: &Agent, request: &TurnRequest) -> Result<Plan, TurnError> {
+/// What the requests of this session are made of now, but for the conversation.
+pub(super) fn plan(
+    engine: &Engine,
+    config: &Config,
+    agent: &Agent,
+    session: &SessionKey,
+) -> Result<Plan, TurnError> {
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     let mut resolved = engine.parts.catalog.resolve(&model, config)?;
     let mut tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
     locale::describe(engine.home(), agent.language.as_deref(), &mut tools);
     let calls = if config.calls_tools(&model) { Calls::Native } else { Calls::Text };
-    let known = engine.parts.store.session(&request.session)?;
-    let began = known.map_or_else(clock::unix_ms, |session| session.created_at);
+    let known = engine.parts.store.session(session)?;
+    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let prompt = engine.prompt(agent, &resolved.label, &tools, calls, began)?;
-    if calls == Calls::Text {
+    let told = Told { label: resolved.label.clone(), tools, calls };
+    let tools = if calls == Calls::Text {
         resolved.provider = Arc::new(TextCalling(resolved.provider));
         // The prompt has them.
-        tools.clear();
-    }
+        Vec::new()
+    } else {
+        told.tools.clone()
+    };
     let max_tokens = answer_limit(&resolved);
     let asked = Request {
         model: model.model().to_owned(),
@@ -113,15 +132,21 @@ fn plan(engine: &Engine, config: &Config, agent: &Agent, request: &TurnRequest) 
         tools,
         max_tokens,
         effort: agent.effort,
-        cache_key: cache_key::of(engine.home(), &request.session),
+        cache_key: cache_key::of(engine.home(), session),
     };
     let room = room(&resolved, &asked);
-    let said = request.input.iter().map(|message| window::cost(&message.content)).sum::<u64>();
-    let tokens = said + request.context.iter().map(|text| window::text_cost(text)).sum::<u64>();
-    if tokens > room {
-        return Err(TurnError::TooLong { tokens, room, model });
+    Ok(Plan { model, resolved, prompt, told, asked, room })
+}
+
+/// That the input alone is not longer than what there is room for.
+fn check_length(plan: &Plan, request: &TurnRequest) -> Result<(), TurnError> {
+    let images = Images::of(&plan.resolved);
+    let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
+    let tokens = said + request.context.iter().map(|text| estimate::text_cost(text)).sum::<u64>();
+    if tokens > plan.room {
+        return Err(TurnError::TooLong { tokens, room: plan.room, model: plan.model.clone() });
     }
-    Ok(Plan { model, resolved, prompt, asked, room })
+    Ok(())
 }
 
 async fn begin(engine: &Engine, request: &TurnRequest, plan: &Plan) -> Result<Session, TurnError> {
@@ -184,7 +209,7 @@ fn answer_limit(resolved: &Resolved) -> u32 {
 
 /// What is left of the model's context. Estimates of tokens are rough, so a twentieth stays free.
 fn room(resolved: &Resolved, request: &Request) -> u64 {
-    let taken = window::fixed_cost(request) + u64::from(request.max_tokens);
+    let taken = estimate::fixed_cost(request) + u64::from(request.max_tokens);
     (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
 }
 

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use super::inbox::Delivery;
+use super::pairing::unknown_result;
 use super::prompt::without_marks;
 use super::provenance::Provenance;
-use super::transcript::{MessageRecord, Phase, Record, Transcript, TurnRecord};
+use super::transcript::{CompactionRecord, MessageRecord, Phase, Record, Transcript, TurnRecord};
 use super::turn::TurnError;
-use super::window::unknown_result;
+use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::error::chain;
 use crate::id::TurnId;
@@ -98,11 +99,22 @@ impl Running {
     }
 
     /// Commits an answer that wants tools run.
-    pub(super) fn answered(&mut self, message: Message, response: &Response) -> Result<(), TurnError> {
+    pub(super) fn answered(
+        &mut self,
+        message: Message,
+        response: &Response,
+    ) -> Result<MessageRecord, TurnError> {
         let open = message.tool_calls().map(|call| (call.id.to_owned(), call.name.to_owned())).collect();
         let record = self.answer_record(message, response);
-        self.transcript.append(&[record])?;
+        self.transcript.append(&[Record::Message(Box::new(record.clone()))])?;
         self.open = open;
+        Ok(record)
+    }
+
+    /// Commits a compaction, before it counts.
+    pub(super) fn compacted(&mut self, record: &CompactionRecord) -> Result<(), TurnError> {
+        self.transcript.append(&[Record::Compaction(Box::new(record.clone()))])?;
+        checkpoint::reach(Checkpoint::Compacted);
         Ok(())
     }
 
@@ -122,7 +134,7 @@ impl Running {
         message: Message,
         response: &Response,
     ) -> Result<(u32, Usage), TurnError> {
-        let answer = self.answer_record(message, response);
+        let answer = Record::Message(Box::new(self.answer_record(message, response)));
         let end = self.end_record(Phase::Done, None);
         if let Err(error) = self.transcript.append(&[answer, end]) {
             return Err(self.failed(error).await);
@@ -171,13 +183,13 @@ impl Running {
         }
     }
 
-    fn answer_record(&self, message: Message, response: &Response) -> Record {
+    fn answer_record(&self, message: Message, response: &Response) -> MessageRecord {
         let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
         record.usage = Some(response.usage);
         record.model = Some(self.route.model.to_string());
         record.api = Some(self.route.api);
         record.stop = Some(response.stop);
-        Record::Message(Box::new(record))
+        record
     }
 
     fn end_record(&self, phase: Phase, error: Option<String>) -> Record {

@@ -6,16 +6,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::call;
+use super::context::Context;
 use super::engine::Engine;
+use super::estimate::{self, Images};
 use super::halt::Halt;
-use super::history::replay;
 use super::inbox::Inbox;
 use super::provenance::Provenance;
 use super::repetition::Repetition;
+use super::run::Told;
 use super::running::Running;
-use super::transcript::{MessageRecord, history};
+use super::transcript::{MessageRecord, Recent, recent};
 use super::turn::{Stop, TurnError, TurnEvent};
-use super::window::{self, Images, Window};
 use crate::provider::message::joined_text;
 use crate::provider::{Message, Request, Resolved, Response, Role, StopReason};
 use crate::tool::CallContext;
@@ -63,6 +64,7 @@ pub(super) struct Course<'a> {
     pub(super) halt: &'a Halt,
     pub(super) events: &'a Events<'a>,
     pub(super) context: CallContext,
+    pub(super) told: Told,
 }
 
 impl Course<'_> {
@@ -73,17 +75,17 @@ impl Course<'_> {
         running: &mut Running,
     ) -> Result<Last, TurnError> {
         let Conversation { input, client, provenance, inbox, resolved, mut asked, room } = conversation;
-        let shown = |records: Vec<MessageRecord>| -> Vec<Message> {
-            records.into_iter().map(|record| replay(record, &self.engine.zone)).collect()
-        };
-        let images = if resolved.images { Images::Shown } else { Images::Named };
-        let past = past(running, room)?.into_iter().map(|turn| shown(turn.messages)).collect();
+        let images = Images::of(&resolved);
+        let past = past(running, room, images)?;
         let said = running.said(input, client, provenance);
-        let mut window = Window::new(room, images, past, shown(said.clone()));
+        let mut context = Context::new(room, images, &self.engine.zone, past);
+        context.ask(&said);
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.may_ask(running).await?;
-        let mut reserved = self.reserve(&asked, &window, running).await?;
+        self.make_room(&mut context, running, &mut asked).await?;
+        let mut reserved = self.reserve(&asked, &context, running).await?;
         running.begin(&said)?;
+        context.begun();
         self.events.tell(TurnEvent::Began);
         if let (Some(inbox), Some(provenance)) =
             (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
@@ -93,15 +95,15 @@ impl Course<'_> {
         let mut repetition = Repetition::default();
         let mut asked_again = false;
         loop {
-            let mut response = self.ask_what_fits(&resolved, &mut asked, &mut window, reserved).await?;
+            let mut response = self.ask_what_fits(&resolved, &mut asked, &mut context, running, reserved).await?;
             running.steps += 1;
             running.usage += response.usage;
             call::tidy(&mut response.content);
             let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
             if message.tool_calls().next().is_some() {
-                running.answered(message.clone(), &response)?;
+                let answer = running.answered(message.clone(), &response)?;
                 let results = self.call_tools(&message, response.stop, running, &mut repetition).await?;
-                window.push(message, results);
+                context.step(&answer, results);
             } else {
                 let is_empty = joined_text(&message.content).trim().is_empty();
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
@@ -113,9 +115,10 @@ impl Course<'_> {
             }
             self.may_ask(running).await?;
             if let Some(inbox) = &inbox {
-                self.deliver(&**inbox, running, &mut window).await?;
+                self.deliver(&**inbox, running, &mut context).await?;
             }
-            reserved = self.reserve(&asked, &window, running).await?;
+            self.make_room(&mut context, running, &mut asked).await?;
+            reserved = self.reserve(&asked, &context, running).await?;
         }
     }
 
@@ -134,15 +137,15 @@ impl Course<'_> {
         &self,
         inbox: &dyn Inbox,
         running: &mut Running,
-        window: &mut Window,
+        context: &mut Context,
     ) -> Result<(), TurnError> {
         for _ in 0..MOST_DELIVERIES {
-            let Some(delivery) = inbox.take(window.free()).await else { break };
+            let Some(delivery) = inbox.take(context.free()).await else { break };
             let record = running.delivered(delivery)?;
             if let Some(provenance) = &record.provenance {
                 inbox.committed(provenance).await;
             }
-            window.deliver(replay(record, &self.engine.zone));
+            context.deliver(&record);
         }
         Ok(())
     }
@@ -169,17 +172,27 @@ impl Course<'_> {
     }
 }
 
-/// The newest turns that can fit. Where the file is damaged, it is mended.
-fn past(running: &mut Running, room: u64) -> Result<Vec<history::PastTurn>, TurnError> {
-    let cost = |record: &MessageRecord| {
-        let context = record.context.as_deref().map_or(0, window::context_cost);
-        window::cost(&record.message.content) + context
-    };
-    let past = history::past(running.transcript.file(), room, cost).map_err(|source| {
+/// What the transcript holds of the conversation. Where the file is damaged, it is mended.
+fn past(running: &mut Running, room: u64, images: Images) -> Result<Recent, TurnError> {
+    let found = recent(running.transcript.file(), most(room), record_cost(images)).map_err(|source| {
         TurnError::Transcript { what: "read", path: running.transcript.path().to_owned(), source }
     })?;
-    if past.broken > 0 {
+    if found.broken > 0 {
         running.transcript.repair()?;
     }
-    Ok(past.turns)
+    Ok(found)
+}
+
+/// The most tokens of a conversation that are read. A little more than fits can be there, because a turn ends
+/// when it ends; what is older than that was written for a model with more room.
+pub(super) const fn most(room: u64) -> u64 {
+    room.saturating_add(room / 2)
+}
+
+/// What a stored message costs as the model is shown it.
+pub(super) fn record_cost(images: Images) -> impl Fn(&MessageRecord) -> u64 {
+    move |record| {
+        let context = record.context.as_deref().map_or(0, estimate::context_cost);
+        estimate::cost(&record.message.content, images) + context
+    }
 }

@@ -27,7 +27,7 @@ pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
-    Agent, Api, Autonomy, ChannelReaders, Config, DockerSettings, Effort, ModelCost, Network, Retention,
+    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, ModelCost, Network, Retention,
     Role, SandboxMode, SkillsMode,
 };
 pub use policy::CommandPolicy;

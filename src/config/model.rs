@@ -305,6 +305,8 @@ pub struct Config {
     pub mount_roots: Vec<PathBuf>,
     /// Who else than the owner may approve what agents ask for.
     pub approvers: Vec<Party>,
+    /// How conversations make room.
+    pub compaction: Compaction,
     /// How long a request waits for a person, and what was approved for its beginning.
     pub approval_time: Duration,
     /// How many packages an agent installs in a day before somebody looks at it.
@@ -324,6 +326,21 @@ pub struct Retention {
     pub audit: Option<u32>,
     /// Logs that were set aside, and those of builds.
     pub logs: Option<u32>,
+}
+
+/// How conversations make room when they have grown too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// The most staged files that a marker names; the others are counted.
+    pub most_staged: usize,
+    /// Whether a model is asked for a summary besides.
+    pub summary: bool,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self { most_staged: 20, summary: false }
+    }
 }
 
 impl Config {

@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use super::budgets;
 use super::model::{
-    Agent, Autonomy, ChannelReaders, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost, ModelSettings,
+    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost, ModelSettings,
     Network, ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 use super::policy::{self, CommandPolicy};
 use super::starter::SANDBOX_TOOLS;
+use crate::env;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, Party};
 
@@ -107,7 +108,24 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         approval_time: approval_time(&own)?,
         packages_per_day: packages_per_day(&own)?,
         retention: retention(&own.get("retention")?)?,
+        compaction: compaction(&own)?,
     })
+}
+
+/// The environment wins: it is how one run is set apart from the others.
+fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
+    let most = Compaction::default().most_staged;
+    let number = own.get("contextCompressionMaxStagedFiles")?;
+    let most_staged = match env::MAX_STAGED_FILES.get() {
+        Some(text) => text.parse().map_err(|_| Problem {
+            at: env::MAX_STAGED_FILES.name.to_owned(),
+            message: "must be a number".to_owned(),
+        })?,
+        None => number.number()?.map_or(most, |number| usize::try_from(number).unwrap_or(usize::MAX)),
+    };
+    let block = own.get("compaction")?;
+    block.only(&["summary"])?;
+    Ok(Compaction { most_staged, summary: block.get("summary")?.flag()?.unwrap_or(false) })
 }
 
 fn mount_roots(view: &View<'_>, home: &Home) -> Result<Vec<PathBuf>, Problem> {

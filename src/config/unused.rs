@@ -4,9 +4,6 @@ use serde_json::Value;
 
 use super::parse::PLUGIN;
 
-/// Below flock's own key.
-const OWN: [&str; 1] = ["contextCompressionMaxStagedFiles"];
-
 /// In an entry of `gatewayAgents`.
 const OF_AN_AGENT: [&str; 1] = ["onHost"];
 
@@ -20,7 +17,6 @@ pub fn settings(document: &Value) -> Vec<String> {
     look(&document["agents"]["defaults"], "agents.defaults", &["imageMaxDimensionPx"]);
     let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
     let at = PLUGIN.join(".");
-    look(own, &at, &OWN);
     for agent in own["gatewayAgents"].as_array().into_iter().flatten() {
         let id = agent["id"].as_str().unwrap_or_default();
         look(agent, &format!("{at}.gatewayAgents[{id}]"), &OF_AN_AGENT);
@@ -43,7 +39,6 @@ mod tests {
     #[test]
     fn each_setting_without_effect_is_named() {
         let own = json!({
-            "contextCompressionMaxStagedFiles": 5,
             "gatewayAgents": [{"id": "coder", "onHost": true, "role": "worker"}, {"id": "x", "onHost": null}],
         });
         let document = json!({
@@ -55,7 +50,6 @@ mod tests {
             settings(&document),
             [
                 "agents.defaults.imageMaxDimensionPx".to_owned(),
-                format!("{at}.contextCompressionMaxStagedFiles"),
                 format!("{at}.gatewayAgents[coder].onHost"),
             ]
         );

@@ -55,6 +55,8 @@ pub struct Session {
     pub state: SessionState,
     /// When it was made, in Unix milliseconds.
     pub created_at: i64,
+    /// When its conversation began, or last began anew or was compacted, in Unix milliseconds.
+    pub began_at: i64,
     /// When a turn last began or ended, in Unix milliseconds.
     pub updated_at: i64,
     /// How many turns it has begun.
@@ -87,7 +89,7 @@ pub struct StoredPrompt {
 
 const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
     EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running'),
-    model, input, output, cache_read, cache_write";
+    model, input, output, cache_read, cache_write, coalesce(renewed_at, created_at)";
 
 fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
@@ -100,6 +102,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         running: row.get(6)?,
         model: row.get(7)?,
         tokens: Tokens::at(row, 8)?,
+        began_at: row.get(12)?,
     })
 }
 
@@ -133,6 +136,7 @@ pub(super) fn find_or_make(
         file: new.file.clone(),
         state: SessionState::Open,
         created_at: now,
+        began_at: now,
         updated_at: now,
         turns: 0,
         running: false,
@@ -258,6 +262,50 @@ impl Store {
                 (),
             )?;
             Ok(())
+        })
+        .await
+    }
+
+    /// Notes that a session's conversation began anew or was compacted at this time, and the prompt it has from
+    /// then on, where that is made already.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn renew_session(
+        &self,
+        key: SessionKey,
+        prompt: Option<StoredPrompt>,
+        at: i64,
+    ) -> Result<(), StoreError> {
+        self.write("renew a session", move |transaction| {
+            if let Some(prompt) = &prompt {
+                transaction
+                    .prepare_cached("INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)")?
+                    .execute((&prompt.inputs, &*prompt.text, at))?;
+            }
+            transaction
+                .prepare_cached(
+                    "UPDATE session SET renewed_at = ?2, prompt = coalesce(?3, prompt) WHERE key = ?1",
+                )?
+                .execute((key.as_str(), at, prompt.map(|prompt| prompt.inputs)))?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes a session whose transcript is there already; `false` where one has the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn make_session(&self, new: NewSession, now: i64) -> Result<bool, StoreError> {
+        self.write("make a session", move |transaction| {
+            if find(transaction, &new.key)?.is_some() {
+                return Ok(false);
+            }
+            find_or_make(transaction, &new, now)?;
+            Ok(true)
         })
         .await
     }

@@ -1,17 +1,21 @@
 //! A session's stored records: one JSON object a line, only ever appended to.
 //!
 //! A record is committed when its `write(2)` has returned. Nothing here knows what a model is shown of
-//! them; that is `window`'s.
+//! them; that is `context`'s.
 
 mod entry;
 pub mod history;
 pub mod hygiene;
 pub mod model;
+mod recent;
 pub mod repair;
 mod store;
 mod tail;
 
 pub use entry::{About, Entry, Kind};
-pub use model::{Header, MessageRecord, Phase, Record, TurnRecord};
+pub use model::{
+    CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord, TurnRecord,
+};
+pub use recent::{Recent, recent};
 pub use store::Transcript;
 pub use tail::Tail;

@@ -21,6 +21,12 @@ pub enum Record {
     Message(Box<MessageRecord>),
     /// A turn began or ended.
     Turn(TurnRecord),
+    /// What was said before makes way for less.
+    Compaction(Box<CompactionRecord>),
+    /// The conversation begins anew; nothing before this is shown to a model again.
+    Reset(ResetRecord),
+    /// All records before this one were brought from elsewhere.
+    Imported(ImportedRecord),
     /// A kind of record that this version does not know.
     #[serde(skip)]
     Unknown,
@@ -138,6 +144,63 @@ pub struct TurnRecord {
     pub error: Option<String>,
 }
 
+/// From here on a model is shown the beginning of the conversation, the marker and what came last, in the place
+/// of all that was said before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionRecord {
+    /// Its id, a UUIDv7.
+    pub id: String,
+    /// When it was written, in Unix milliseconds.
+    pub at: i64,
+    /// The turn in which it was made; none where a person asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// Which one of the conversation it is, from 1.
+    pub number: u32,
+    /// A copy of the message that the conversation began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<Box<MessageRecord>>,
+    /// What stands for what was taken out, as a model reads it.
+    pub marker: String,
+    /// What a model made of it, where it was asked and answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Tasks that are known to be done from results that are not shown any more, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub completed: Vec<String>,
+    /// Copies of what was said to the agent in the turn that runs and lies before what is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<MessageRecord>,
+    /// The first record that is still shown as it is; none where that begins after this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_from: Option<String>,
+    /// What the conversation was estimated to cost before.
+    pub tokens_before: u64,
+    /// And after.
+    pub tokens_after: u64,
+}
+
+/// The conversation begins anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResetRecord {
+    /// Its id, a UUIDv7.
+    pub id: String,
+    /// When, in Unix milliseconds.
+    pub at: i64,
+}
+
+/// All records before this one were brought from elsewhere: who said in them what is not flock's own knowledge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportedRecord {
+    /// When, in Unix milliseconds.
+    pub at: i64,
+    /// The session they were exported from, as the file says.
+    pub key: SessionKey,
+}
+
 impl Record {
     /// Reads a line.
     ///
@@ -160,6 +223,9 @@ impl Record {
             "session" => Self::Session(serde_json::from_slice(line)?),
             "message" => Self::Message(serde_json::from_slice(line)?),
             "turn" => Self::Turn(serde_json::from_slice(line)?),
+            "compaction" => Self::Compaction(serde_json::from_slice(line)?),
+            "reset" => Self::Reset(serde_json::from_slice(line)?),
+            "imported" => Self::Imported(serde_json::from_slice(line)?),
             _ => Self::Unknown,
         })
     }
@@ -201,7 +267,25 @@ mod tests {
         let mut message = MessageRecord::new(turn, 5, Message { role: Role::Assistant, content });
         message.usage = Some(Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 });
         message.stop = Some(StopReason::ToolUse);
+        let compaction = CompactionRecord {
+            id: "c".into(),
+            at: 8,
+            turn: Some(turn),
+            number: 2,
+            initial: Some(Box::new(message.clone())),
+            marker: "two\nlines".into(),
+            summary: Some("s".into()),
+            completed: vec!["t".into()],
+            said: vec![message.clone()],
+            keep_from: Some("k".into()),
+            tokens_before: 9,
+            tokens_after: 3,
+        };
         for record in [
+            Record::Compaction(Box::new(compaction)),
+            Record::Compaction(Box::default()),
+            Record::Reset(ResetRecord { id: "r".into(), at: 9 }),
+            Record::Imported(ImportedRecord { at: 9, key: key.clone() }),
             Record::Session(Header { version: VERSION, agent: key.agent().clone(), key, created: 1 }),
             Record::Message(Box::new(message)),
             Record::Turn(TurnRecord {

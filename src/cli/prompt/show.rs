@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::agent::estimate::{text_cost, tools_cost};
 use crate::agent::prompt::{Calls, Knowledge, Part, PromptContext, SystemPromptBuilder, locale};
-use crate::agent::window::{text_cost, tools_cost};
 use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::config::{ConfigError, Live};
@@ -102,7 +102,7 @@ fn began(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<i64, Failure>
         return Err(Failure::new(Kind::Usage, text).hint(format!("flock prompt show {}", key.agent())));
     }
     let known = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
-    known.map(|session| session.created_at).ok_or_else(|| {
+    known.map(|session| session.began_at).ok_or_else(|| {
         Failure::new(Kind::Failed, format!("there is no session {key}"))
             .hint(format!("flock prompt show {agent}"))
     })

@@ -101,7 +101,7 @@ async fn the_next_turn_sees_the_last_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_newest_whole_turns_that_fit_are_shown() {
+async fn what_does_not_fit_any_more_is_compacted() {
     let rig = Rig::with(Set { context_window: 8_000, ..Set::default() });
     for n in 0..6 {
         rig.server.reply(Reply::call("a", "echo", &json!({"text": "x".repeat(4_000)})));
@@ -112,9 +112,20 @@ async fn only_the_newest_whole_turns_that_fit_are_shown() {
     assert_eq!(asked[0]["role"], "user");
     let text = asked.iter().map(ToString::to_string).collect::<String>();
     assert!(
-        text.contains("question 5") && text.contains("question 4") && !text.contains("question 0"),
-        "{text}"
+        text.contains("question 5") && text.contains("question 0") && !text.contains("question 2"),
+        "the beginning and the end: {text}"
     );
+    assert!(text.contains("[HISTORY COMPRESSED]\\nSTATUS: "), "{text}");
+    let written: Vec<Value> =
+        rig.transcript().into_iter().filter(|record| record["type"] == "compaction").collect();
+    assert!(!written.is_empty());
+    for (at, record) in written.iter().enumerate() {
+        assert_eq!(record["number"], at + 1);
+        assert!(record["tokensAfter"].as_u64() < record["tokensBefore"].as_u64(), "{record}");
+    }
+    assert!(rig.transcript().iter().any(|record| record.to_string().contains("question 2")), "nothing is lost");
+    let told = |event: &TurnEvent| matches!(event, TurnEvent::Notice(text) if text.contains("was compacted"));
+    assert_eq!(rig.events().iter().filter(|event| told(event)).count(), written.len());
     let long = rig.say(&"long ".repeat(10_000)).await.unwrap_err();
     assert!(long.to_string().contains("takes"), "{long}");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::applied::{Notes, Rule};
 use super::policy::Missing;
 use crate::agent::transcript::{About, Entry};
-use crate::agent::window::INTERRUPTED;
+use crate::agent::pairing::INTERRUPTED;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Role};
 

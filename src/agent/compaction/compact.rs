@@ -1,0 +1,91 @@
+//! Which messages of a conversation are kept. Pure.
+
+use crate::provider::Role;
+
+/// A message, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Who it is from.
+    pub role: Role,
+    /// What it costs, in tokens.
+    pub cost: u64,
+    /// Whether it stays, whatever is taken out around it: what was said to the agent in the turn that runs.
+    pub stays: bool,
+}
+
+/// Where the newest part begins whose messages cost at most `budget`, those that stay not counted. A call is
+/// never parted from its results, and what begins at `last` is kept even where it is larger. `None` where nothing
+/// would be taken out.
+#[must_use]
+pub fn keep_from(pieces: &[Piece], budget: u64, last: usize) -> Option<usize> {
+    let last = last.min(pieces.len());
+    let mut from = pieces.len();
+    let mut left = budget;
+    // A unit begins with a message that is no result, so only there it can be cut.
+    let mut unit = 0;
+    for (at, piece) in pieces.iter().enumerate().rev() {
+        if !piece.stays {
+            unit += piece.cost;
+        }
+        if piece.role == Role::Tool {
+            continue;
+        }
+        if at < last && unit > left {
+            break;
+        }
+        left = left.saturating_sub(unit);
+        unit = 0;
+        from = at;
+    }
+    // Results at the very beginning belong to nothing and go with what is before.
+    pieces[..from].iter().any(|piece| !piece.stays).then_some(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn piece(role: Role, cost: u64) -> Piece {
+        Piece { role, cost, stays: false }
+    }
+
+    #[test]
+    fn the_newest_that_fit_are_kept() {
+        let pieces = [Role::User, Role::Assistant, Role::Tool, Role::Assistant].map(|role| piece(role, 10));
+        assert_eq!(keep_from(&pieces, 100, 4), None, "all of it fits");
+        assert_eq!(keep_from(&pieces, 30, 4), Some(1));
+        assert_eq!(keep_from(&pieces, 29, 4), Some(3), "a call goes with its result");
+        assert_eq!(keep_from(&pieces, 9, 4), Some(4), "nothing fits");
+        assert_eq!(keep_from(&pieces, 9, 3), Some(3), "the last is kept");
+        assert_eq!(keep_from(&pieces, 9, 1), Some(1));
+        assert_eq!(keep_from(&pieces, 9, 0), None);
+    }
+
+    #[test]
+    fn what_stays_costs_nothing_and_is_no_gain() {
+        let question = Piece { stays: true, ..piece(Role::User, 1_000) };
+        let pieces = [question, piece(Role::Assistant, 10), piece(Role::Tool, 10)];
+        assert_eq!(keep_from(&pieces, 20, 3), None);
+        assert_eq!(keep_from(&pieces, 10, 3), Some(3));
+        assert_eq!(keep_from(&pieces, 10, 1), None, "only what stays would be taken out");
+    }
+
+    fn any_piece() -> impl Strategy<Value = Piece> {
+        let role = prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::Tool)];
+        (role, 0_u64..50, any::<bool>())
+            .prop_map(|(role, cost, stays)| Piece { role, cost, stays: stays && role == Role::User })
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_stay_together_and_the_budget_holds(pieces in proptest::collection::vec(any_piece(), 0..40), budget in 0_u64..500) {
+            let Some(from) = keep_from(&pieces, budget, pieces.len()) else { return Ok(()) };
+            prop_assert!(pieces.get(from).is_none_or(|piece| piece.role != Role::Tool));
+            let cost = |pieces: &[Piece]| pieces.iter().filter(|piece| !piece.stays).map(|piece| piece.cost).sum::<u64>();
+            prop_assert!(cost(&pieces[from..]) <= budget);
+            prop_assert!(pieces[..from].iter().any(|piece| !piece.stays));
+        }
+    }
+}

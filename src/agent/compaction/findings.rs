@@ -1,0 +1,247 @@
+//! What an agent has written down for itself: the files of a mission below its workspace, and the tasks in them
+//! and in what its tools answered.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::home::beneath::{BeneathError, Entry as Found, Kind, Root};
+use crate::id::{ChannelId, SessionKey, SessionKind};
+use crate::provider::{Block, Message};
+use crate::tool::bounded;
+
+/// Where the folders of all missions are, below the workspace.
+pub const FOLDER: &str = "deliverables/findings";
+
+/// The mission of a session that belongs to no channel.
+const MAIN: &str = "main";
+
+/// The most entries of a mission's folder that are looked at.
+const MOST_ENTRIES: usize = 5_000;
+
+/// The most bytes of `todo.txt` that are read, and of one result that is looked through.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// The most tasks of one text.
+const MOST_TASKS: usize = 1_000;
+
+/// One line of a list of tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Whether it is done.
+    pub is_done: bool,
+    /// What it is, as it was written.
+    pub text: String,
+}
+
+/// What is on disk for one mission.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The mission.
+    pub mission: String,
+    /// Names of `staged_*`, the newest first.
+    pub staged: Vec<String>,
+    /// Names of `finding_*.md` and `findings_*.md`, the newest first.
+    pub files: Vec<String>,
+    /// Whether the folder holds more than was looked at.
+    pub has_more: bool,
+    /// What `todo.txt` says; `None` where there is none.
+    pub todo: Option<Vec<Task>>,
+}
+
+impl Findings {
+    /// The folder as the agent sees it.
+    #[must_use]
+    pub fn folder(&self) -> String {
+        format!("/workspace/{FOLDER}/{}/", self.mission)
+    }
+}
+
+/// What a session works on: its channel, else `main`.
+#[must_use]
+pub fn mission(session: &SessionKey) -> String {
+    let channel = (session.kind() == SessionKind::Channel).then(|| session.peer().parse::<ChannelId>());
+    // A channel's id can't climb out of the folder.
+    channel.and_then(Result::ok).map_or_else(|| MAIN.to_owned(), |channel| channel.as_str().to_owned())
+}
+
+/// Looks at the files of a mission. The agent can write there whatever it likes: what is no regular file is not
+/// there, and what can't be read is empty.
+#[must_use]
+pub fn read(workspace: &Path, mission: &str) -> Findings {
+    let mut findings = Findings { mission: mission.to_owned(), ..Findings::default() };
+    let Ok(root) = Root::open(workspace) else { return findings };
+    let folder = PathBuf::from(FOLDER).join(mission);
+    let (mut entries, has_more) = match root.list(&folder, MOST_ENTRIES) {
+        Ok(listed) => listed,
+        Err(BeneathError::NotFound { .. }) => return findings,
+        Err(error) => {
+            tracing::debug!(%error, "failed to look at an agent's findings");
+            return findings;
+        }
+    };
+    findings.has_more = has_more;
+    entries.retain(|entry| entry.kind == Kind::File);
+    // Sorted by name before: files of one moment stay in that order.
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.modified_ms));
+    for entry in &entries {
+        let name = name(entry);
+        if name.starts_with("staged_") {
+            findings.staged.push(name);
+        } else if is_finding(&name) {
+            findings.files.push(name);
+        }
+    }
+    findings.todo = text(&root, &folder.join("todo.txt")).map(|text| tasks(&text));
+    findings
+}
+
+fn name(entry: &Found) -> String {
+    entry.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn is_finding(name: &str) -> bool {
+    (name.starts_with("finding_") || name.starts_with("findings_"))
+        && Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"))
+}
+
+fn text(root: &Root, path: &Path) -> Option<String> {
+    let (file, _) = root.open_file(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The tasks of a text: each line with a box, as in `- [x] done` and `[ ] open`. Of `todo.txt` as of a result.
+#[must_use]
+pub fn tasks(text: &str) -> Vec<Task> {
+    let text = bounded::start(text, usize::try_from(MOST_BYTES).unwrap_or(usize::MAX));
+    text.lines().filter_map(task).take(MOST_TASKS).collect()
+}
+
+fn task(line: &str) -> Option<Task> {
+    let line = line.trim_start();
+    // With a number, a dash or a star before it, or nothing.
+    let line = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['-', '*', '+', '.', ')']);
+    let rest = line.trim_start().strip_prefix('[')?;
+    let mut rest = rest.chars();
+    let mark = rest.next()?;
+    let text = rest.as_str().strip_prefix(']')?.trim();
+    let is_done = match mark {
+        'x' | 'X' | '✓' | '✔' => true,
+        ' ' | '-' | '~' | '/' => false,
+        _ => return None,
+    };
+    (!text.is_empty()).then(|| Task { is_done, text: text.to_owned() })
+}
+
+/// What the results in some messages say of tasks: which are done, oldest first, and those of the last list that
+/// has an open one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// What is done.
+    pub done: Vec<String>,
+    /// What is open.
+    pub open: Vec<String>,
+}
+
+/// Looks through results.
+#[must_use]
+pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>) -> Heard {
+    let mut heard = Heard::default();
+    let results = messages.flat_map(|message| &message.content).filter_map(|block| match block {
+        Block::ToolResult { content, is_error: false, .. } => Some(content),
+        _ => None,
+    });
+    for block in results.flat_map(|content| content.iter()) {
+        let Block::Text { text, .. } = block else { continue };
+        let found = tasks(text);
+        let open: Vec<String> =
+            found.iter().filter(|task| !task.is_done).map(|task| task.text.clone()).collect();
+        if !open.is_empty() {
+            heard.open = open;
+        }
+        for task in found.into_iter().filter(|task| task.is_done) {
+            if !heard.done.contains(&task.text) && heard.done.len() < MOST_TASKS {
+                heard.done.push(task.text);
+            }
+        }
+    }
+    heard.open.retain(|task| !heard.done.contains(task));
+    heard
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Role;
+
+    fn key(text: &str) -> SessionKey {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_channel_is_a_mission_and_everything_else_is_main() {
+        assert_eq!(mission(&key("agent:coder:flock:channel:Dev-1")), "Dev-1");
+        for other in ["agent:coder:flock:main:ann", "agent:coder:flock:dm:ann", "agent:coder:flock:channel:.."] {
+            assert_eq!(mission(&key(other)), "main", "{other}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_mission_are_found_and_nothing_else() {
+        let workspace = tempfile::tempdir().unwrap();
+        let folder = workspace.path().join(FOLDER).join("main");
+        fs_err::create_dir_all(folder.join("finding_folder.md")).unwrap();
+        for name in ["staged_source_a", "finding_1.md", "findings_all.md", "notes.md", "finding_2.txt"] {
+            fs_err::write(folder.join(name), "x").unwrap();
+        }
+        fs_err::write(folder.join("todo.txt"), "- [x] a\n2. [ ] b\nno task\n* [X] c\n[?] d\n[ ]\n").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.join("finding_link.md")).unwrap();
+        nix::unistd::mkfifo(&folder.join("finding_fifo.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let findings = read(workspace.path(), "main");
+        let mut files = findings.files.clone();
+        files.sort();
+        assert_eq!(files, ["finding_1.md", "findings_all.md"]);
+        assert_eq!(findings.staged, ["staged_source_a"]);
+        let task = |is_done, text: &str| Task { is_done, text: text.into() };
+        assert_eq!(findings.todo.unwrap(), [task(true, "a"), task(false, "b"), task(true, "c")]);
+        assert_eq!(read(workspace.path(), "other").files, Vec::<String>::new());
+        assert_eq!(read(Path::new("/nowhere"), "main").todo, None);
+    }
+
+    #[test]
+    fn a_folder_that_leads_elsewhere_holds_nothing() {
+        let workspace = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs_err::write(elsewhere.path().join("finding_1.md"), "x").unwrap();
+        fs_err::create_dir_all(workspace.path().join(FOLDER)).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), workspace.path().join(FOLDER).join("main")).unwrap();
+        assert!(read(workspace.path(), "main").files.is_empty());
+        let folder = workspace.path().join(FOLDER).join("todo");
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::write(folder.join("todo.txt"), vec![b'x'; 1 << 20]).unwrap();
+        assert_eq!(read(workspace.path(), "todo").todo, Some(Vec::new()), "a huge list is read in part");
+    }
+
+    #[test]
+    fn results_say_what_is_done() {
+        let result = |text: &str, is_error| Message {
+            role: Role::Tool,
+            content: vec![Block::ToolResult {
+                call_id: "1".into(),
+                name: "read".into(),
+                content: [Block::text(text)].into(),
+                is_error,
+            }],
+        };
+        let said = [
+            result("- [x] one\n- [ ] two", false),
+            Message::text(Role::User, "[x] said by a person"),
+            result("- [x] three\n- [x] one", true),
+            result("- [x] two\n- [ ] four", false),
+            result("nothing", false),
+        ];
+        let heard = heard(said.iter());
+        assert_eq!((heard.done, heard.open), (vec!["one".into(), "two".into()], vec!["four".to_owned()]));
+    }
+}

@@ -1,0 +1,140 @@
+//! What can be cut where taking messages out does not make enough room: the marker, the conversation's first
+//! message, the results of a step. Pure, and what is stored stays as it is.
+
+use super::marker;
+use crate::agent::estimate::{Images, block_cost};
+use crate::provider::message::joined_text;
+use crate::provider::{Block, Message, Role};
+use crate::tool::bounded;
+
+/// The least characters that are left of a marker.
+pub const LEAST_MARKER: usize = 500;
+
+/// What a marker may take in a room of so many tokens, in characters: a fifth, and at least [`LEAST_MARKER`].
+#[must_use]
+pub fn marker_limit(room: u64) -> usize {
+    let characters = usize::try_from(room.saturating_mul(4) / 5).unwrap_or(usize::MAX);
+    characters.max(LEAST_MARKER)
+}
+
+/// A marker of at most so many characters. The line of the findings is the last that is cut: what the agent
+/// found is worth more than what it planned.
+#[must_use]
+pub fn marker(text: &str, limit: usize) -> String {
+    let mut over = text.chars().count().saturating_sub(limit);
+    if over == 0 {
+        return text.to_owned();
+    }
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for begin in [marker::TODO, marker::COMPLETED, marker::STAGED, marker::STATUS] {
+        let Some(line) = lines.iter_mut().find(|line| line.starts_with(begin)) else { continue };
+        over = over.saturating_sub(cut(line, over, begin.chars().count()));
+        if over == 0 {
+            return lines.join("\n");
+        }
+    }
+    if let Some(line) = lines.iter_mut().find(|line| line.starts_with(marker::FINDINGS)) {
+        cut(line, over, 0);
+    }
+    // What is not flock's own text has no such lines.
+    lines.join("\n").chars().take(limit).collect()
+}
+
+/// Takes up to `over` characters off the end of a line, which keeps `least` and a sign that something is missing;
+/// gives how many it lost.
+fn cut(line: &mut String, over: usize, least: usize) -> usize {
+    let before = line.chars().count();
+    // The sign takes two.
+    let keep = before.saturating_sub(over + 2).max(least);
+    if keep + 2 >= before {
+        return 0;
+    }
+    *line = line.chars().take(keep).chain(" …".chars()).collect();
+    before - keep - 2
+}
+
+/// Cuts the texts of a message so that it costs about `share` tokens, and names its pictures.
+pub fn message(message: &mut Message, share: u64) {
+    let bytes = usize::try_from(share.saturating_mul(4)).unwrap_or(usize::MAX);
+    let text = joined_text(&message.content);
+    let pictures = message.content.iter().filter(|block| matches!(block, Block::Image { .. })).count();
+    message.content = vec![Block::text(bounded::middle_cut(&text, bytes))];
+    if pictures > 0 {
+        message.content.push(Block::text(format!("[{pictures} pictures were left out to make room]")));
+    }
+}
+
+/// Cuts the results of a message so that it costs at most `room` tokens, each about the same.
+pub fn results(message: &mut Message, room: u64, images: Images) {
+    if message.role != Role::Tool {
+        return;
+    }
+    let share = room / (message.content.len() as u64).max(1);
+    for block in &mut message.content {
+        if block_cost(block, images) > share
+            && let Block::ToolResult { content, .. } = block
+        {
+            // Room for the line that says what is missing, and for the block itself.
+            let bytes = usize::try_from(share.saturating_sub(60) * 4).unwrap_or(usize::MAX);
+            *content = [Block::text(bounded::middle_cut(&joined_text(content), bytes))].into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn full() -> String {
+        let line = |begin: &str, length: usize| format!("{begin} {}", "x".repeat(length));
+        [
+            marker::HEAD.to_owned(),
+            line(marker::STATUS, 200),
+            line(marker::COMPLETED, 2_000),
+            line(marker::STAGED, 1_000),
+            line(marker::FINDINGS, 400),
+            line(marker::TODO, 3_000),
+        ]
+        .join("\n")
+    }
+
+    fn line<'t>(text: &'t str, begin: &str) -> &'t str {
+        text.lines().find(|line| line.starts_with(begin)).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_findings_are_cut_last() {
+        let full = full();
+        let findings = line(&full, marker::FINDINGS);
+        for limit in [6_000, 5_000, 3_000, 1_000, 600, LEAST_MARKER] {
+            let cut = marker(&full, limit);
+            assert!(cut.chars().count() <= limit, "{limit}: {}", cut.chars().count());
+            assert!(cut.starts_with(marker::HEAD));
+            assert_eq!(cut.lines().count(), 6, "{cut}");
+            if limit > LEAST_MARKER {
+                assert_eq!(line(&cut, marker::FINDINGS), findings, "at {limit}");
+            }
+        }
+        let least = marker(&full, LEAST_MARKER);
+        assert!(line(&least, marker::FINDINGS).len() > 350, "{least}");
+        assert_eq!(line(&least, marker::TODO), "Todo: …");
+    }
+
+    #[test]
+    fn a_fifth_of_the_room_and_five_hundred_at_least() {
+        assert_eq!(marker_limit(0), 500);
+        assert_eq!(marker_limit(600), 500);
+        assert_eq!(marker_limit(10_000), 8_000);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_it_says_it_gets_no_longer_than_it_may(text in "(\\PC{0,40}\n|STATUS: \\PC{0,90}\n|Todo: a\n|Long-term memory \\(findings\\): \\PC{0,900}){0,9}", limit in 500_usize..2_000) {
+            let cut = marker(&text, limit);
+            prop_assert!(cut.chars().count() <= limit);
+            prop_assert!(cut.chars().count() <= text.chars().count());
+        }
+    }
+}

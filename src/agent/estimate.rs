@@ -1,0 +1,95 @@
+//! What a text, a message or a request is estimated to cost in tokens: four bytes each. Pure.
+
+use crate::provider::{Block, Request, Resolved, ToolSpec};
+
+/// What a picture costs, whatever its size: providers scale them down to about this.
+const IMAGE_TOKENS: u64 = 1_600;
+
+/// What the text costs that stands for a picture, for a model that takes none.
+const NAMED_TOKENS: u64 = 20;
+
+/// What a message costs besides its content.
+pub const MESSAGE_TOKENS: u64 = 8;
+
+/// What the time costs that is shown beside a message.
+pub const TIME_TOKENS: u64 = 20;
+
+/// Whether the model takes pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Images {
+    /// It does.
+    Shown,
+    /// A text stands in their place.
+    Named,
+}
+
+impl Images {
+    /// As this model has them.
+    #[must_use]
+    pub const fn of(model: &Resolved) -> Self {
+        if model.images { Self::Shown } else { Self::Named }
+    }
+
+    const fn tokens(self) -> u64 {
+        match self {
+            Self::Shown => IMAGE_TOKENS,
+            Self::Named => NAMED_TOKENS,
+        }
+    }
+}
+
+/// Estimates what some content costs as a message.
+#[must_use]
+pub fn cost(content: &[Block], images: Images) -> u64 {
+    content.iter().map(|block| block_cost(block, images)).sum::<u64>() + MESSAGE_TOKENS
+}
+
+/// Estimates what a part of a message costs.
+#[must_use]
+pub fn block_cost(block: &Block, images: Images) -> u64 {
+    match block {
+        Block::Text { text, .. } => text_cost(text),
+        Block::Thinking { thinking, signature, redacted } => {
+            [Some(thinking), signature.as_ref(), redacted.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|text| text_cost(text))
+                .sum()
+        }
+        Block::ToolCall { id, name, arguments, .. } => {
+            text_cost(id) + text_cost(name) + text_cost(&arguments.to_string())
+        }
+        Block::ToolResult { call_id, content, .. } => {
+            let inner: u64 = content.iter().map(|block| block_cost(block, images)).sum();
+            text_cost(call_id) + inner + MESSAGE_TOKENS
+        }
+        Block::Image { .. } => images.tokens(),
+    }
+}
+
+/// Estimates what a request costs besides its messages: the system prompt and the tools.
+#[must_use]
+pub fn fixed_cost(request: &Request) -> u64 {
+    text_cost(&request.system) + tools_cost(&request.tools)
+}
+
+/// Estimates what the tools of a request cost.
+#[must_use]
+pub fn tools_cost(tools: &[ToolSpec]) -> u64 {
+    let cost = |tool: &ToolSpec| {
+        text_cost(&tool.name) + text_cost(&tool.description) + text_cost(&tool.parameters.to_string())
+    };
+    tools.iter().map(cost).sum()
+}
+
+/// Estimates what is shown beside a message costs: the time, and a client's system text.
+#[must_use]
+pub fn context_cost(client: &[String]) -> u64 {
+    client.iter().map(|text| text_cost(text) + TIME_TOKENS).sum::<u64>() + TIME_TOKENS
+}
+
+/// Estimates what a text costs.
+#[must_use]
+pub const fn text_cost(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(4)
+}
