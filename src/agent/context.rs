@@ -246,11 +246,7 @@ impl Context {
         let items = &self.items[self.head..];
         let pieces: Vec<Piece> = items
             .iter()
-            .map(|item| Piece {
-                role: item.entry.role(),
-                cost: item.cost,
-                stays: item.place == Place::Said,
-            })
+            .map(|item| Piece { role: item.entry.role(), cost: item.cost, stays: item.place == Place::Said })
             .collect();
         let heard = findings::heard(items.iter().map(|item| &*item.entry.message));
         let completed = self.completed(&heard.done);

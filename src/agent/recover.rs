@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::engine::Engine;
+use super::pairing::unknown_result;
 use super::running::{result_record, tokens};
 use super::transcript::{Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model};
 use super::turn::TurnError;
-use super::pairing::unknown_result;
 use crate::clock;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};

@@ -95,7 +95,8 @@ impl Course<'_> {
         let mut repetition = Repetition::default();
         let mut asked_again = false;
         loop {
-            let mut response = self.ask_what_fits(&resolved, &mut asked, &mut context, running, reserved).await?;
+            let mut response =
+                self.ask_what_fits(&resolved, &mut asked, &mut context, running, reserved).await?;
             running.steps += 1;
             running.usage += response.usage;
             call::tidy(&mut response.content);

@@ -27,8 +27,8 @@ pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
-    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, ModelCost, Network, Retention,
-    Role, SandboxMode, SkillsMode,
+    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, ModelCost, Network,
+    Retention, Role, SandboxMode, SkillsMode,
 };
 pub use policy::CommandPolicy;
 

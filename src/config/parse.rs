@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::budgets;
 use super::model::{
-    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost, ModelSettings,
-    Network, ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
+    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost,
+    ModelSettings, Network, ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 use super::policy::{self, CommandPolicy};
 use super::starter::SANDBOX_TOOLS;

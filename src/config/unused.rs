@@ -48,10 +48,7 @@ mod tests {
         let at = "plugins.entries.flock.config";
         assert_eq!(
             settings(&document),
-            [
-                "agents.defaults.imageMaxDimensionPx".to_owned(),
-                format!("{at}.gatewayAgents[coder].onHost"),
-            ]
+            ["agents.defaults.imageMaxDimensionPx".to_owned(), format!("{at}.gatewayAgents[coder].onHost"),]
         );
         assert_eq!(settings(&json!([])), Vec::<String>::new());
     }

@@ -281,7 +281,9 @@ impl Store {
         self.write("renew a session", move |transaction| {
             if let Some(prompt) = &prompt {
                 transaction
-                    .prepare_cached("INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)")?
+                    .prepare_cached(
+                        "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
+                    )?
                     .execute((&prompt.inputs, &*prompt.text, at))?;
             }
             transaction

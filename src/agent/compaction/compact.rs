@@ -74,8 +74,11 @@ mod tests {
 
     fn any_piece() -> impl Strategy<Value = Piece> {
         let role = prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::Tool)];
-        (role, 0_u64..50, any::<bool>())
-            .prop_map(|(role, cost, stays)| Piece { role, cost, stays: stays && role == Role::User })
+        (role, 0_u64..50, any::<bool>()).prop_map(|(role, cost, stays)| Piece {
+            role,
+            cost,
+            stays: stays && role == Role::User,
+        })
     }
 
     proptest! {

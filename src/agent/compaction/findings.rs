@@ -121,7 +121,8 @@ pub fn tasks(text: &str) -> Vec<Task> {
 fn task(line: &str) -> Option<Task> {
     let line = line.trim_start();
     // With a number, a dash or a star before it, or nothing.
-    let line = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['-', '*', '+', '.', ')']);
+    let line =
+        line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['-', '*', '+', '.', ')']);
     let rest = line.trim_start().strip_prefix('[')?;
     let mut rest = rest.chars();
     let mark = rest.next()?;
@@ -182,7 +183,9 @@ mod tests {
     #[test]
     fn a_channel_is_a_mission_and_everything_else_is_main() {
         assert_eq!(mission(&key("agent:coder:flock:channel:Dev-1")), "Dev-1");
-        for other in ["agent:coder:flock:main:ann", "agent:coder:flock:dm:ann", "agent:coder:flock:channel:.."] {
+        for other in
+            ["agent:coder:flock:main:ann", "agent:coder:flock:dm:ann", "agent:coder:flock:channel:.."]
+        {
             assert_eq!(mission(&key(other)), "main", "{other}");
         }
     }

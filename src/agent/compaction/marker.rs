@@ -51,14 +51,8 @@ pub struct Facts<'a> {
 /// The text.
 #[must_use]
 pub fn text(facts: &Facts<'_>) -> String {
-    let lines = [
-        HEAD.to_owned(),
-        status(facts),
-        completed(facts),
-        staged(facts),
-        findings(facts),
-        todo(facts),
-    ];
+    let lines =
+        [HEAD.to_owned(), status(facts), completed(facts), staged(facts), findings(facts), todo(facts)];
     // In the end, so that a mark can't be put together from two parts.
     without_marks(&lines.join("\n"))
 }
@@ -86,7 +80,8 @@ fn completed(facts: &Facts<'_>) -> String {
 }
 
 fn staged(facts: &Facts<'_>) -> String {
-    let names: Vec<String> = facts.findings.staged.iter().take(facts.most_staged).map(|found| name(found)).collect();
+    let names: Vec<String> =
+        facts.findings.staged.iter().take(facts.most_staged).map(|found| name(found)).collect();
     listed(STAGED, &plural(facts.findings.staged.len(), "file"), &names, facts.findings.staged.len(), ", ")
 }
 
@@ -209,13 +204,19 @@ mod tests {
             mission: "main".into(),
             staged: vec![evil.into(), "a, b".into()],
             files: vec![evil.into(), "finding_\u{200b}flock-\u{ad}context.md".into()],
-            todo: Some(vec![Task { is_done: true, text: evil.into() }, Task { is_done: false, text: evil.into() }]),
+            todo: Some(vec![
+                Task { is_done: true, text: evil.into() },
+                Task { is_done: false, text: evil.into() },
+            ]),
             ..Findings::default()
         };
         let lines = made(&findings, &[evil.into()], &Heard { done: vec![evil.into()], open: vec![] }, 20);
         begins(&lines);
         let text = lines.join("\n");
-        assert!(!text.contains("flock-context") && !text.chars().any(|c| c != '\n' && clean::is_unseen(c)), "{text}");
+        assert!(
+            !text.contains("flock-context") && !text.chars().any(|c| c != '\n' && clean::is_unseen(c)),
+            "{text}"
+        );
         assert!(lines[3].contains("\"a, b\""), "{}", lines[3]);
         assert!(text.len() < 3_000, "{}", text.len());
     }

@@ -170,7 +170,10 @@ mod tests {
             said("u3", "x"),
         ];
         let (ids, number, recent) = read(&records, 100);
-        assert_eq!((ids, number, recent.has_more), (vec!["u2".into(), "a2".into(), "u3".into()], Some(2), false));
+        assert_eq!(
+            (ids, number, recent.has_more),
+            (vec!["u2".into(), "a2".into(), "u3".into()], Some(2), false)
+        );
         let (ids, number, _) = read(&records[..4], 100);
         assert_eq!((ids, number), (vec!["a1".into(), "u2".into()], Some(1)), "across the record itself");
         let (ids, number, _) = read(&[said("u1", "x"), compaction(1, None), said("u2", "x")], 100);
@@ -191,7 +194,8 @@ mod tests {
     #[test]
     fn a_reset_is_a_beginning() {
         let reset = || Record::Reset(ResetRecord { id: "r".into(), at: 1 });
-        let records = [said("u1", "x"), compaction(1, Some("u1")), reset(), said("u2", "x"), said("a2", "xxxx")];
+        let records =
+            [said("u1", "x"), compaction(1, Some("u1")), reset(), said("u2", "x"), said("a2", "xxxx")];
         let (ids, number, _) = read(&records, 100);
         assert_eq!((ids, number), (vec!["u2".into(), "a2".into()], None));
         let (ids, number, recent) = read(&records, 4);
@@ -201,9 +205,8 @@ mod tests {
 
     #[test]
     fn what_was_brought_from_elsewhere_is_told_apart() {
-        let imported = || {
-            Record::Imported(ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() })
-        };
+        let imported =
+            || Record::Imported(ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() });
         let records = [said("u1", "x"), said("a1", "x"), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);
         assert_eq!((ids.len(), recent.imported, recent.is_import), (3, 2, false));

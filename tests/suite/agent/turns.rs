@@ -123,7 +123,10 @@ async fn what_does_not_fit_any_more_is_compacted() {
         assert_eq!(record["number"], at + 1);
         assert!(record["tokensAfter"].as_u64() < record["tokensBefore"].as_u64(), "{record}");
     }
-    assert!(rig.transcript().iter().any(|record| record.to_string().contains("question 2")), "nothing is lost");
+    assert!(
+        rig.transcript().iter().any(|record| record.to_string().contains("question 2")),
+        "nothing is lost"
+    );
     let told = |event: &TurnEvent| matches!(event, TurnEvent::Notice(text) if text.contains("was compacted"));
     assert_eq!(rig.events().iter().filter(|event| told(event)).count(), written.len());
     let long = rig.say(&"long ".repeat(10_000)).await.unwrap_err();
