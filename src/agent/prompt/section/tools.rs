@@ -26,7 +26,7 @@ impl PromptSection for Tools {
         }
         for (use_of, belongs) in USES {
             let names = context.tools.iter().map(|tool| tool.name.as_str());
-            let names: Vec<&str> = names.filter(|name| use_of_tool(name) == *belongs).collect();
+            let names: Vec<String> = names.filter(|name| use_of_tool(name) == *belongs).map(label).collect();
             if !names.is_empty() {
                 // Writing to a String does not fail.
                 let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
@@ -41,7 +41,9 @@ fn in_full(text: &mut String, tools: &[ToolSpec]) {
     for tool in tools {
         // Names and descriptions are flock's or the owner's, and stay on their line all the same.
         let (name, description) = (label(&tool.name), clean::inline(&tool.description));
-        let _ = writeln!(text, "- **{name}**: {description}\n  Parameters: `{}`", tool.parameters);
+        let parameters = tool.parameters.to_string();
+        let parameters = clean::inline(&parameters);
+        let _ = writeln!(text, "- **{name}**: {description}\n  Parameters: `{parameters}`");
     }
     text.push('\n');
     text.push_str(include_str!("../text/calls.md").trim_end());
