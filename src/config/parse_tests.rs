@@ -43,6 +43,7 @@ fn what_a_prompt_is_made_of_is_read_and_checked() {
     assert_eq!(read(&["language"], json!("ko")).unwrap().language.unwrap(), "ko");
     assert_eq!(read(&["coder", "language"], json!("pt-BR")).unwrap().language.unwrap(), "pt-BR");
     assert_eq!(read(&["coder", "skillsMode"], json!("full")).unwrap().skills, SkillsMode::Full);
+    assert_eq!(read(&["coder", "effort"], json!("off")).unwrap().effort, Some(Effort::Off));
     let persona =
         read(&["coder", "identity"], json!({"format": "aieos", "path": "nova.json"})).unwrap().persona;
     assert_eq!(persona.unwrap(), PathBuf::from("nova.json"));
@@ -52,6 +53,7 @@ fn what_a_prompt_is_made_of_is_read_and_checked() {
         (&["language"], json!("ko-")),
         (&["coder", "language"], json!(1)),
         (&["coder", "skillsMode"], json!("all")),
+        (&["coder", "effort"], json!("huge")),
         (&["coder", "identity"], json!({"format": "soul", "path": "x"})),
         (&["coder", "identity"], json!({"format": "aieos"})),
         (&["coder", "identity"], json!({"format": "aieos", "path": "../x.json"})),

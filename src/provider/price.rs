@@ -1,5 +1,6 @@
 //! What models cost. A table of well-known ones comes with the program; what the configuration says of a
-//! model goes before it. Of a model in neither, nobody knows: its tokens count, its money does not.
+//! model goes before it. Of a model in neither, nobody knows: its tokens count, its money does not. Where a price
+//! grows with the length of the input, and that length fits in the context flock gives a model, it is the higher one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -167,6 +168,8 @@ mod tests {
         assert_eq!(price("openai/gpt-4o-2024-08-06"), price("openai/gpt-4o"));
         assert_eq!(price("script/demo"), Some(ModelCost::default()));
         assert_eq!(price("ollama/anything"), Some(ModelCost::default()));
+        assert_eq!(price("openai/gpt-5.2-codex").unwrap().cache_read, 175_000);
+        assert_eq!(price("google/gemini-3-flash-preview").unwrap().output, 3_000_000);
         for unknown in ["anthropic/claude-opus-4-5-99", "lab/qwen3", "openai/é-1234567", "openai/x"] {
             assert_eq!(price(unknown), None, "{unknown}");
         }

@@ -85,10 +85,10 @@ pub fn known(id: &str) -> Option<&'static Endpoint> {
 
 /// Tokens that models take in all, by the beginnings of their names, the longer ones first.
 const WINDOWS: &[(&str, u64)] = &[
-    ("gpt-5.5", 1_050_000),
-    ("gpt-5.4-mini", 400_000),
-    ("gpt-5.4-nano", 400_000),
-    ("gpt-5.4", 1_050_000),
+    // They take a million, at another price beyond this.
+    ("gpt-5.5", 272_000),
+    ("gpt-5.4-", 400_000),
+    ("gpt-5.4", 272_000),
     ("gpt-5-chat", 128_000),
     ("gpt-5", 400_000),
     ("gpt-4.1", 1_047_576),

@@ -1,6 +1,7 @@
 //! Turns against a model API over real HTTP that refuses what the real ones refuse, with tools of the
 //! tests' own.
 
+mod asked;
 mod delivery;
 mod faults;
 mod feed;

@@ -59,7 +59,11 @@ impl Rig {
         let home = home_at(dir.path());
         let server = ModelServer::start();
         home.make_folders().unwrap();
-        let url = if set.api == "anthropic-messages" { server.base_url() } else { server.openai_url() };
+        let url = match set.api {
+            "anthropic-messages" | "google-generative-ai" => server.base_url(),
+            "openai-codex-responses" => format!("{}/backend-api", server.base_url()),
+            _ => server.openai_url(),
+        };
         let mut document =
             starter::document(&home, Some(&"fake/test-model".parse().unwrap()), "token", 4_001);
         document["models"] = json!({"providers": {"fake": {
