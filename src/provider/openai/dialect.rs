@@ -48,8 +48,11 @@ impl Dialect {
     }
 
     /// The word for this effort; `None` where there is none.
-    pub(super) fn word(self, model: &str, effort: Effort) -> Option<&'static str> {
-        match (self.effort, effort) {
+    pub(super) fn word(self, model: &str, effort: Option<Effort>, tools: bool) -> Option<&'static str> {
+        if self.effort == Words::OpenAi && tools && effort::reasons_or_takes_tools(model) {
+            return Some("none");
+        }
+        match (self.effort, effort?) {
             (Words::OpenAi, effort) => effort::word(model, effort),
             (Words::WithNone, Effort::Off) => Some("none"),
             (Words::Three, Effort::Off) | (Words::Unknown, _) => None,
@@ -90,13 +93,18 @@ mod tests {
 
     #[test]
     fn an_effort_is_told_where_it_is_understood() {
-        let word = |provider, host, model, effort| Dialect::of(provider, host).word(model, effort);
+        let word =
+            |provider, host, model, effort| Dialect::of(provider, host).word(model, Some(effort), false);
         assert_eq!(word("openai", "api.openai.com", "gpt-5", Effort::Off), Some("minimal"));
         assert_eq!(word("openai", "api.openai.com", "gpt-4o", Effort::High), None);
         assert_eq!(word("openrouter", "openrouter.ai", "x/y", Effort::Off), Some("none"));
         assert_eq!(word("lab", "127.0.0.1", "qwen3", Effort::High), Some("high"));
         assert_eq!(word("lab", "127.0.0.1", "qwen3", Effort::Off), None);
         assert_eq!(word("mistral", "127.0.0.1", "mistral-large", Effort::High), None);
+        let openai = Dialect::of("openai", "api.openai.com");
+        assert_eq!(openai.word("gpt-5.6", None, true), Some("none"));
+        assert_eq!(openai.word("gpt-5.6", None, false), None);
+        assert_eq!(Dialect::of("lab", "127.0.0.1").word("gpt-5.6", None, true), None);
     }
 
     #[test]

@@ -29,6 +29,15 @@ pub(in crate::provider) fn word(model: &str, effort: Effort) -> Option<&'static 
     })
 }
 
+/// Whether a model takes no tools by chat completions while it reasons, which it does unless it is told not to.
+/// Responses have no such limit.
+#[must_use]
+pub(super) fn reasons_or_takes_tools(model: &str) -> bool {
+    let Some(version) = own_name(model).strip_prefix("gpt-5.") else { return false };
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse::<u32>().is_ok_and(|minor| minor >= 2)
+}
+
 /// The first models of the fifth kind can't be told to leave it, and those for programming and the large
 /// ones can't be told to nearly leave it.
 fn off(name: &str) -> Option<&'static str> {
@@ -74,5 +83,10 @@ mod tests {
             assert_eq!(word(model, Effort::Off), expected, "{model}");
         }
         assert_eq!(word("gpt-5-pro", Effort::Low), Some("high"));
+        for (model, expected) in
+            [("gpt-5.6-terra", true), ("gpt-5.2", true), ("gpt-5.1", false), ("gpt-5", false)]
+        {
+            assert_eq!(reasons_or_takes_tools(model), expected, "{model}");
+        }
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         stream_options: dialect.ask_usage.then_some(StreamOptions { include_usage: true }),
         max_tokens,
         max_completion_tokens,
-        reasoning_effort: request.effort.and_then(|effort| dialect.word(&request.model, effort)),
+        reasoning_effort: dialect.word(&request.model, request.effort, !request.tools.is_empty()),
         // Others don't know it, and some refuse what they don't know.
         prompt_cache_key: request.cache_key.as_deref().filter(|_| dialect.max_completion_tokens),
         tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),

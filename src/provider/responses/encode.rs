@@ -21,13 +21,15 @@ pub(super) struct Form {
     pub reasoning: bool,
     /// Whether the answer may be limited.
     pub limit: bool,
+    /// Whether there must be instructions, and be they empty.
+    pub instructions: bool,
 }
 
 impl Form {
     /// OpenAI's public API, and all who speak like it.
-    pub const PUBLIC: Self = Self { ids: true, reasoning: true, limit: true };
+    pub const PUBLIC: Self = Self { ids: true, reasoning: true, limit: true, instructions: false };
     /// Codex's, which refuses a limit and does not know the ids that it gives.
-    pub const CODEX: Self = Self { ids: false, reasoning: true, limit: false };
+    pub const CODEX: Self = Self { ids: false, reasoning: true, limit: false, instructions: true };
 
     /// The same without the reasoning of earlier answers.
     #[must_use]
@@ -152,7 +154,7 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
         model: &request.model,
         stream: true,
         store: false,
-        instructions: Some(request.system.as_str()).filter(|text| !is_blank(text) || !form.limit),
+        instructions: Some(request.system.as_str()).filter(|text| form.instructions || !is_blank(text)),
         tools: tools.collect(),
         include: if reasons { vec!["reasoning.encrypted_content"] } else { Vec::new() },
         prompt_cache_key: request.cache_key.as_deref(),

@@ -6,7 +6,7 @@ use flock::provider::{Block, Message, ProviderError, Request, Response, Role, St
 use serde_json::{Value, json};
 
 use super::{KEY, Stage, ask_with, call, hello, plain_all, result, text};
-use crate::support::model_server::{Answer, Chunk, Reply};
+use crate::support::model_server::{Answer, Chunk, Reply, google};
 
 const API: Api = Api::GoogleGenerativeAi;
 
@@ -244,4 +244,48 @@ async fn what_a_third_model_called_can_be_sent_back() {
         message(Role::Tool, vec![result("c2", vec![text("b")])]),
     ]);
     assert_eq!(plain_all(&ask(&stage, model, follow_up).await.content), [text("ok")]);
+}
+
+/// What the server of these tests holds against requests that the encoder never makes.
+#[test]
+fn the_server_refuses_what_the_real_one_refuses() {
+    let mut headers = axum::http::HeaderMap::new();
+    headers.insert("x-goog-api-key", "k".parse().unwrap());
+    let at = |model: &str| format!("/v1beta/models/{model}:streamGenerateContent?alt=sse");
+    let check = |uri: &str, body: &Value| google::check(&uri.parse().unwrap(), &headers, body);
+    let said = |role: &str, parts: Value| json!({"role": role, "parts": parts});
+    let ask = |contents: &[Value]| json!({"generationConfig": {"maxOutputTokens": 1}, "contents": contents});
+    let user = said("user", json!([{"text": "a"}]));
+    let call = json!({"functionCall": {"name": "x", "args": {}}});
+    let output = json!({"functionResponse": {"name": "x", "response": {"output": "o"}}});
+    let called = said("model", json!([call, call]));
+    let answered = said("user", json!([output, output]));
+    let step = [user.clone(), called.clone(), answered];
+    check(&at("gemini-2.5-pro"), &ask(&step)).unwrap();
+    let schema = |parameters: Value| {
+        let mut body = ask(std::slice::from_ref(&user));
+        body["tools"] =
+            json!([{"functionDeclarations": [{"name": "x", "description": "", "parameters": parameters}]}]);
+        body
+    };
+    let known = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    check(&at("m"), &schema(known)).unwrap();
+    let unknown = json!({"type": "object", "properties": {"a": {"type": "string", "default": "b"}}});
+    for (uri, body, word) in [
+        (format!("{}&key=planted", at("m")), ask(std::slice::from_ref(&user)), "key"),
+        (at("m"), ask(&[user.clone(), user.clone()]), "alternate"),
+        (at("m"), ask(&[said("model", json!([{"text": "a"}]))]), "begin with user"),
+        (
+            at("m"),
+            ask(&[user.clone(), called.clone(), said("user", json!([output]))]),
+            "number of function response",
+        ),
+        (at("m"), ask(&[user.clone(), called]), "no response"),
+        (at("gemini-3-pro"), ask(&step), "thought_signature"),
+        (at("m"), schema(unknown), "Unknown name"),
+        (at("m"), schema(json!({"type": "object", "properties": {}})), "non-empty"),
+    ] {
+        let error = check(&uri, &body).unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
 }

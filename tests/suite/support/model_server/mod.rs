@@ -5,7 +5,7 @@
 //! It runs on a thread of its own, so that tests with and without a runtime can use it.
 
 mod check;
-mod google;
+pub mod google;
 mod render;
 pub mod responses;
 
