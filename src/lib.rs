@@ -10,7 +10,7 @@
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `clean`, `clock`, `process`, `checkpoint` |
+//! | 0 | `error`, `env`, `id`, `clean`, `clock`, `process`, `checkpoint`, `picture` |
 #![cfg_attr(
     test,
     allow(
@@ -32,6 +32,7 @@ pub mod gateway;
 pub mod home;
 pub mod id;
 pub mod nix;
+pub mod picture;
 pub mod process;
 pub mod provider;
 pub mod sandbox;

@@ -1,7 +1,7 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns prompt scheduler channels docker`; all of them where none is named. Prints a Markdown table, as in
-//! docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
+//! Parts: `process gateway turns prompt hygiene scheduler channels docker`; all of them where none is named. Prints a Markdown
+//! table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,6 +14,7 @@ mod channels;
 mod docker;
 mod home;
 mod http;
+mod hygiene;
 mod process;
 mod prompt;
 mod scheduler;
@@ -43,6 +44,9 @@ fn main() {
     }
     if runs("channels") {
         channels::run();
+    }
+    if runs("hygiene") {
+        hygiene::run();
     }
     if runs("docker") {
         docker::run();

@@ -1,47 +1,114 @@
-//! Mends a damaged transcript: every line that is a record stays, byte for byte; what is none is cut out.
+//! Mends a damaged transcript: every line that is a record stays, byte for byte; what is none is cut out. A turn that no
+//! provider takes, and that no pass could make anything of, gets a text in its place. What was delivered stays.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::model::Record;
+use serde_json::{Value, json};
 
-/// Rewrites the file without its broken lines, in one step, and says how many there were. While that is
-/// done the old file has a second name, `<name>.bak-<pid>-<time>`; it stays only if this fails.
+use super::model::{MessageRecord, Record};
+use crate::provider::{Block, Role, StopReason};
+
+/// Stands for an answer that failed before there was any of it.
+pub const FAILED: &str = "[the answer failed before there was any of it]";
+
+/// Stands for a message of nothing but blanks.
+pub const CONTINUE: &str = "(continue)";
+
+/// What mending did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// Lines that were no records.
+    pub cut: usize,
+    /// Turns that got a text.
+    pub filled: usize,
+    /// The old file, where it could not be removed after it was replaced.
+    pub backup: Option<PathBuf>,
+}
+
+/// Whether a message can't be sent to anybody as it is.
+#[must_use]
+pub fn is_unsendable(record: &MessageRecord) -> bool {
+    let content = &record.message.content;
+    match record.message.role {
+        Role::User => content.is_empty() || content.iter().any(is_blank),
+        Role::Assistant => content.is_empty() && record.stop == Some(StopReason::Error),
+        Role::Tool => false,
+    }
+}
+
+fn is_blank(block: &Block) -> bool {
+    matches!(block, Block::Text { text, .. } if text.trim().is_empty())
+}
+
+/// Rewrites the file without its broken lines and with a text in its empty turns, in one step. While that is done
+/// the old file has a second name, `<name>.bak-<pid>-<time>`; it stays only if this fails. A file with nothing to mend is
+/// not touched.
 ///
 /// # Errors
 ///
 /// If a file can't be read or written; the transcript is then as it was.
-pub fn repair(path: &Path) -> io::Result<usize> {
+pub fn repair(path: &Path) -> io::Result<Mended> {
     let old = std::fs::File::open(path)?;
     let mut lines = io::BufReader::with_capacity(256 * 1024, old);
     let folder = path.parent().unwrap_or(Path::new("."));
     // Mode 0600, as all temporary files of this kind.
     let mut new = tempfile::Builder::new().prefix(".mend-").tempfile_in(folder)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, new.as_file_mut());
-    let mut cut = 0;
+    let mut mended = Mended::default();
+    let mut is_torn = false;
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
-        if Record::parse(line.trim_ascii_end()).is_ok() {
-            writer.write_all(&line)?;
-            // The last line may be whole but for its end.
-            if line.last() != Some(&b'\n') {
+        is_torn = line.last() != Some(&b'\n');
+        match Record::parse(line.trim_ascii_end()) {
+            Ok(Record::Message(record)) if is_unsendable(&record) => {
+                writer.write_all(&filled(&line, &record)?)?;
                 writer.write_all(b"\n")?;
+                mended.filled += 1;
             }
-        } else {
-            cut += 1;
+            Ok(_) => {
+                writer.write_all(&line)?;
+                // The last line may be whole but for its end.
+                if is_torn {
+                    writer.write_all(b"\n")?;
+                }
+            }
+            Err(_) => mended.cut += 1,
         }
         line.clear();
     }
     writer.flush()?;
     drop(writer);
+    if mended == Mended::default() && !is_torn {
+        return Ok(mended);
+    }
     new.as_file().sync_all()?;
     let backup = backup_of(path);
     fs_err::hard_link(path, &backup)?;
     new.persist(path).map_err(|error| error.error)?;
     std::fs::File::open(folder)?.sync_all()?;
-    fs_err::remove_file(&backup)?;
-    tracing::warn!(path = %path.display(), cut, "mended a transcript");
-    Ok(cut)
+    if let Err(error) = fs_err::remove_file(&backup) {
+        tracing::warn!(%error, backup = %backup.display(), "the old file of a mended transcript stays");
+        mended.backup = Some(backup);
+    }
+    tracing::warn!(path = %path.display(), cut = mended.cut, filled = mended.filled, "mended a transcript");
+    Ok(mended)
+}
+
+/// The line with a text where there was none. All else in it stays, what this version does not know too.
+fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
+    let mut value: Value = serde_json::from_slice(line)?;
+    let text = if record.message.role == Role::User { CONTINUE } else { FAILED };
+    if let Some(Value::Array(content)) = value.pointer_mut("/message/content") {
+        let is_blank = |block: &Value| {
+            block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+        };
+        content.retain(|block| !is_blank(block));
+        if content.is_empty() {
+            content.push(json!({"type": "text", "text": text}));
+        }
+    }
+    Ok(serde_json::to_vec(&value)?)
 }
 
 fn backup_of(path: &Path) -> PathBuf {
@@ -53,17 +120,79 @@ fn backup_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::TurnId;
+
+    fn mend(text: &str) -> (Mended, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        fs_err::write(&path, text).unwrap();
+        let mended = repair(&path).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
+        assert_eq!(repair(&path).unwrap(), Mended::default(), "there is nothing more to mend");
+        (mended, fs_err::read_to_string(&path).unwrap())
+    }
+
+    fn message(role: &str, content: &Value, more: &Value) -> String {
+        let mut record = json!({
+            "type": "message", "id": "i", "turn": TurnId::new(), "at": 1, "later": {"z": 1, "a": 2},
+            "message": {"role": role, "content": content},
+        });
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{record}\n")
+    }
 
     #[test]
     fn good_lines_stay_as_they_are() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.jsonl");
         let unknown = r#"{"type":"later","z":1,  "a":2}"#;
         let damaged = format!("{unknown}\n\n{{\"type\":\"mess\nnonsense\n{unknown}\n{{\"no\":1}}\n{unknown}");
-        fs_err::write(&path, &damaged).unwrap();
-        assert_eq!(repair(&path).unwrap(), 4);
-        assert_eq!(fs_err::read_to_string(&path).unwrap(), format!("{unknown}\n").repeat(3));
-        assert_eq!(repair(&path).unwrap(), 0);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let (mended, text) = mend(&damaged);
+        assert_eq!((mended.cut, mended.filled), (4, 0));
+        assert_eq!(text, format!("{unknown}\n").repeat(3));
+    }
+
+    #[test]
+    fn a_file_with_nothing_to_mend_is_not_touched() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        fs_err::write(&path, "{\"type\":\"later\"}\r\n").unwrap();
+        let before = fs_err::metadata(&path).unwrap().ino();
+        assert_eq!(repair(&path).unwrap(), Mended::default());
+        assert_eq!(fs_err::metadata(&path).unwrap().ino(), before);
+    }
+
+    #[test]
+    fn turns_that_nobody_takes_get_a_text_and_keep_all_else() {
+        let blank = json!([{"type": "text", "text": " \n"}]);
+        let picture = json!({"type": "image", "mediaType": "image/png", "data": "AA"});
+        let kept = json!([{"type": "text", "text": ""}, picture]);
+        let failed = json!({"stop": "error", "model": "a/b"});
+        let text = [
+            message("user", &blank, &json!({})),
+            message("user", &kept, &json!({})),
+            message("assistant", &json!([]), &failed),
+        ];
+        let (mended, after) = mend(&text.concat());
+        assert_eq!((mended.cut, mended.filled), (0, 3));
+        let lines: Vec<Value> = after.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let content = |at: usize| lines[at]["message"]["content"].clone();
+        assert_eq!(content(0), json!([{"type": "text", "text": CONTINUE}]));
+        assert_eq!(content(1), json!([picture]));
+        assert_eq!(content(2), json!([{"type": "text", "text": FAILED}]));
+        assert!(after.contains(r#""later":{"z":1,"a":2}"#), "what is not known stays, in its order");
+        assert_eq!((&lines[2]["stop"], &lines[2]["id"]), (&json!("error"), &json!("i")));
+    }
+
+    #[test]
+    fn what_was_delivered_is_never_rewritten() {
+        let said = |content, more| message("assistant", &content, &more);
+        let text = [
+            said(json!([{"type": "text", "text": "an answer"}]), json!({"stop": "error"})),
+            said(json!([]), json!({"stop": "end", "usage": {"output": 3}})),
+            said(json!([{"type": "text", "text": ""}]), json!({"stop": "end"})),
+            said(json!([{"type": "thinking", "thinking": "x"}]), json!({"stop": "length"})),
+        ]
+        .concat();
+        assert_eq!(mend(&text), (Mended::default(), text));
     }
 }

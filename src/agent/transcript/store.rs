@@ -103,18 +103,18 @@ impl Transcript {
     /// # Errors
     ///
     /// [`TurnError::Transcript`].
-    pub fn repair(&mut self) -> Result<usize, TurnError> {
-        let mend = || -> io::Result<(usize, Self)> {
-            let cut = repair::repair(&self.path)?;
-            Ok((cut, Self::open_file(&self.path, self.syncer.clone())?))
+    pub fn repair(&mut self) -> Result<repair::Mended, TurnError> {
+        let mend = || -> io::Result<(repair::Mended, Self)> {
+            let what = repair::repair(&self.path)?;
+            Ok((what, Self::open_file(&self.path, self.syncer.clone())?))
         };
-        let (cut, mended) = mend().map_err(|source| TurnError::Transcript {
+        let (what, mended) = mend().map_err(|source| TurnError::Transcript {
             what: "mend",
             path: self.path.clone(),
             source,
         })?;
         *self = mended;
-        Ok(cut)
+        Ok(what)
     }
 }
 

@@ -6,17 +6,15 @@ use serde_json::json;
 
 use super::failure::for_model;
 use super::path::Place;
-use super::{Workspace, picture};
+use super::Workspace;
+use crate::picture::{self, Fit, Limits};
 use crate::provider::{Block, ToolSpec};
 use crate::tool::arguments::Arguments;
 use crate::tool::{ToolError, ToolOutput, bounded};
 
-/// A model API takes no larger picture, counted as Base64. A transcript that held one would be refused at
-/// every later call, so it must not get there.
-const MAX_ENCODED: u64 = 5 * 1024 * 1024;
-
-/// The longest side a model API takes, in pixels.
-const MAX_SIDE: u32 = 8000;
+/// What a picture is stored in a transcript with: no model API takes a larger one, or one of more bytes, which are
+/// counted as Base64. What a request shows of it can be smaller still.
+const LIMITS: Limits = Limits { side: 2000, bytes: 5 * 1024 * 1024 / 4 * 3 };
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
@@ -38,20 +36,21 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     let prompt: Option<String> = arguments.optional("prompt")?;
     let bytes = workspace
         .root
-        .read(place.relative(), MAX_ENCODED / 4 * 3)
+        .read(place.relative(), picture::MOST_INPUT as u64)
         .map_err(|failure| for_model(&place, &failure))?;
-    let picture = picture::sniff(&bytes).ok_or_else(|| {
-        ToolError::model(format!("{place} is not a PNG, JPEG, GIF or WebP picture ({} bytes)", bytes.len()))
-    })?;
-    let (width, height) = picture.size.ok_or_else(|| {
-        ToolError::model(format!("{place} begins like {}, but is damaged or incomplete", picture.media_type))
-    })?;
-    if width == 0 || height == 0 || width > MAX_SIDE || height > MAX_SIDE {
-        return Err(ToolError::model(format!(
-            "{place} is {width}x{height} pixels; each side may have 1 to {MAX_SIDE}"
-        )));
-    }
-    let mut text = format!("{place}: {}, {width}x{height} pixels, {} bytes", picture.media_type, bytes.len());
+    let found = picture::sniff(&bytes);
+    let fit = picture::fit(&bytes, LIMITS)
+        .map_err(|reason| ToolError::model(format!("{place} can't be shown: {reason} ({} bytes)", bytes.len())))?;
+    let (width, height) = found.and_then(|found| found.size).unwrap_or_default();
+    let kind = found.map_or("a picture", |found| found.media_type);
+    let mut text = format!("{place}: {kind}, {width}x{height} pixels, {} bytes", bytes.len());
+    let (media_type, data) = match fit {
+        Fit::AsIs(_) => (kind, STANDARD.encode(&bytes)),
+        Fit::Jpeg { bytes, size: (width, height) } => {
+            text += &format!("; shown smaller, {width}x{height} pixels");
+            ("image/jpeg", STANDARD.encode(&bytes))
+        }
+    };
     if let Some(prompt) = prompt {
         text.push_str("\nlook for: ");
         text.push_str(bounded::start(&prompt, 2000));
@@ -59,7 +58,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     Ok(ToolOutput {
         content: vec![
             Block::text(text),
-            Block::Image { media_type: picture.media_type.to_owned(), data: STANDARD.encode(&bytes) },
+            Block::Image { media_type: media_type.to_owned(), data },
         ],
     })
 }

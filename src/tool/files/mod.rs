@@ -11,7 +11,6 @@ mod failure;
 pub mod image;
 mod patch;
 mod path;
-mod picture;
 pub mod read;
 pub mod write;
 

@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::failure::for_model;
 use super::path::Place;
-use super::{MAX_FILE, Workspace, picture};
+use super::{MAX_FILE, Workspace};
+use crate::picture;
 use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
 use crate::tool::{ToolError, ToolOutput, lines};

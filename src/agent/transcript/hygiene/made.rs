@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
@@ -56,8 +58,10 @@ pub struct Maker {
     entries: Vec<Entry>,
 }
 
-/// Base64 that some provider could have signed with.
-const SIGNATURE: &str = "c2lnbmVkIGJ5IGEgcHJvdmlkZXI=";
+/// What the provider of a route signs with, in Base64, so that it knows its own again.
+pub fn signature(route: &Route) -> String {
+    STANDARD.encode(format!("signed at {:?} by {}", route.api, route.model))
+}
 
 impl Maker {
     pub fn new(seed: u64) -> Self {
@@ -75,11 +79,31 @@ impl Maker {
 
     /// One turn by the model of one route, with whatever can go wrong in it.
     fn turn(&mut self, route: &Route) {
+        self.running(route);
+        self.ending(route);
+    }
+
+    /// A turn that goes on: the model has called, and was answered.
+    pub fn running(&mut self, route: &Route) {
         self.user();
         for _ in 0..self.random.random_range(0..4) {
             self.step(route);
         }
+    }
+
+    /// Its end.
+    pub fn go_on(&mut self, route: &Route) {
         self.ending(route);
+    }
+
+    /// What has been made so far.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// One of so many.
+    pub fn pick(&mut self, of: usize) -> usize {
+        self.random.random_range(0..of)
     }
 
     fn chance(&mut self, one_in: u32) -> bool {
@@ -221,10 +245,10 @@ impl Maker {
         let n = self.entries.len();
         let signature = match route.api {
             Api::OpenAiResponses | Api::OpenAiCodexResponses => Some(
-                json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": "x"}).to_string(),
+                json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": signature(route)}).to_string(),
             ),
             Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => {
-                Some(SIGNATURE.to_owned())
+                Some(signature(route))
             }
             _ => None,
         };
@@ -232,8 +256,10 @@ impl Maker {
             let signature = self.chance(2).then(|| " ".to_owned());
             return vec![Block::Thinking { thinking: "cut".into(), signature, redacted: None }];
         }
-        let redacted = self.chance(8).then(|| SIGNATURE.to_owned());
-        vec![Block::Thinking { thinking: "hm".into(), signature, redacted }]
+        if self.chance(8) {
+            return vec![Block::Thinking { thinking: String::new(), signature: None, redacted: signature }];
+        }
+        vec![Block::Thinking { thinking: "hm".into(), signature, redacted: None }]
     }
 
     fn mark(&mut self, route: &Route) -> Option<String> {
@@ -244,7 +270,7 @@ impl Maker {
         match route.api {
             Api::OpenAiResponses | Api::OpenAiCodexResponses => Some(format!("msg_{n}")),
             Api::GoogleGenerativeAi | Api::GoogleGeminiCli => {
-                Some(self.any(&[SIGNATURE, SIGNATURE, "no base64!"]))
+                Some(if self.chance(4) { "no base64!".to_owned() } else { signature(route) })
             }
             _ => None,
         }
@@ -317,14 +343,14 @@ pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
             (super::policy::Ids::Nine, _) => (format!("a{turn:08}"), format!("b{turn:08}")),
             _ => (format!("call{turn}a"), format!("call{turn}b")),
         };
-        let signature = match policy.marks {
-            super::policy::Marks::Base64 { .. } => Some(SIGNATURE.to_owned()),
+        let mark = match policy.marks {
+            super::policy::Marks::Base64 { .. } => Some(signature(&target.route)),
             _ => None,
         };
         let item = json!({"id": format!("rs_{turn}"), "type": "reasoning"}).to_string();
         let thought = Block::Thinking {
             thinking: "hm".into(),
-            signature: Some(if responses { item } else { SIGNATURE.to_owned() }),
+            signature: Some(if responses { item } else { signature(&target.route) }),
             redacted: None,
         };
         let call = |id: &str, signature| Block::ToolCall {
@@ -333,7 +359,7 @@ pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
             arguments: json!({}),
             signature,
         };
-        let mut content = vec![thought, Block::text("I look."), call(&one, signature), call(&two, None)];
+        let mut content = vec![thought, Block::text("I look."), call(&one, mark), call(&two, None)];
         if !thinks {
             content.remove(0);
         }

@@ -96,3 +96,7 @@ fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut 
 mod made;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod rejecters;
+#[cfg(test)]
+mod rules;

@@ -1,43 +1,196 @@
-//! Pictures as the route takes them.
+//! Pictures as the route takes them: no longer than the longest side, no larger than the provider's limit, of the kind
+//! that they say they are. What cannot be shown is named instead.
 
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use sha2::{Digest as _, Sha256};
 
 use super::applied::{Notes, Rule};
 use super::policy::Policy;
 use super::target::Target;
 use crate::agent::transcript::Entry;
+use crate::picture::{self, Fit, Limits, MOST_INPUT};
 use crate::provider::Block;
 
-/// Pictures that were made smaller before, so that each is encoded once and not at every request.
+/// With more pictures than this, Anthropic takes none that is longer than [`MANY_SIDE`] pixels.
+const MANY: usize = 20;
+const MANY_SIDE: u32 = 2000;
+
+/// The most bytes of pictures made smaller that are kept, for all sessions together.
+const MOST_KEPT: usize = 32 * 1024 * 1024;
+
+/// The most pictures of which it is kept what came of them.
+const MOST_LOOKED_AT: usize = 4096;
+
+/// Takes Base64 with padding and without.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// What became of pictures that were looked at before: a picture is decoded and encoded once, and not at every request.
 #[derive(Debug, Default)]
-pub struct Pictures {}
+pub struct Pictures(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    looked_at: HashMap<Key, Arc<Shown>>,
+    /// Oldest first.
+    order: VecDeque<Key>,
+    bytes: usize,
+}
+
+/// The digest of a picture as it is stored, and what it had to fit in.
+type Key = ([u8; 32], Limits);
+
+/// How a picture is shown.
+#[derive(Debug)]
+enum Shown {
+    /// With the data that it has. Its kind is known from there.
+    Same(&'static str),
+    /// With other data.
+    Other { media_type: &'static str, data: String },
+    /// Not at all, for this reason.
+    Not(String),
+}
+
+impl Pictures {
+    /// How the picture is shown; looked up, or found out and kept.
+    fn show(&self, data: &str, limits: Limits) -> Arc<Shown> {
+        let key = (Sha256::digest(data).into(), limits);
+        if let Some(shown) = self.kept().looked_at.get(&key) {
+            return shown.clone();
+        }
+        let shown = Arc::new(look(data, limits));
+        self.kept().keep(key, shown.clone());
+        shown
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, key: Key, shown: Arc<Shown>) {
+        self.bytes += shown.bytes();
+        if let Some(before) = self.looked_at.insert(key, shown) {
+            self.bytes -= before.bytes();
+            return;
+        }
+        self.order.push_back(key);
+        while (self.bytes > MOST_KEPT || self.order.len() > MOST_LOOKED_AT)
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.bytes -= self.looked_at.remove(&oldest).map_or(0, |shown| shown.bytes());
+        }
+    }
+}
+
+impl Shown {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Same(_) => 0,
+            Self::Other { data, .. } => data.len(),
+            Self::Not(reason) => reason.len(),
+        }
+    }
+}
+
+fn look(data: &str, limits: Limits) -> Shown {
+    // Three bytes are four letters; line ends between them are not worth more.
+    if data.len() > MOST_INPUT / 3 * 5 {
+        return Shown::Not(format!("it has {} bytes of Base64", data.len()));
+    }
+    let is_loose = data.bytes().any(|byte| byte.is_ascii_whitespace());
+    let decoded = if is_loose {
+        LENIENT.decode(data.split_ascii_whitespace().collect::<String>())
+    } else {
+        LENIENT.decode(data)
+    };
+    let Ok(bytes) = decoded else { return Shown::Not("its Base64 is damaged".to_owned()) };
+    if bytes.is_empty() {
+        return Shown::Not("it is empty".to_owned());
+    }
+    let decoded = Limits { bytes: limits.bytes / 4 * 3, ..limits };
+    match picture::fit(&bytes, decoded) {
+        Ok(Fit::AsIs(picture)) if !is_loose && data.len().is_multiple_of(4) => Shown::Same(picture.media_type),
+        Ok(Fit::AsIs(picture)) => Shown::Other { media_type: picture.media_type, data: STANDARD.encode(&bytes) },
+        Ok(Fit::Jpeg { bytes, .. }) => Shown::Other { media_type: "image/jpeg", data: STANDARD.encode(&bytes) },
+        Err(reason) => Shown::Not(reason.to_string()),
+    }
+}
 
 /// Makes each picture fit, or names it where it cannot be shown.
-pub(super) fn fit(entries: &mut [Entry], target: &Target, _policy: &Policy, notes: &mut Notes) {
-    let is_picture = |block: &Block| matches!(block, Block::Image { .. });
-    let shows = |block: &Block| match block {
-        Block::ToolResult { content, .. } => content.iter().any(is_picture),
-        other => is_picture(other),
-    };
-    for entry in entries.iter_mut() {
-        if target.images || !entry.message.content.iter().any(shows) {
+pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
+    let count = entries.iter().flat_map(|entry| &entry.message.content).map(pictures_in).sum::<usize>();
+    if count == 0 {
+        return;
+    }
+    let most = if count > MANY { MANY_SIDE } else { u32::MAX };
+    let limits = Limits { side: target.longest_side.clamp(1, most), bytes: policy.picture_bytes };
+    let changed = |block: &Block| change(block, target, limits);
+    for entry in entries.iter_mut().filter(|entry| entry.message.content.iter().any(|b| pictures_in(b) > 0)) {
+        let changes: Vec<Option<Block>> = entry.message.content.iter().map(changed).collect();
+        if changes.iter().all(Option::is_none) {
             continue;
         }
-        for block in &mut Arc::make_mut(&mut entry.message).content {
-            if let Block::ToolResult { content, .. } = block {
-                let mut named = content.to_vec();
-                named.iter_mut().for_each(name);
-                *content = named.into();
-            } else {
-                name(block);
+        let content = &mut Arc::make_mut(&mut entry.message).content;
+        for (block, change) in content.iter_mut().zip(changes) {
+            if let Some(change) = change {
+                *block = change;
             }
         }
         notes.add(Rule::Picture, entry);
     }
 }
 
-fn name(block: &mut Block) {
-    if let Block::Image { media_type, .. } = block {
-        *block = Block::text(format!("[a picture ({media_type}); this model does not take pictures]"));
+fn pictures_in(block: &Block) -> usize {
+    match block {
+        Block::Image { .. } => 1,
+        Block::ToolResult { content, .. } => content.iter().map(pictures_in).sum(),
+        _ => 0,
     }
 }
+
+/// What stands in the place of a block; `None` where it stays.
+fn change(block: &Block, target: &Target, limits: Limits) -> Option<Block> {
+    match block {
+        Block::Image { media_type, .. } if !target.images => {
+            let media_type = crate::tool::bounded::start(media_type, 40);
+            Some(Block::text(format!("[a picture ({media_type}); this model does not take pictures]")))
+        }
+        Block::Image { media_type, data } => match &*target.pictures.show(data, limits) {
+            Shown::Same(kind) if kind == media_type => None,
+            Shown::Same(kind) => Some(Block::Image { media_type: (*kind).to_owned(), data: data.clone() }),
+            Shown::Other { media_type, data } => {
+                Some(Block::Image { media_type: (*media_type).to_owned(), data: data.clone() })
+            }
+            Shown::Not(reason) => Some(Block::text(format!("[picture omitted: {reason}]"))),
+        },
+        Block::ToolResult { call_id, name, content, is_error } => {
+            let changes: Vec<Option<Block>> = content.iter().map(|part| change(part, target, limits)).collect();
+            if changes.iter().all(Option::is_none) {
+                return None;
+            }
+            // What stays keeps its place among the texts.
+            let parts = content.iter().zip(changes);
+            let content = parts.map(|(part, change)| change.unwrap_or_else(|| part.clone())).collect();
+            Some(Block::ToolResult {
+                call_id: call_id.clone(),
+                name: name.clone(),
+                content,
+                is_error: *is_error,
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "pictures_tests.rs"]
+mod tests;

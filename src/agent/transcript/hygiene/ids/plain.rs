@@ -27,7 +27,7 @@ pub(in super::super) fn is_plain(id: &str) -> bool {
 /// The id as the route takes it; `own` says that the answer came over this route.
 pub(super) fn form(id: &str, own: bool, ids: Ids) -> Cow<'_, str> {
     match ids {
-        Ids::Own if own && !id.is_empty() && id.len() <= LONGEST_PLAIN => Cow::Borrowed(id),
+        Ids::Own if own && (is_plain(id) || is_kimi(id)) => Cow::Borrowed(id),
         Ids::Own if is_plain(id) && id.len() <= LONGEST => Cow::Borrowed(id),
         Ids::Native if (own && is_plain(id)) || is_native(id) => Cow::Borrowed(id),
         Ids::Strict if own && is_kimi(id) => Cow::Borrowed(id),

@@ -2,15 +2,16 @@
 
 /// A picture, as far as its head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Picture {
+pub struct Picture {
     /// As in `image/png`.
-    pub(super) media_type: &'static str,
+    pub media_type: &'static str,
     /// Width and height in pixels; `None` where the head is damaged.
-    pub(super) size: Option<(u32, u32)>,
+    pub size: Option<(u32, u32)>,
 }
 
 /// The picture that the bytes begin like.
-pub(super) fn sniff(bytes: &[u8]) -> Option<Picture> {
+#[must_use]
+pub fn sniff(bytes: &[u8]) -> Option<Picture> {
     let (media_type, size) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         ("image/png", png(bytes))
     } else if bytes.starts_with(b"\xff\xd8\xff") {

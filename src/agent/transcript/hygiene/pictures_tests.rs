@@ -1,0 +1,85 @@
+use super::*;
+use crate::agent::transcript::About;
+use crate::agent::transcript::hygiene::made;
+use crate::config::Api;
+use crate::provider::{Message, Role};
+
+const LIMITS: Limits = Limits { side: 1200, bytes: 5 << 20 };
+
+fn encoded(width: u32, height: u32) -> String {
+    let picture = image::RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8, y as u8, 7]));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    picture.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    STANDARD.encode(bytes.into_inner())
+}
+
+fn target() -> Target {
+    Target::new(made::route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
+}
+
+fn fitted(content: Vec<Block>, target: &Target) -> Vec<Block> {
+    let message = Arc::new(Message { role: Role::User, content });
+    let mut entries = vec![Entry { message, about: Arc::new(About::default()) }];
+    fit(&mut entries, target, &Policy::of(target), &mut Notes::default());
+    entries[0].message.content.clone()
+}
+
+fn image(media_type: &str, data: &str) -> Block {
+    Block::Image { media_type: media_type.to_owned(), data: data.to_owned() }
+}
+
+#[test]
+fn a_picture_that_fits_stays_and_its_kind_is_put_right() {
+    let data = encoded(30, 20);
+    assert_eq!(fitted(vec![image("image/png", &data)], &target()), [image("image/png", &data)]);
+    assert_eq!(fitted(vec![image("image/jpeg", &data)], &target()), [image("image/png", &data)]);
+    let loose = format!("{}\n{}", &data[..10], data[10..].trim_end_matches('='));
+    assert_eq!(fitted(vec![image("image/png", &loose)], &target()), [image("image/png", &data)]);
+}
+
+#[test]
+fn a_large_one_is_made_smaller_once_and_stays_where_it_is_among_texts() {
+    let target = target();
+    let content: Arc<[Block]> =
+        [Block::text("before"), image("image/png", &encoded(1300, 10)), Block::text("after")].into();
+    let result = Block::ToolResult { call_id: "1".into(), name: "image".into(), content, is_error: false };
+    let once = fitted(vec![result.clone()], &target);
+    let [Block::ToolResult { content, .. }] = &once[..] else { panic!("{once:?}") };
+    let [Block::Text { .. }, Block::Image { media_type, data }, Block::Text { .. }] = &**content else { panic!() };
+    assert_eq!(media_type, "image/jpeg");
+    let Shown::Same(kind) = look(data, LIMITS) else { panic!("{data}") };
+    assert_eq!(kind, "image/jpeg");
+    assert_eq!(target.pictures.kept().looked_at.len(), 1);
+    assert_eq!(fitted(vec![result], &target), once);
+    assert_eq!(target.pictures.kept().looked_at.len(), 1, "it was not looked at again");
+    let smaller = Target { longest_side: 300, ..target };
+    let [Block::ToolResult { content, .. }] = &fitted(once, &smaller)[..] else { panic!() };
+    let Block::Image { data, .. } = &content[1] else { panic!() };
+    let size = picture::sniff(&STANDARD.decode(data).unwrap()).unwrap().size;
+    assert_eq!(size, Some((300, 2)));
+}
+
+#[test]
+fn what_can_t_be_shown_is_named() {
+    for (data, reason) in [("", "empty"), ("****", "Base64"), ("aGVsbG8=", "no PNG"), ("iVBORw0KGgo=", "damaged")] {
+        let shown = fitted(vec![image("image/png", data)], &target());
+        let [Block::Text { text, .. }] = &shown[..] else { panic!("{data}") };
+        assert!(text.starts_with("[picture omitted: ") && text.contains(reason), "{text}");
+        assert_eq!(fitted(shown.clone(), &target()), shown);
+    }
+    let blind = Target { images: false, ..target() };
+    let shown = fitted(vec![image("image/png", &encoded(3, 3))], &blind);
+    assert_eq!(shown, [Block::text("[a picture (image/png); this model does not take pictures]")]);
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let mut kept = Kept::default();
+    for n in 0..200u8 {
+        let data = "x".repeat(1 << 20);
+        kept.keep(([n; 32], LIMITS), Arc::new(Shown::Other { media_type: "image/jpeg", data }));
+        assert!(kept.bytes <= MOST_KEPT && kept.order.len() == kept.looked_at.len());
+    }
+    assert_eq!(kept.bytes, MOST_KEPT);
+    assert!(kept.looked_at.contains_key(&([199; 32], LIMITS)));
+}

@@ -1,0 +1,105 @@
+//! Chat completions: OpenAI's, Mistral's, those of routers, and servers with a strict template.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{Refusal, is_blank, is_picture, is_plain, list, rule};
+use crate::agent::transcript::hygiene::Target;
+use crate::agent::transcript::hygiene::policy::Row;
+
+const MOST: usize = 5 * 1024 * 1024;
+
+pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refusal> {
+    let said: Vec<&Value> =
+        list(body, "messages").iter().filter(|message| message["role"] != "system").collect();
+    let role = |at: usize| said.get(at).and_then(|message| message["role"].as_str()).unwrap_or_default();
+    let mut ids = HashSet::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (at, message) in said.iter().enumerate() {
+        if role(at) == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            // OpenAI: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'
+            let place = open.iter().position(|open| *open == id);
+            rule!(place.is_some(), "{at}: no call {id:?} waits for this message with role 'tool'");
+            open.remove(place.unwrap_or(0));
+            continue;
+        }
+        // OpenAI: an assistant message with 'tool_calls' must be followed by tool messages
+        rule!(open.is_empty(), "{at}: tool_call_ids did not have response messages: {open:?}");
+        content(at, message)?;
+        for call in list(message, "tool_calls") {
+            let id = call["id"].as_str().unwrap_or_default();
+            id_fits(row, at, id)?;
+            rule!(ids.insert(id), "{at}: duplicate tool call id {id}");
+            let function = &call["function"];
+            rule!(is_plain(function["name"].as_str().unwrap_or_default(), 64), "{at}: invalid function name");
+            let arguments = function["arguments"].as_str().unwrap_or_default();
+            let arguments: Option<Value> = serde_json::from_str(arguments).ok();
+            rule!(arguments.is_some_and(|value| value.is_object()), "{at}: arguments are no JSON object");
+            open.push(id);
+        }
+        // #91558
+        let has_reasoning = message["reasoning_content"].is_string();
+        let is_kimi = target.route.model().starts_with("kimi");
+        let lacks = is_kimi && !open.is_empty() && !has_reasoning;
+        rule!(!lacks, "thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}");
+        rule!(is_kimi || !has_reasoning, "{at}: unknown field reasoning_content");
+    }
+    rule!(open.is_empty(), "tool_call_ids did not have response messages: {open:?}");
+    if row == Row::Compatible {
+        // #38962: templates of Gemma and Qwen on vLLM
+        rule!(role(0) == "user", "conversation roles must alternate and begin with user: {}", role(0));
+        let in_a_row = (1..said.len()).any(|at| role(at) == role(at - 1) && role(at) != "tool");
+        rule!(!in_a_row, "conversation roles must alternate user/assistant/user/assistant");
+    }
+    if row == Row::Mistral {
+        // https://docs.mistral.ai/api: unexpected role 'user' after role 'tool' (3230)
+        let after = (1..said.len()).any(|at| role(at) == "user" && role(at - 1) == "tool");
+        rule!(!after, "Unexpected role 'user' after role 'tool'");
+    }
+    if matches!(row, Row::RouterClaude | Row::CopilotClaude) {
+        // #77228
+        rule!(role(said.len().wrapping_sub(1)) != "assistant", "This model does not support assistant message prefill");
+    }
+    Ok(())
+}
+
+fn id_fits(row: Row, at: usize, id: &str) -> Result<(), Refusal> {
+    if row == Row::Mistral {
+        // opencode #1680: invalid_function_call, code 3280
+        let nine = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        rule!(nine, "{at}: Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9");
+    }
+    // OpenAI and Azure: string too long, expected a string with maximum length 40
+    rule!((1..=40).contains(&id.len()), "{at}: tool_calls.id: string too long: {id}");
+    if matches!(row, Row::RouterClaude | Row::CopilotClaude) {
+        // Anthropic's API behind it: tool_use.id should match ^[a-zA-Z0-9_-]+$
+        rule!(is_plain(id, 64), "{at}: tool_use.id: String should match pattern: {id:?}");
+    }
+    Ok(())
+}
+
+fn content(at: usize, message: &Value) -> Result<(), Refusal> {
+    let calls = !list(message, "tool_calls").is_empty();
+    match &message["content"] {
+        Value::Array(parts) => {
+            for part in parts {
+                match part["type"].as_str().unwrap_or_default() {
+                    "text" => rule!(!is_blank(&part["text"]), "{at}: blank text"),
+                    _ => {
+                        let url = part["image_url"]["url"].as_str().unwrap_or_default();
+                        let parts = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
+                        let fits = parts.is_some_and(|(kind, data)| is_picture(kind, data, MOST));
+                        // OpenAI: you uploaded an unsupported image
+                        rule!(fits, "{at}: unsupported image");
+                    }
+                }
+            }
+            rule!(!parts.is_empty(), "{at}: empty content");
+        }
+        Value::Null => rule!(calls, "{at}: neither content nor tool_calls"),
+        text => rule!(calls || !is_blank(text), "{at}: blank content"),
+    }
+    Ok(())
+}

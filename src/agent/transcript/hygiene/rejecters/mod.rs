@@ -1,0 +1,146 @@
+//! Providers that refuse what the real ones refuse. Each rule has the words of the real refusal, and after them where they
+//! are known from: a page of the provider, or `#n`, an issue of OpenClaw where users met it.
+//!
+//! What is judged is the body of a request, as the provider's own encoder writes it.
+
+mod chat;
+mod converse;
+mod google;
+mod messages;
+mod responses;
+mod server;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::made::{self, Maker};
+use super::policy::{Policy, Row};
+use super::{Target, sanitise};
+use crate::agent::transcript::Entry;
+use crate::config::Api;
+use crate::provider::{Message, Role};
+
+/// Why a request was refused.
+type Refusal = String;
+
+/// Fails with a rule's words unless it is kept.
+macro_rules! rule {
+    ($kept:expr, $($words:tt)*) => {
+        if !$kept {
+            return Err(format!($($words)*));
+        }
+    };
+}
+use rule;
+
+/// What the provider at this target says to a body.
+fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
+    let row = Policy::of(target).row;
+    match target.route.api {
+        Api::OpenAiCompletions => chat::judge(target, row, body),
+        Api::AnthropicMessages => messages::judge(target, body),
+        Api::OpenAiResponses | Api::OpenAiCodexResponses => responses::judge(target, body),
+        Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google::judge(target, row, body),
+        Api::BedrockConverseStream => converse::judge(target, body),
+    }
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn is_blank(value: &Value) -> bool {
+    value.as_str().is_none_or(|text| text.trim().is_empty())
+}
+
+fn is_plain(id: &str, most: usize) -> bool {
+    (1..=most).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Whether a picture's Base64 begins as its media type says, and is no larger than `most`.
+fn is_picture(media_type: &str, data: &str, most: usize) -> bool {
+    let starts = [("image/png", "iVBOR"), ("image/jpeg", "/9j/"), ("image/gif", "R0lGOD"), ("image/webp", "UklGR")];
+    data.len() <= most && starts.iter().any(|(kind, start)| *kind == media_type && data.starts_with(start))
+}
+
+/// What any provider says to a conversation whose wire is not written here.
+fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
+    let mut open: Vec<&str> = Vec::new();
+    for message in messages {
+        rule!(message.role == Role::Tool || open.is_empty(), "no result for {open:?}");
+        rule!(!message.content.is_empty(), "a message is empty");
+        for block in &message.content {
+            if let crate::provider::Block::ToolResult { call_id, .. } = block {
+                rule!(open.first() == Some(&call_id.as_str()), "a result for {call_id} where {open:?} are asked");
+                open.remove(0);
+            }
+        }
+        open.extend(message.tool_calls().map(|call| call.id));
+    }
+    rule!(open.is_empty(), "no result for {open:?}");
+    Ok(())
+}
+
+/// Sanitises and sends; the refusal names the route.
+async fn send(server: &server::Server, entries: &[Entry], target: &Target) -> Result<bool, Refusal> {
+    let ready = sanitise(entries, target).map_err(|error| error.to_string())?;
+    let named = |refusal| format!("{:?} ({:?}): {refusal}", target.route, Policy::of(target).row);
+    judge_messages(&ready.messages).map_err(named)?;
+    let Some(body) = server.body(target, ready.messages).await else { return Ok(false) };
+    judge(target, &body).map_err(|refusal| format!("{}\n{body:#}", named(refusal)))?;
+    Ok(true)
+}
+
+/// Whether there is an encoder whose bodies must have been judged.
+fn is_written(target: &Target) -> bool {
+    matches!(target.route.api, Api::OpenAiCompletions | Api::AnthropicMessages)
+}
+
+/// The turn at which a conversation is asked to go on has another model than the one before it. The models see what can
+/// be in one context, and at the end all of it.
+#[tokio::test]
+async fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
+    let server = server::Server::start();
+    let targets: Vec<Target> = made::targets().collect();
+    let mut maker = Maker::new(4);
+    let mut written = std::collections::BTreeMap::new();
+    for turn in 0..1_000 {
+        let target = &targets[maker.pick(targets.len())];
+        maker.running(&target.route);
+        let entries = maker.entries();
+        let context = &entries[entries.len().saturating_sub(60)..];
+        let sent = send(&server, context, target).await.unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
+        *written.entry(format!("{:?}", Policy::of(target).row)).or_insert(0) += u32::from(sent);
+        maker.go_on(&target.route);
+    }
+    for target in &targets {
+        let sent = send(&server, maker.entries(), target).await.unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
+        assert!(sent || !is_written(target), "{:?}", target.route);
+    }
+    assert!(written.len() >= 18, "every row was asked: {written:?}");
+}
+
+/// The judges are no pushovers: of conversations as they are stored, each refuses many.
+#[tokio::test]
+async fn without_hygiene_every_provider_refuses() {
+    let server = server::Server::start();
+    for target in made::targets() {
+        let mut refused = 0;
+        for seed in 0..30 {
+            let entries = Maker::new(seed).transcript(8);
+            let messages: Vec<Arc<Message>> = entries.iter().map(|entry| entry.message.clone()).collect();
+            let Some(body) = server.body(&target, messages).await else { continue };
+            refused += u32::from(judge(&target, &body).is_err());
+        }
+        assert!(!is_written(&target) || refused > 10, "{:?}: {refused} of 30", target.route);
+    }
+}
+
+/// The rows that the table has are all asked.
+#[test]
+fn every_row_has_a_target() {
+    let rows: std::collections::BTreeSet<Row> = made::targets().map(|target| Policy::of(&target).row).collect();
+    assert_eq!(rows.len(), 19, "{rows:?}");
+}

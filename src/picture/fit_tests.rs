@@ -1,0 +1,82 @@
+use super::*;
+
+/// A picture that compresses badly.
+fn noise(width: u32, height: u32) -> RgbImage {
+    let mut state = 1u32;
+    RgbImage::from_fn(width, height, |_, _| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let [red, green, blue, _] = state.to_be_bytes();
+        image::Rgb([red, green, blue])
+    })
+}
+
+fn encoded(picture: &DynamicImage, format: image::ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    picture.write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+
+const ROOMY: Limits = Limits { side: 1200, bytes: 1 << 20 };
+
+#[test]
+fn what_fits_stays_byte_for_byte() {
+    let picture = DynamicImage::ImageRgb8(noise(30, 20));
+    for format in [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP] {
+        let bytes = encoded(&picture, format);
+        let Fit::AsIs(found) = fit(&bytes, ROOMY).unwrap() else { panic!("{format:?}") };
+        assert_eq!((found.media_type, found.size), (format.to_mime_type(), Some((30, 20))));
+    }
+}
+
+#[test]
+fn what_is_too_long_gets_the_longest_side_that_is_allowed() {
+    for format in [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP] {
+        let bytes = encoded(&DynamicImage::ImageRgb8(noise(400, 100)), format);
+        let Fit::Jpeg { bytes, size } = fit(&bytes, Limits { side: 200, bytes: 1 << 20 }).unwrap() else {
+            panic!("{format:?}")
+        };
+        assert_eq!(size, (200, 50));
+        let again = sniff::sniff(&bytes).unwrap();
+        assert_eq!((again.media_type, again.size), ("image/jpeg", Some((200, 50))));
+    }
+}
+
+#[test]
+fn what_has_too_many_bytes_loses_quality_and_then_size() {
+    let bytes = encoded(&DynamicImage::ImageRgb8(noise(1000, 900)), image::ImageFormat::Png);
+    let of = |most| match fit(&bytes, Limits { side: 1200, bytes: most }).unwrap() {
+        Fit::Jpeg { bytes, size } => {
+            assert!(bytes.len() <= most);
+            size
+        }
+        Fit::AsIs(_) => panic!("{most}"),
+    };
+    assert_eq!(of(1_000_000), (1000, 900));
+    assert_eq!(of(250_000), (800, 720));
+    assert_eq!(fit(&bytes, Limits { side: 1200, bytes: 1_000 }), Err(Unfit::NotSmallEnough));
+}
+
+#[test]
+fn what_is_transparent_is_laid_on_white() {
+    let clear = image::RgbaImage::from_pixel(300, 300, image::Rgba([10, 20, 30, 0]));
+    let bytes = encoded(&DynamicImage::ImageRgba8(clear), image::ImageFormat::Png);
+    let Fit::Jpeg { bytes, .. } = fit(&bytes, Limits { side: 100, bytes: 1 << 20 }).unwrap() else { panic!() };
+    assert!(decode(&bytes).unwrap().pixels().all(|pixel| pixel.0.iter().all(|part| *part > 250)));
+}
+
+#[test]
+fn what_claims_too_much_or_lies_is_not_decoded() {
+    // Heads without bodies: nothing is allocated for what they claim.
+    let mut bomb = encoded(&DynamicImage::ImageRgb8(noise(2, 2)), image::ImageFormat::Png);
+    bomb[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
+    assert_eq!(fit(&bomb, ROOMY), Err(Unfit::TooManyPixels(65_535, 65_535)));
+    bomb[16..24].copy_from_slice(&[0, 0, 0x10, 0, 0, 0, 0x10, 0]);
+    assert!(matches!(fit(&bomb, ROOMY), Err(Unfit::Undecodable(_))));
+    bomb[16..24].fill(0);
+    assert_eq!(fit(&bomb, ROOMY), Err(Unfit::Damaged("image/png")));
+    assert_eq!(fit(b"<svg/>", ROOMY), Err(Unfit::Unknown));
+    assert_eq!(fit(&vec![0; MOST_INPUT + 1], ROOMY), Err(Unfit::TooLarge(MOST_INPUT + 1)));
+    let mut torn = encoded(&DynamicImage::ImageRgb8(noise(400, 400)), image::ImageFormat::Png);
+    torn.truncate(2_000);
+    assert!(matches!(fit(&torn, Limits { side: 100, bytes: 1 << 20 }), Err(Unfit::Undecodable(_))));
+}
