@@ -1,7 +1,7 @@
 //! One model call of a turn: what it may cost is set aside, the model is asked until it answers or gives up,
 //! and what it took is settled, whatever happened.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::context::Context;
 use super::estimate;
@@ -9,9 +9,10 @@ use super::oversight::{ModelCall, Oversight, Reservation};
 use super::running::Running;
 use super::steps::Course;
 use super::taken::Taken;
+use super::transcript::hygiene::{HygieneError, Target, sanitise};
 use super::turn::{TurnError, TurnEvent};
 use crate::provider::retry::{self, Retrying};
-use crate::provider::{Delta, ProviderError, Request, Resolved, Response, Usage};
+use crate::provider::{Delta, Effort, Message, ProviderError, Request, Resolved, Response, Usage};
 
 /// What was set aside for a model call; settled when this is dropped.
 pub(super) struct Reserved<'o> {
@@ -84,6 +85,28 @@ impl Course<'_> {
         Ok(Reserved { oversight, reservation: Some(reservation), toll })
     }
 
+    /// The conversation as this model takes it. Pictures may have to be made smaller for that, so no other turn waits.
+    async fn ready(
+        &self,
+        resolved: &Resolved,
+        asked: &Request,
+        context: &Context,
+        refused_thinking: bool,
+    ) -> Result<Vec<Arc<Message>>, TurnError> {
+        let target = Target {
+            reasoning: resolved.reasoning,
+            thinking: asked.effort.is_some_and(|effort| effort != Effort::Off),
+            refused_thinking,
+            images: resolved.images,
+            longest_side: self.engine.parts.config.current().image_side,
+            pictures: self.engine.pictures.clone(),
+            ..Target::new(resolved.route.clone())
+        };
+        let entries = context.entries();
+        let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
+        Ok(ready.map_err(|_| HygieneError::BrokeOff)??.messages)
+    }
+
     /// Asks, and asks again with less where the provider counts more tokens than were estimated: else a
     /// session that has once grown too long could never go on.
     pub(super) async fn ask_what_fits(
@@ -94,10 +117,15 @@ impl Course<'_> {
         running: &mut Running,
         reserved: Reserved<'_>,
     ) -> Result<Response, TurnError> {
+        let mut refused_thinking = false;
         loop {
-            asked.messages = context.messages();
+            asked.messages = self.ready(resolved, asked, context, refused_thinking).await?;
             let answered = self.ask(resolved, asked, &reserved).await;
             match answered {
+                Err(TurnError::Provider(error)) if !refused_thinking && refuses_thinking(&error) => {
+                    tracing::warn!(%error, "asking again without the thinking of earlier answers");
+                    refused_thinking = true;
+                }
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
                     context.narrow();
@@ -145,6 +173,14 @@ impl Course<'_> {
             }
         }
     }
+}
+
+/// Whether a provider refuses thinking that was given back to it. A refusal comes before any of an answer.
+fn refuses_thinking(error: &ProviderError) -> bool {
+    const SIGNS: [&str; 6] = ["cannot be modified", "signature", "invalid", "missing", "empty", "blank"];
+    let ProviderError::Rejected { message, .. } = error else { return false };
+    let message = message.to_lowercase();
+    message.contains("thinking") && SIGNS.iter().any(|sign| message.contains(sign))
 }
 
 /// Whether a provider says that it was sent too much. There is no code for it that all of them use.

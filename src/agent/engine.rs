@@ -12,6 +12,7 @@ use super::oversight::Oversight;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
 use super::recover::Interrupted;
+use super::transcript::hygiene::Pictures;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use super::{history, recover, run};
 use crate::config::{Agent, Live};
@@ -73,6 +74,8 @@ pub struct Engine {
     builder: SystemPromptBuilder,
     prompts: Mutex<HashMap<String, Arc<str>>>,
     busy: Mutex<HashSet<SessionKey>>,
+    /// Pictures that were made smaller for some request.
+    pub(super) pictures: Arc<Pictures>,
 }
 
 impl Engine {
@@ -85,6 +88,7 @@ impl Engine {
             builder: SystemPromptBuilder::for_team(),
             prompts: Mutex::default(),
             busy: Mutex::default(),
+            pictures: Arc::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::inbox::Inbox;
 use super::oversight::Paused;
 use super::provenance::Provenance;
+use super::transcript::hygiene::HygieneError;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{Block, Message, ProviderError, Role, Usage};
@@ -171,6 +172,9 @@ pub enum TurnError {
     /// The model did not answer.
     #[error(transparent)]
     Provider(#[from] ProviderError),
+    /// The conversation could not be made ready for the model.
+    #[error(transparent)]
+    Hygiene(#[from] HygieneError),
     /// The turn took more model calls than it may.
     #[error("the turn reached its limit of {0} steps")]
     Steps(u32),
@@ -229,6 +233,7 @@ impl Explain for TurnError {
             }
             Self::Busy(_) => Kind::Conflict,
             Self::Store(error) => error.kind(),
+            Self::Hygiene(error) => error.kind(),
             _ => Kind::Failed,
         }
     }
@@ -241,6 +246,7 @@ impl Explain for TurnError {
             }
             Self::Provider(error) => error.hint(),
             Self::Store(error) => error.hint(),
+            Self::Hygiene(error) => error.hint(),
             _ => None,
         }
     }

@@ -257,6 +257,8 @@ pub struct ModelSettings {
     pub max_tokens: Option<u64>,
     /// Whether it takes images.
     pub images: bool,
+    /// Whether it reasons, where that is said.
+    pub reasoning: Option<bool>,
     /// Whether it calls tools by its API; where not, it is told in text how to.
     pub tools: bool,
     /// What it costs, where that is said.
@@ -305,6 +307,8 @@ pub struct Config {
     pub mount_roots: Vec<PathBuf>,
     /// Who else than the owner may approve what agents ask for.
     pub approvers: Vec<Party>,
+    /// The longest side of a picture that a model is shown, in pixels.
+    pub image_side: u32,
     /// How conversations make room.
     pub compaction: Compaction,
     /// How long a request waits for a person, and what was approved for its beginning.

@@ -108,11 +108,22 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         approval_time: approval_time(&own)?,
         packages_per_day: packages_per_day(&own)?,
         retention: retention(&own.get("retention")?)?,
+        image_side: image_side(&defaults.get("imageMaxDimensionPx")?)?,
         compaction: compaction(&own)?,
     })
 }
 
 /// The environment wins: it is how one run is set apart from the others.
+/// Providers refuse longer sides than 8000 pixels, and see no more than about 1568 of them.
+fn image_side(view: &View<'_>) -> Result<u32, Problem> {
+    const LONGEST: u64 = 8000;
+    let side = view.number()?.unwrap_or(1200);
+    u32::try_from(side)
+        .ok()
+        .filter(|_| (1..=LONGEST).contains(&side))
+        .ok_or_else(|| view.problem("must be a number of pixels from 1 to 8000"))
+}
+
 fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
     let most = Compaction::default().most_staged;
     let number = own.get("contextCompressionMaxStagedFiles")?;
@@ -434,6 +445,7 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
                 max_tokens: model.get("maxTokens")?.number()?,
                 // Where nothing is said, a model is taken to read images: it says so itself if not.
                 images: input.is_empty() || input.iter().any(|kind| kind == "image"),
+                reasoning: model.get("reasoning")?.flag()?,
                 tools: model.get("compat")?.get("supportsTools")?.flag()?.unwrap_or(true),
                 cost: cost(&model.get("cost")?)?,
             });

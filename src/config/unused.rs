@@ -14,7 +14,6 @@ pub fn settings(document: &Value) -> Vec<String> {
     let mut look = |place: &Value, at: &str, names: &[&str]| {
         found.extend(names.iter().filter(|name| !place[**name].is_null()).map(|name| format!("{at}.{name}")));
     };
-    look(&document["agents"]["defaults"], "agents.defaults", &["imageMaxDimensionPx"]);
     let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
     let at = PLUGIN.join(".");
     for agent in own["gatewayAgents"].as_array().into_iter().flatten() {
@@ -42,13 +41,12 @@ mod tests {
             "gatewayAgents": [{"id": "coder", "onHost": true, "role": "worker"}, {"id": "x", "onHost": null}],
         });
         let document = json!({
-            "agents": {"defaults": {"imageMaxDimensionPx": 800}},
             "plugins": {"entries": {"flock": {"config": own}}},
         });
         let at = "plugins.entries.flock.config";
         assert_eq!(
             settings(&document),
-            ["agents.defaults.imageMaxDimensionPx".to_owned(), format!("{at}.gatewayAgents[coder].onHost"),]
+            [format!("{at}.gatewayAgents[coder].onHost")]
         );
         assert_eq!(settings(&json!([])), Vec::<String>::new());
     }

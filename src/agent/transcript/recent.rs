@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 
 use super::model::{CompactionRecord, MessageRecord, Record};
+use super::repair;
 use super::tail::Tail;
 use crate::provider::Role;
 
@@ -24,7 +25,7 @@ pub struct Recent {
     pub has_more: bool,
     /// The message that the conversation began with, where that is not among the others.
     pub first: Option<MessageRecord>,
-    /// Lines that are no records, among those that were read.
+    /// Lines that are no records, or messages that nobody takes as they are, among those that were read.
     pub broken: usize,
 }
 
@@ -62,6 +63,7 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
                 bytes_left -= bytes;
                 let kept = recent.compaction.as_ref().and_then(|found| found.keep_from.as_ref());
                 let is_last = kept == Some(&message.id);
+                recent.broken += usize::from(repair::is_unsendable(&message));
                 recent.messages.push(*message);
                 if is_last {
                     break;

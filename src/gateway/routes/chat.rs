@@ -224,6 +224,7 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::Tool { .. }
         | TurnError::Prompt(_)
         | TurnError::Store(_)
+        | TurnError::Hygiene(_)
         | TurnError::Transcript { .. } => {
             return ApiError::internal(error);
         }

@@ -35,6 +35,8 @@ pub struct Resolved {
     pub max_tokens: u32,
     /// Whether it takes images.
     pub images: bool,
+    /// Whether it reasons, where the configuration says so.
+    pub reasoning: Option<bool>,
     /// What to show: the model's name, or that a script plays it.
     pub label: String,
 }
@@ -83,6 +85,7 @@ impl Catalog {
                 context_window: 200_000,
                 max_tokens: 8_192,
                 images: true,
+                reasoning: None,
                 label: label(model),
             });
         }
@@ -98,6 +101,7 @@ impl Catalog {
                 .unwrap_or(known.map_or(32_768, |known| known.context_window_of(model.model()))),
             max_tokens: max_tokens(model, own, known),
             images: own.map_or(known.is_some_and(|known| known.images), |own| own.images),
+            reasoning: own.and_then(|own| own.reasoning),
             label: label(model),
         })
     }

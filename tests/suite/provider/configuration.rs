@@ -12,6 +12,7 @@ fn settings(base_url: Option<&str>, api_key: Option<&str>, api: Option<Api>) -> 
         api_key: api_key.map(str::to_owned),
         api,
         models: vec![ModelSettings {
+            reasoning: None,
             id: "org/big".into(),
             context_window: Some(9_000),
             max_tokens: Some(700),

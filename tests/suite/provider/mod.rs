@@ -118,6 +118,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         max_agents: 20,
         mount_roots: Vec::new(),
         approvers: Vec::new(),
+        image_side: 1200,
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),

@@ -64,6 +64,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         max_agents: 20,
         mount_roots: Vec::new(),
         approvers: Vec::new(),
+        image_side: 1200,
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),

@@ -35,6 +35,9 @@ pub enum HygieneError {
         /// The id.
         call: String,
     },
+    /// A pass panicked.
+    #[error("making the conversation ready for the model broke off because of a defect")]
+    BrokeOff,
     /// A message without content.
     #[error("invalid_replay_transcript: message {index} (record {record:?}) is empty")]
     Empty {

@@ -17,6 +17,8 @@ pub struct Target {
     pub reasoning: Option<bool>,
     /// Whether this request asks it to think.
     pub thinking: bool,
+    /// Whether the provider has refused the thinking of this conversation: none of it goes back.
+    pub refused_thinking: bool,
     /// Whether it takes pictures.
     pub images: bool,
     /// The longest side of a picture, in pixels.
@@ -35,6 +37,7 @@ impl Target {
             route,
             reasoning: None,
             thinking: false,
+            refused_thinking: false,
             images: true,
             longest_side: LONGEST_SIDE,
             tools: None,
