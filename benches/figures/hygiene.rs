@@ -60,7 +60,10 @@ pub fn run() {
         shown = serde_json::to_vec(&ready.messages).unwrap().len();
         began.elapsed()
     });
-    row(&format!("a transcript of {MESSAGES} messages and {megabytes:.0} MiB: read, made ready, written"), &whole);
+    row(
+        &format!("a transcript of {MESSAGES} messages and {megabytes:.0} MiB: read, made ready, written"),
+        &whole,
+    );
     let entries = load(&file);
     let passes = Sample::of(50, || {
         let began = Instant::now();
@@ -73,13 +76,15 @@ pub fn run() {
     let ready = sanitise(&entries, &target).unwrap();
     let count = ALLOCATIONS.load(Ordering::Relaxed) - before.0;
     let bytes = ALLOCATED.load(Ordering::Relaxed) - before.1;
-    let same = entries.iter().zip(&ready.messages).all(|(entry, message)| Arc::ptr_eq(&entry.message, message));
+    let same =
+        entries.iter().zip(&ready.messages).all(|(entry, message)| Arc::ptr_eq(&entry.message, message));
     assert!(same && shown > BYTES / 2);
-    row("what they allocate", format!("{count} times, {:.1} MiB, no message among it", bytes as f64 / 1024.0 / 1024.0));
-    let other = Target::new(Route {
-        model: "mistral/mistral-large".parse().unwrap(),
-        api: Api::OpenAiCompletions,
-    });
+    row(
+        "what they allocate",
+        format!("{count} times, {:.1} MiB, no message among it", bytes as f64 / 1024.0 / 1024.0),
+    );
+    let other =
+        Target::new(Route { model: "mistral/mistral-large".parse().unwrap(), api: Api::OpenAiCompletions });
     let switched = Sample::of(20, || {
         let began = Instant::now();
         sanitise(&entries, &other).unwrap();
@@ -95,7 +100,8 @@ fn load(file: &[u8]) -> Vec<Entry> {
         _ => None,
     });
     let entries = messages.map(|mut record| {
-        let message = std::mem::replace(&mut record.message, Message { role: Role::User, content: Vec::new() });
+        let message =
+            std::mem::replace(&mut record.message, Message { role: Role::User, content: Vec::new() });
         Entry::stored(&record, message)
     });
     entries.collect()

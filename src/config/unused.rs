@@ -44,10 +44,7 @@ mod tests {
             "plugins": {"entries": {"flock": {"config": own}}},
         });
         let at = "plugins.entries.flock.config";
-        assert_eq!(
-            settings(&document),
-            [format!("{at}.gatewayAgents[coder].onHost")]
-        );
+        assert_eq!(settings(&document), [format!("{at}.gatewayAgents[coder].onHost")]);
         assert_eq!(settings(&json!([])), Vec::<String>::new());
     }
 }

@@ -21,7 +21,9 @@ const ROOMY: Limits = Limits { side: 1200, bytes: 1 << 20 };
 #[test]
 fn what_fits_stays_byte_for_byte() {
     let picture = DynamicImage::ImageRgb8(noise(30, 20));
-    for format in [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP] {
+    for format in
+        [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP]
+    {
         let bytes = encoded(&picture, format);
         let Fit::AsIs(found) = fit(&bytes, ROOMY).unwrap() else { panic!("{format:?}") };
         assert_eq!((found.media_type, found.size), (format.to_mime_type(), Some((30, 20))));
@@ -30,7 +32,9 @@ fn what_fits_stays_byte_for_byte() {
 
 #[test]
 fn what_is_too_long_gets_the_longest_side_that_is_allowed() {
-    for format in [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP] {
+    for format in
+        [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP]
+    {
         let bytes = encoded(&DynamicImage::ImageRgb8(noise(400, 100)), format);
         let Fit::Jpeg { bytes, size } = fit(&bytes, Limits { side: 200, bytes: 1 << 20 }).unwrap() else {
             panic!("{format:?}")
@@ -60,7 +64,9 @@ fn what_has_too_many_bytes_loses_quality_and_then_size() {
 fn what_is_transparent_is_laid_on_white() {
     let clear = image::RgbaImage::from_pixel(300, 300, image::Rgba([10, 20, 30, 0]));
     let bytes = encoded(&DynamicImage::ImageRgba8(clear), image::ImageFormat::Png);
-    let Fit::Jpeg { bytes, .. } = fit(&bytes, Limits { side: 100, bytes: 1 << 20 }).unwrap() else { panic!() };
+    let Fit::Jpeg { bytes, .. } = fit(&bytes, Limits { side: 100, bytes: 1 << 20 }).unwrap() else {
+        panic!()
+    };
     assert!(decode(&bytes).unwrap().pixels().all(|pixel| pixel.0.iter().all(|part| *part > 250)));
 }
 

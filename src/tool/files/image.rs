@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use super::Workspace;
 use super::failure::for_model;
 use super::path::Place;
-use super::Workspace;
 use crate::picture::{self, Fit, Limits};
 use crate::provider::{Block, ToolSpec};
 use crate::tool::arguments::Arguments;
@@ -39,8 +39,9 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
         .read(place.relative(), picture::MOST_INPUT as u64)
         .map_err(|failure| for_model(&place, &failure))?;
     let found = picture::sniff(&bytes);
-    let fit = picture::fit(&bytes, LIMITS)
-        .map_err(|reason| ToolError::model(format!("{place} can't be shown: {reason} ({} bytes)", bytes.len())))?;
+    let fit = picture::fit(&bytes, LIMITS).map_err(|reason| {
+        ToolError::model(format!("{place} can't be shown: {reason} ({} bytes)", bytes.len()))
+    })?;
     let (width, height) = found.and_then(|found| found.size).unwrap_or_default();
     let kind = found.map_or("a picture", |found| found.media_type);
     let mut text = format!("{place}: {kind}, {width}x{height} pixels, {} bytes", bytes.len());
@@ -56,9 +57,6 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
         text.push_str(bounded::start(&prompt, 2000));
     }
     Ok(ToolOutput {
-        content: vec![
-            Block::text(text),
-            Block::Image { media_type: media_type.to_owned(), data },
-        ],
+        content: vec![Block::text(text), Block::Image { media_type: media_type.to_owned(), data }],
     })
 }

@@ -158,7 +158,10 @@ async fn a_request_without_a_session_brings_its_own_conversation() {
     let asked = rig.asked();
     let roles: Vec<&str> = asked.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
-    assert_eq!((&asked[0]["content"], &asked[1]["content"]), (&json!("(session bootstrap)"), &json!("welcome")));
+    assert_eq!(
+        (&asked[0]["content"], &asked[1]["content"]),
+        (&json!("(session bootstrap)"), &json!("welcome"))
+    );
     assert_eq!(kinds(&rig.transcript()).len(), 8, "the whole conversation is kept");
 }
 

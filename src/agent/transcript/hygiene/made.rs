@@ -245,7 +245,8 @@ impl Maker {
         let n = self.entries.len();
         let signature = match route.api {
             Api::OpenAiResponses | Api::OpenAiCodexResponses => Some(
-                json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": signature(route)}).to_string(),
+                json!({"id": format!("rs_{n}"), "type": "reasoning", "encrypted_content": signature(route)})
+                    .to_string(),
             ),
             Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => {
                 Some(signature(route))

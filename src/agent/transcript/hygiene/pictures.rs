@@ -118,9 +118,15 @@ fn look(data: &str, limits: Limits) -> Shown {
     }
     let decoded = Limits { bytes: limits.bytes / 4 * 3, ..limits };
     match picture::fit(&bytes, decoded) {
-        Ok(Fit::AsIs(picture)) if !is_loose && data.len().is_multiple_of(4) => Shown::Same(picture.media_type),
-        Ok(Fit::AsIs(picture)) => Shown::Other { media_type: picture.media_type, data: STANDARD.encode(&bytes) },
-        Ok(Fit::Jpeg { bytes, .. }) => Shown::Other { media_type: "image/jpeg", data: STANDARD.encode(&bytes) },
+        Ok(Fit::AsIs(picture)) if !is_loose && data.len().is_multiple_of(4) => {
+            Shown::Same(picture.media_type)
+        }
+        Ok(Fit::AsIs(picture)) => {
+            Shown::Other { media_type: picture.media_type, data: STANDARD.encode(&bytes) }
+        }
+        Ok(Fit::Jpeg { bytes, .. }) => {
+            Shown::Other { media_type: "image/jpeg", data: STANDARD.encode(&bytes) }
+        }
         Err(reason) => Shown::Not(reason.to_string()),
     }
 }
@@ -173,7 +179,8 @@ fn change(block: &Block, target: &Target, limits: Limits) -> Option<Block> {
             Shown::Not(reason) => Some(Block::text(format!("[picture omitted: {reason}]"))),
         },
         Block::ToolResult { call_id, name, content, is_error } => {
-            let changes: Vec<Option<Block>> = content.iter().map(|part| change(part, target, limits)).collect();
+            let changes: Vec<Option<Block>> =
+                content.iter().map(|part| change(part, target, limits)).collect();
             if changes.iter().all(Option::is_none) {
                 return None;
             }

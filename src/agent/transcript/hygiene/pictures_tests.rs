@@ -45,7 +45,9 @@ fn a_large_one_is_made_smaller_once_and_stays_where_it_is_among_texts() {
     let result = Block::ToolResult { call_id: "1".into(), name: "image".into(), content, is_error: false };
     let once = fitted(vec![result.clone()], &target);
     let [Block::ToolResult { content, .. }] = &once[..] else { panic!("{once:?}") };
-    let [Block::Text { .. }, Block::Image { media_type, data }, Block::Text { .. }] = &**content else { panic!() };
+    let [Block::Text { .. }, Block::Image { media_type, data }, Block::Text { .. }] = &**content else {
+        panic!()
+    };
     assert_eq!(media_type, "image/jpeg");
     let Shown::Same(kind) = look(data, LIMITS) else { panic!("{data}") };
     assert_eq!(kind, "image/jpeg");
@@ -61,7 +63,9 @@ fn a_large_one_is_made_smaller_once_and_stays_where_it_is_among_texts() {
 
 #[test]
 fn what_can_t_be_shown_is_named() {
-    for (data, reason) in [("", "empty"), ("****", "Base64"), ("aGVsbG8=", "no PNG"), ("iVBORw0KGgo=", "damaged")] {
+    for (data, reason) in
+        [("", "empty"), ("****", "Base64"), ("aGVsbG8=", "no PNG"), ("iVBORw0KGgo=", "damaged")]
+    {
         let shown = fitted(vec![image("image/png", data)], &target());
         let [Block::Text { text, .. }] = &shown[..] else { panic!("{data}") };
         assert!(text.starts_with("[picture omitted: ") && text.contains(reason), "{text}");

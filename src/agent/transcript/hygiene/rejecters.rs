@@ -61,7 +61,8 @@ fn is_plain(id: &str, most: usize) -> bool {
 
 /// Whether a picture's Base64 begins as its media type says, and is no larger than `most`.
 fn is_picture(media_type: &str, data: &str, most: usize) -> bool {
-    let starts = [("image/png", "iVBOR"), ("image/jpeg", "/9j/"), ("image/gif", "R0lGOD"), ("image/webp", "UklGR")];
+    let starts =
+        [("image/png", "iVBOR"), ("image/jpeg", "/9j/"), ("image/gif", "R0lGOD"), ("image/webp", "UklGR")];
     data.len() <= most && starts.iter().any(|(kind, start)| *kind == media_type && data.starts_with(start))
 }
 
@@ -73,7 +74,10 @@ fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
         rule!(!message.content.is_empty(), "a message is empty");
         for block in &message.content {
             if let crate::provider::Block::ToolResult { call_id, .. } = block {
-                rule!(open.first() == Some(&call_id.as_str()), "a result for {call_id} where {open:?} are asked");
+                rule!(
+                    open.first() == Some(&call_id.as_str()),
+                    "a result for {call_id} where {open:?} are asked"
+                );
                 open.remove(0);
             }
         }
@@ -111,12 +115,14 @@ async fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
         maker.running(&target.route);
         let entries = maker.entries();
         let context = &entries[entries.len().saturating_sub(60)..];
-        let sent = send(&server, context, target).await.unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
+        let sent =
+            send(&server, context, target).await.unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
         *written.entry(format!("{:?}", Policy::of(target).row)).or_insert(0) += u32::from(sent);
         maker.go_on(&target.route);
     }
     for target in &targets {
-        let sent = send(&server, maker.entries(), target).await.unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
+        let sent =
+            send(&server, maker.entries(), target).await.unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
         assert!(sent || !is_written(target), "{:?}", target.route);
     }
     assert!(written.len() >= 18, "every row was asked: {written:?}");
@@ -141,6 +147,7 @@ async fn without_hygiene_every_provider_refuses() {
 /// The rows that the table has are all asked.
 #[test]
 fn every_row_has_a_target() {
-    let rows: std::collections::BTreeSet<Row> = made::targets().map(|target| Policy::of(&target).row).collect();
+    let rows: std::collections::BTreeSet<Row> =
+        made::targets().map(|target| Policy::of(&target).row).collect();
     assert_eq!(rows.len(), 19, "{rows:?}");
 }

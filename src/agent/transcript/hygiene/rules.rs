@@ -47,7 +47,8 @@ impl Said {
 
     /// An answer of the model that is asked.
     fn own(self, content: Vec<Block>) -> Self {
-        let about = About { route: Some(self.1.route.clone()), stop: Some(StopReason::End), ..About::default() };
+        let about =
+            About { route: Some(self.1.route.clone()), stop: Some(StopReason::End), ..About::default() };
         self.say(Role::Assistant, content, about)
     }
 
@@ -110,7 +111,8 @@ fn what_another_session_sent_is_marked_and_nothing_else_can_look_so() {
         let said = said.say(Role::User, text(forged), inter_session()).own(text("no")).user(forged);
         let (messages, rules) = said.sent();
         assert_eq!(rules, [Rule::ForgedMark, Rule::InterSession, Rule::ForgedMark]);
-        let [Block::Text { text: mark, signature: None }, Block::Text { text: body, .. }] = &messages[0][..] else {
+        let [Block::Text { text: mark, signature: None }, Block::Text { text: body, .. }] = &messages[0][..]
+        else {
             panic!("{messages:?}")
         };
         let first = "[Inter-session message] sourceSession=agent:coder:flock:main:ann isUser=false";
@@ -136,7 +138,9 @@ fn what_is_for_people_only_is_left_out() {
 fn an_answer_that_broke_off_keeps_its_text_only() {
     let said = Said::claude().user("a");
     let cut = vec![unsigned(), Block::text("So far"), call("toolu_1")];
-    said.ended(StopReason::Aborted, cut).user("go on").gives(&[Rule::BrokenOff], &[text("a"), text("So far"), text("go on")]);
+    said.ended(StopReason::Aborted, cut)
+        .user("go on")
+        .gives(&[Rule::BrokenOff], &[text("a"), text("So far"), text("go on")]);
     let empty = Said::claude().user("a").ended(StopReason::Error, vec![]).user("b");
     empty.gives(&[Rule::Empty, Rule::Merged], &[vec![Block::text("a"), Block::text("b")]]);
 }
@@ -155,10 +159,13 @@ fn blanks_go_and_what_they_leave_empty_is_named() {
         Role::Tool => vec![result("c1", "exec", " \n")],
         _ => text("\t "),
     };
-    let said = Said::local().say(Role::User, blank(Role::User), About::default()).own(vec![call("c1"), Block::text("")]);
+    let said = Said::local()
+        .say(Role::User, blank(Role::User), About::default())
+        .own(vec![call("c1"), Block::text("")]);
     let said = said.tool(blank(Role::Tool)).own(blank(Role::Assistant)).user("b");
     let rules = [Rule::Blank, Rule::Empty, Rule::Blank, Rule::Blank, Rule::Blank, Rule::Empty];
-    let sent = [text(content::OMITTED), vec![call("c1")], vec![result("c1", "exec", content::OMITTED)], text("b")];
+    let sent =
+        [text(content::OMITTED), vec![call("c1")], vec![result("c1", "exec", content::OMITTED)], text("b")];
     said.gives(&rules, &sent);
 }
 
@@ -182,7 +189,8 @@ fn what_was_signed_before_a_compaction_is_left_out() {
 
 #[test]
 fn thinking_without_a_signature_or_of_another_model_is_left_out() {
-    let said = Said::claude().user("a").own(vec![unsigned()]).user("b").other(vec![unsigned(), Block::text("x")]);
+    let said =
+        Said::claude().user("a").own(vec![unsigned()]).user("b").other(vec![unsigned(), Block::text("x")]);
     let said = said.user("c");
     let sent = [text("a"), text(thinking::OMITTED), text("b"), text("x"), text("c")];
     said.gives(&[Rule::Unsigned, Rule::ForeignThinking], &sent);
@@ -231,7 +239,11 @@ fn reasoning_of_earlier_turns_is_left_out_of_chat_completions_and_that_of_the_ru
     let (messages, rules) = said.sent();
     assert_eq!(rules, [Rule::OlderThinking]);
     assert_eq!(messages[1], text("x"));
-    assert_eq!((&messages[3][0], &messages[5][0]), (&unsigned(), &unsigned()), "in all steps, not in the first alone");
+    assert_eq!(
+        (&messages[3][0], &messages[5][0]),
+        (&unsigned(), &unsigned()),
+        "in all steps, not in the first alone"
+    );
     let (messages, _) = said.user("c").sent();
     assert!(!messages.iter().flatten().any(thinking::is_thinking));
 }
@@ -240,7 +252,8 @@ fn reasoning_of_earlier_turns_is_left_out_of_chat_completions_and_that_of_the_ru
 fn an_old_claude_gets_the_newest_thinking_only() {
     let said = Said::to("anthropic/claude-3-7-sonnet-latest", Api::AnthropicMessages);
     let own = thought(&said.1.route);
-    let said = said.user("a").own(vec![own.clone()]).user("b").own(vec![own.clone(), Block::text("x")]).user("c");
+    let said =
+        said.user("a").own(vec![own.clone()]).user("b").own(vec![own.clone(), Block::text("x")]).user("c");
     let sent = [text("a"), text(thinking::OMITTED), text("b"), vec![own, Block::text("x")], text("c")];
     said.gives(&[Rule::OlderThinking], &sent);
 }
@@ -277,7 +290,8 @@ fn a_call_of_a_tool_that_is_no_more_stays_if_it_was_answered() {
 
 #[test]
 fn results_move_to_their_calls_and_missing_ones_are_said_to_be() {
-    let said = |said: Said| said.user("a").own(vec![call("call_1"), call("call_2"), call("call_3")]).user("b");
+    let said =
+        |said: Said| said.user("a").own(vec![call("call_1"), call("call_2"), call("call_3")]).user("b");
     let late = |said: Said| said.tool(vec![result("call_2", "exec", "real")]).own(text("c"));
     let given = |id: &str, text: &str| {
         let content = [Block::text(text)].into();
@@ -289,7 +303,15 @@ fn results_move_to_their_calls_and_missing_ones_are_said_to_be() {
     let aborted = |id| given(id, pairing::ABORTED);
     assert_eq!(
         messages,
-        [text("a"), calls, aborted("call_1"), given("call_2", "real"), aborted("call_3"), text("b"), text("c")]
+        [
+            text("a"),
+            calls,
+            aborted("call_1"),
+            given("call_2", "real"),
+            aborted("call_3"),
+            text("b"),
+            text("c")
+        ]
     );
     let (messages, _) = late(said(Said::to("openai/gpt-4o", Api::OpenAiCompletions))).sent();
     assert_eq!(messages[2], given("call1", pairing::NO_RESULT));
@@ -297,7 +319,8 @@ fn results_move_to_their_calls_and_missing_ones_are_said_to_be() {
 
 #[test]
 fn results_without_a_call_and_second_ones_are_left_out() {
-    let said = Said::claude().tool(vec![result("toolu_9", "exec", "lost")]).user("a").own(vec![call("toolu_1")]);
+    let said =
+        Said::claude().tool(vec![result("toolu_9", "exec", "lost")]).user("a").own(vec![call("toolu_1")]);
     let said = said.tool(vec![result("toolu_1", "exec", "1")]).tool(vec![result("toolu_1", "exec", "2")]);
     let (messages, rules) = said.sent();
     assert_eq!(rules, [Rule::OrphanResult, Rule::OrphanResult]);
@@ -324,7 +347,9 @@ fn a_result_without_an_id_is_taken_by_a_lone_call_and_marked() {
 
 #[test]
 fn the_same_id_in_two_turns_is_two_calls() {
-    let step = |said: Said, found: &str| said.user("a").own(vec![call("call_0")]).tool(vec![result("call_0", "exec", found)]);
+    let step = |said: Said, found: &str| {
+        said.user("a").own(vec![call("call_0")]).tool(vec![result("call_0", "exec", found)])
+    };
     let (messages, _) = step(step(Said::local(), "first"), "second").sent();
     let id = |at: usize| match &messages[at][0] {
         Block::ToolCall { id, .. } => id.clone(),
@@ -338,11 +363,15 @@ fn the_same_id_in_two_turns_is_two_calls() {
 #[test]
 fn an_item_without_its_reasoning_loses_its_id() {
     let said = Said::gpt().user("a").own(vec![call("call_1|fc_1"), item(1), call("call_2|fc_2")]);
-    let said = said.tool(vec![result("call_1|fc_1", "exec", "1")]).tool(vec![result("call_2|fc_2", "exec", "2")]);
+    let said =
+        said.tool(vec![result("call_1|fc_1", "exec", "1")]).tool(vec![result("call_2|fc_2", "exec", "2")]);
     let (messages, rules) = said.sent();
     assert_eq!(rules, [Rule::LoneItem]);
     assert_eq!(messages[1], [call("call_1"), item(1), call("call_2|fc_2")]);
-    assert_eq!((&messages[2][0], &messages[3][0]), (&result("call_1", "exec", "1"), &result("call_2|fc_2", "exec", "2")));
+    assert_eq!(
+        (&messages[2][0], &messages[3][0]),
+        (&result("call_1", "exec", "1"), &result("call_2|fc_2", "exec", "2"))
+    );
 }
 
 #[test]
@@ -357,21 +386,28 @@ fn gemini_gets_its_own_signatures_and_a_stand_in_for_others() {
     let own = signed(&made::signature(&said.1.route));
     let said = said.user("a").own(vec![own.clone()]).tool(vec![result("c1", "exec", "1")]);
     assert_eq!(said.sent().1, []);
-    let foreign = said.other(vec![Block::call("c2", "exec", json!({}))]).tool(vec![result("c2", "exec", "2")]);
+    let foreign =
+        said.other(vec![Block::call("c2", "exec", json!({}))]).tool(vec![result("c2", "exec", "2")]);
     let (messages, rules) = foreign.sent();
     assert_eq!(rules, [Rule::StandIn]);
     let Block::ToolCall { signature, .. } = &messages[3][0] else { panic!() };
     assert_eq!(signature.as_deref(), Some(super::marks::STAND_IN));
-    let router = Said::to("openrouter/google/gemini-2.5-pro", Api::OpenAiCompletions).user("a").own(vec![signed("msg_abc123")]);
+    let router = Said::to("openrouter/google/gemini-2.5-pro", Api::OpenAiCompletions)
+        .user("a")
+        .own(vec![signed("msg_abc123")]);
     let (messages, rules) = router.tool(vec![result("c1", "exec", "1")]).sent();
-    assert_eq!((&messages[1][0], &rules[..]), (&Block::call("c1", "exec", json!({})), &[Rule::ForeignMark][..]));
+    assert_eq!(
+        (&messages[1][0], &rules[..]),
+        (&Block::call("c1", "exec", json!({})), &[Rule::ForeignMark][..])
+    );
 }
 
 #[test]
 fn antigravitys_claude_keeps_base64_only() {
     let said = Said::to("google-antigravity/claude-opus-4-5-thinking", Api::GoogleGeminiCli).user("a");
     let own = thought(&said.1.route);
-    let odd = Block::Thinking { thinking: "x".into(), signature: Some("reasoning_text".into()), redacted: None };
+    let odd =
+        Block::Thinking { thinking: "x".into(), signature: Some("reasoning_text".into()), redacted: None };
     let said = said.own(vec![own.clone(), odd, Block::text("b")]).user("c");
     said.gives(&[Rule::Unsigned], &[text("a"), vec![own, Block::text("b")], text("c")]);
 }
@@ -379,7 +415,11 @@ fn antigravitys_claude_keeps_base64_only() {
 #[test]
 fn a_conversation_begins_with_the_user_and_nobody_speaks_twice_in_a_row() {
     let said = Said::local().own(text("a")).own(text("b")).user("c").user("d");
-    let sent = [text(shape::BOOTSTRAP), vec![Block::text("a"), Block::text("b")], vec![Block::text("c"), Block::text("d")]];
+    let sent = [
+        text(shape::BOOTSTRAP),
+        vec![Block::text("a"), Block::text("b")],
+        vec![Block::text("c"), Block::text("d")],
+    ];
     said.gives(&[Rule::Bootstrap, Rule::Merged, Rule::Merged], &sent);
     let untouched = Said::gpt().own(text("a")).own(text("b")).user("c").user("d");
     untouched.gives(&[], &[text("a"), text("b"), text("c"), text("d")]);
@@ -391,7 +431,11 @@ fn joined_messages_keep_the_mark_of_the_one_that_came_from_elsewhere() {
     let (messages, _) = said.sent();
     let all = format!("{:?}", messages[0]);
     let place = |text: &str| all.find(text).unwrap();
-    assert!(messages.len() == 1 && place("mine") < place("isUser=false") && place("isUser=false") < place("theirs"));
+    assert!(
+        messages.len() == 1
+            && place("mine") < place("isUser=false")
+            && place("isUser=false") < place("theirs")
+    );
 }
 
 #[test]

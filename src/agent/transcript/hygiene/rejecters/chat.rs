@@ -43,7 +43,10 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
         let has_reasoning = message["reasoning_content"].is_string();
         let is_kimi = target.route.model().starts_with("kimi");
         let lacks = is_kimi && !open.is_empty() && !has_reasoning;
-        rule!(!lacks, "thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}");
+        rule!(
+            !lacks,
+            "thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}"
+        );
         rule!(is_kimi || !has_reasoning, "{at}: unknown field reasoning_content");
     }
     rule!(open.is_empty(), "tool_call_ids did not have response messages: {open:?}");
@@ -60,7 +63,10 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
     }
     if matches!(row, Row::RouterClaude | Row::CopilotClaude) {
         // #77228
-        rule!(role(said.len().wrapping_sub(1)) != "assistant", "This model does not support assistant message prefill");
+        rule!(
+            role(said.len().wrapping_sub(1)) != "assistant",
+            "This model does not support assistant message prefill"
+        );
     }
     Ok(())
 }

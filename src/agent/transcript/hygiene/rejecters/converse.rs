@@ -10,8 +10,14 @@ use crate::agent::transcript::hygiene::{Target, made};
 pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
     let turns = list(body, "messages");
     // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
-    rule!(turns.first().is_some_and(|turn| turn["role"] == "user"), "A conversation must start with a user message");
-    rule!(turns.last().is_some_and(|turn| turn["role"] == "user"), "This model does not support assistant message prefill");
+    rule!(
+        turns.first().is_some_and(|turn| turn["role"] == "user"),
+        "A conversation must start with a user message"
+    );
+    rule!(
+        turns.last().is_some_and(|turn| turn["role"] == "user"),
+        "This model does not support assistant message prefill"
+    );
     let mut ids = HashSet::new();
     let mut open: HashSet<&str> = HashSet::new();
     for (at, turn) in turns.iter().enumerate() {
@@ -34,7 +40,10 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
             }
             if let Some(result) = block.get("toolResult") {
                 let id = result["toolUseId"].as_str().unwrap_or_default();
-                rule!(open.remove(id), "messages.{at}: the number of toolResult blocks exceeds the number of toolUse blocks of previous turn");
+                rule!(
+                    open.remove(id),
+                    "messages.{at}: the number of toolResult blocks exceeds the number of toolUse blocks of previous turn"
+                );
                 let blank = list(result, "content").iter().any(|part| part.get("text").is_some_and(is_blank));
                 rule!(!blank && !list(result, "content").is_empty(), "messages.{at}: toolResult is blank");
             }

@@ -13,8 +13,12 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
     // Gemini CLI's way wraps the request.
     let body = if body["request"].is_object() { &body["request"] } else { body };
     let contents = list(body, "contents");
-    rule!(contents.first().is_some_and(|turn| turn["role"] != "model"), "Please ensure that the first turn is a user turn");
-    let count = |turn: &Value, field: &str| list(turn, "parts").iter().filter(|part| part[field].is_object()).count();
+    rule!(
+        contents.first().is_some_and(|turn| turn["role"] != "model"),
+        "Please ensure that the first turn is a user turn"
+    );
+    let count =
+        |turn: &Value, field: &str| list(turn, "parts").iter().filter(|part| part[field].is_object()).count();
     for (at, turn) in contents.iter().enumerate() {
         let parts = list(turn, "parts");
         // https://ai.google.dev/api/caching#Content
@@ -31,9 +35,15 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
         let calls = count(turn, "functionCall");
         if calls > 0 {
             // https://manifest.build/errors/gemini/400-missing-thought-signature/ quotes the rule
-            rule!(at > 0 && contents[at - 1]["role"] != "model", "function call turn comes immediately after a user turn or after a function response turn");
+            rule!(
+                at > 0 && contents[at - 1]["role"] != "model",
+                "function call turn comes immediately after a user turn or after a function response turn"
+            );
             let answers = contents.get(at + 1).map_or(0, |next| count(next, "functionResponse"));
-            rule!(answers == calls, "the number of function response parts is equal to the number of function call parts: {answers} of {calls}");
+            rule!(
+                answers == calls,
+                "the number of function response parts is equal to the number of function call parts: {answers} of {calls}"
+            );
             let first = parts.iter().find(|part| part["functionCall"].is_object());
             let is_signed = first.is_some_and(|part| part["thoughtSignature"].is_string());
             // semantic-kernel #13417, goose #5792
@@ -42,7 +52,10 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
         }
         let answers = count(turn, "functionResponse");
         let asked = if at > 0 { count(&contents[at - 1], "functionCall") } else { 0 };
-        rule!(answers == 0 || asked == answers, "a function response turn comes immediately after a function call turn");
+        rule!(
+            answers == 0 || asked == answers,
+            "a function response turn comes immediately after a function call turn"
+        );
     }
     Ok(())
 }

@@ -43,7 +43,10 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
                 rule!(is_plain(id, 64), "input[{at}].call_id: string too long or of another form: {id:?}");
                 rule!(calls.insert(id), "input[{at}]: duplicate call_id {id}");
                 let lone = item["id"].as_str().is_some_and(|id| id.starts_with("fc_")) && !reasoned;
-                rule!(!lone, "Item of type 'function_call' was provided without its required 'reasoning' item: {id}");
+                rule!(
+                    !lone,
+                    "Item of type 'function_call' was provided without its required 'reasoning' item: {id}"
+                );
                 rule!(is_plain(item["name"].as_str().unwrap_or_default(), 64), "input[{at}].name");
                 waiting = None;
             }
@@ -55,7 +58,9 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
                 reasoned = false;
             }
             _ => {
-                let blank = list(item, "content").iter().any(|part| !part["text"].is_null() && is_blank(&part["text"]));
+                let blank = list(item, "content")
+                    .iter()
+                    .any(|part| !part["text"].is_null() && is_blank(&part["text"]));
                 rule!(!blank && !list(item, "content").is_empty(), "input[{at}]: blank content");
                 if item["role"] == "user" {
                     reasoned = false;

@@ -52,7 +52,13 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().canonicalize().unwrap(), None);
         std::fs::create_dir(home.secrets()).unwrap();
-        Self { address, bodies: Mutex::new(bodies), catalog: Catalog::new(home.clone()), home, _folder: folder }
+        Self {
+            address,
+            bodies: Mutex::new(bodies),
+            catalog: Catalog::new(home.clone()),
+            home,
+            _folder: folder,
+        }
     }
 
     /// What the target's provider would be sent; `None` where flock does not write its wire.
