@@ -41,6 +41,13 @@ vars! {
     MISTRAL_API_KEY = "MISTRAL_API_KEY", "Key of the provider mistral";
     GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider google";
     GOOGLE_API_KEY = "GOOGLE_API_KEY", "Key of the provider google where GEMINI_API_KEY is not set";
+    MINIMAX_API_KEY = "MINIMAX_API_KEY", "Key of the provider minimax";
+    AWS_BEARER_TOKEN_BEDROCK = "AWS_BEARER_TOKEN_BEDROCK", "Key of the provider amazon-bedrock; goes before a pair of AWS keys";
+    AWS_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID", "The id of the pair of AWS keys that requests to amazon-bedrock are signed with";
+    AWS_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY", "The secret of that pair";
+    AWS_SESSION_TOKEN = "AWS_SESSION_TOKEN", "The token of that pair's session, if it is of one";
+    AWS_REGION = "AWS_REGION", "The region of amazon-bedrock where its base URL does not say";
+    AWS_DEFAULT_REGION = "AWS_DEFAULT_REGION", "As AWS_REGION, where that is not set";
     GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
     DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
     SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for what it runs: its name and its home";

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::context::Context;
 use super::estimate;
+use super::failover::is_too_long;
+use super::line::Line;
 use super::oversight::{ModelCall, Oversight, Reservation};
 use super::running::Running;
 use super::steps::Course;
@@ -27,6 +29,8 @@ struct Toll {
     ended: Taken,
     /// Whether the answer of the one that runs has begun; `None` where none runs.
     begun: Option<bool>,
+    /// Whether something of an answer was shown.
+    shown: bool,
 }
 
 impl Reserved<'_> {
@@ -38,8 +42,15 @@ impl Reserved<'_> {
         self.toll().begun = Some(false);
     }
 
-    fn begins(&self) {
-        self.toll().begun = Some(true);
+    fn begins(&self, delta: &Delta) {
+        let mut toll = self.toll();
+        toll.begun = Some(true);
+        toll.shown |= *delta != Delta::ToolCall;
+    }
+
+    /// Whether something of an answer was shown.
+    pub(super) fn shown(&self) -> bool {
+        self.toll().shown
     }
 
     fn ends(&self, how: Result<Usage, Option<&ProviderError>>) {
@@ -81,7 +92,7 @@ impl Course<'_> {
         };
         let oversight = &*self.engine.parts.oversight;
         let reservation = self.halt.uncounted(oversight.reserve(&call)).await??;
-        let toll = Mutex::new(Toll { ended: Taken::Nothing, begun: None });
+        let toll = Mutex::new(Toll { ended: Taken::Nothing, begun: None, shown: false });
         Ok(Reserved { oversight, reservation: Some(reservation), toll })
     }
 
@@ -111,16 +122,16 @@ impl Course<'_> {
     /// session that has once grown too long could never go on.
     pub(super) async fn ask_what_fits(
         &self,
-        resolved: &Resolved,
+        line: &Line,
         asked: &mut Request,
         context: &mut Context,
         running: &mut Running,
-        reserved: Reserved<'_>,
+        reserved: &Reserved<'_>,
     ) -> Result<Response, TurnError> {
         let mut refused_thinking = false;
         loop {
-            asked.messages = self.ready(resolved, asked, context, refused_thinking).await?;
-            let answered = self.ask(resolved, asked, &reserved).await;
+            asked.messages = self.ready(&line.resolved, asked, context, refused_thinking).await?;
+            let answered = self.ask(&line.resolved, asked, reserved).await;
             match answered {
                 Err(TurnError::Provider(error)) if !refused_thinking && refuses_thinking(&error) => {
                     tracing::warn!(%error, "asking again without the thinking of earlier answers");
@@ -129,7 +140,7 @@ impl Course<'_> {
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
                     context.narrow();
-                    self.make_room(context, running, asked).await?;
+                    self.make_room(&line.told, context, running, asked).await?;
                     if context.cost() >= before {
                         return Err(error.into());
                     }
@@ -146,7 +157,7 @@ impl Course<'_> {
         reserved: &Reserved<'_>,
     ) -> Result<Response, TurnError> {
         let mut sink = |delta| {
-            reserved.begins();
+            reserved.begins(&delta);
             match delta {
                 Delta::Text(text) => self.events.tell(TurnEvent::TextDelta(text)),
                 Delta::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
@@ -181,20 +192,4 @@ fn refuses_thinking(error: &ProviderError) -> bool {
     let ProviderError::Rejected { message, .. } = error else { return false };
     let message = message.to_lowercase();
     message.contains("thinking") && SIGNS.iter().any(|sign| message.contains(sign))
-}
-
-/// Whether a provider says that it was sent too much. There is no code for it that all of them use.
-fn is_too_long(error: &ProviderError) -> bool {
-    const SIGNS: [&str; 7] = [
-        "context length",
-        "context_length",
-        "context window",
-        "context size",
-        "prompt is too long",
-        "input is too long",
-        "too many tokens",
-    ];
-    let ProviderError::Rejected { message, .. } = error else { return false };
-    let message = message.to_lowercase();
-    SIGNS.iter().any(|sign| message.contains(sign))
 }

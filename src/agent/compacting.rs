@@ -3,7 +3,7 @@
 
 use super::compaction::findings;
 use super::context::{Context, Wanted};
-use super::run::Told;
+use super::line::Told;
 use super::running::Running;
 use super::steps::Course;
 use super::turn::{TurnError, TurnEvent};
@@ -15,12 +15,13 @@ impl Course<'_> {
     /// provider's cache is void anyway, and what the agent has written down since belongs into it.
     pub(super) async fn make_room(
         &self,
+        told: &Told,
         context: &mut Context,
         running: &mut Running,
         asked: &mut Request,
     ) -> Result<(), TurnError> {
         if context.is_near_full() {
-            self.compact(context, running, asked).await?;
+            self.compact(told, context, running, asked).await?;
         }
         context.fit();
         Ok(())
@@ -28,6 +29,7 @@ impl Course<'_> {
 
     async fn compact(
         &self,
+        told: &Told,
         context: &mut Context,
         running: &mut Running,
         asked: &mut Request,
@@ -47,7 +49,7 @@ impl Course<'_> {
         let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
         let at = draft.record.at;
         context.apply(draft);
-        let Told { label, tools, calls } = &self.told;
+        let Told { label, tools, calls } = told;
         let prompt = self.engine.prompt(agent, label, tools, *calls, at)?;
         asked.system = prompt.text.to_string();
         self.engine.parts.store.renew_session(self.context.session.clone(), Some(prompt), at).await?;

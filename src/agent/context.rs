@@ -233,6 +233,11 @@ impl Context {
         self.has_more || self.cost() > share(self.room, FULL)
     }
 
+    /// There is room for so many tokens from now on.
+    pub const fn set_room(&mut self, room: u64) {
+        self.room = room;
+    }
+
     /// Takes half of the room away, because the estimate was wrong.
     pub fn narrow(&mut self) {
         // Not half of the room, which may be far larger than what was refused.

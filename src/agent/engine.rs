@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
+use super::failover::Cooldowns;
 use super::oversight::Oversight;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
@@ -76,6 +77,8 @@ pub struct Engine {
     busy: Mutex<HashSet<SessionKey>>,
     /// Pictures that were made smaller for some request.
     pub(super) pictures: Arc<Pictures>,
+    /// Models that failed a short while ago.
+    pub(super) cooldowns: Cooldowns,
 }
 
 impl Engine {
@@ -89,6 +92,7 @@ impl Engine {
             prompts: Mutex::default(),
             busy: Mutex::default(),
             pictures: Arc::default(),
+            cooldowns: Cooldowns::default(),
         }
     }
 

@@ -8,43 +8,33 @@ use tokio_util::sync::CancellationToken;
 use super::cache_key;
 use super::engine::Engine;
 use super::estimate::{self, Images};
+use super::failover;
 use super::halt::Halt;
 use super::identity;
-use super::prompt::{Calls, locale};
+use super::line::{Line, Ready, instead, ready};
 use super::running::{Running, tokens};
 use super::steps::{Conversation, Course, Events};
-use super::text_calls::TextCalling;
 use super::transcript::{Header, Transcript, model};
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::error::chain;
 use crate::home::Home;
-use crate::id::{ModelRef, SessionKey, TurnId};
+use crate::id::{ModelRef, TurnId};
 use crate::provider::message::joined_text;
-use crate::provider::{Request, Resolved, ToolSpec, Usage};
-use crate::sandbox::policy;
+use crate::provider::{Request, Usage};
 use crate::store::{Begin, Ended, NewSession, Session, SessionState, StoredPrompt, TurnState};
 use crate::tool::CallContext;
 
 /// What a turn has besides its request.
-pub(super) struct Plan {
-    pub(super) model: ModelRef,
-    pub(super) resolved: Resolved,
+struct Plan {
+    model: ModelRef,
+    line: Line,
     prompt: StoredPrompt,
-    /// What the prompt tells of tools.
-    told: Told,
     /// What the model is asked, but for the messages.
-    pub(super) asked: Request,
+    asked: Request,
     /// Tokens for the conversation, besides prompt, tools and answer.
-    pub(super) room: u64,
-}
-
-/// What a prompt is made from besides the agent and its files, so that a turn can make it anew.
-pub(super) struct Told {
-    pub(super) label: String,
-    pub(super) tools: Vec<ToolSpec>,
-    pub(super) calls: Calls,
+    room: u64,
 }
 
 /// Runs one turn to its end.
@@ -65,15 +55,14 @@ pub(super) async fn run(
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
     settle_in(engine.home(), agent);
-    let plan = plan(engine, &config, agent, &request.session)?;
-    check_length(&plan, &request)?;
+    let plan = plan(engine, &config, agent, &request)?;
     let session = begin(engine, &request, &plan).await?;
     let transcript = match open(engine, &session) {
         Ok(transcript) => transcript,
         Err(error) => return Err(give_up(engine, request.turn, error).await),
     };
     let mut running =
-        Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, plan.resolved.route.clone());
+        Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, plan.line.resolved.route.clone());
     let context = CallContext {
         agent: request.agent,
         session: request.session,
@@ -81,13 +70,13 @@ pub(super) async fn run(
         cancel: halt.cancel.clone(),
     };
     let events = Events::new(on_event);
-    let course = Course { engine, halt: &halt, events: &events, context, told: plan.told };
+    let course = Course { engine, halt: &halt, events: &events, context };
     let conversation = Conversation {
         input: request.input,
         client: request.context,
         provenance: request.provenance,
         inbox: request.inbox,
-        resolved: plan.resolved,
+        line: plan.line,
         asked: plan.asked,
         room: plan.room,
     };
@@ -101,52 +90,58 @@ pub(super) async fn run(
     Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
 }
 
-/// What the requests of this session are made of now, but for the conversation.
-pub(super) fn plan(
+/// The plan with the first model that can be asked and takes the input.
+fn plan(
     engine: &Engine,
-    config: &Config,
+    config: &Arc<Config>,
     agent: &Agent,
-    session: &SessionKey,
+    request: &TurnRequest,
 ) -> Result<Plan, TurnError> {
-    let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-    let mut resolved = engine.parts.catalog.resolve(&model, config)?;
-    let mut tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
-    locale::describe(engine.home(), agent.language.as_deref(), &mut tools);
-    let calls = if config.calls_tools(&model) { Calls::Native } else { Calls::Text };
-    let known = engine.parts.store.session(session)?;
-    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
-    let prompt = engine.prompt(agent, &resolved.label, &tools, calls, began)?;
-    let told = Told { label: resolved.label.clone(), tools, calls };
-    let tools = if calls == Calls::Text {
-        resolved.provider = Arc::new(TextCalling(resolved.provider));
-        // The prompt has them.
-        Vec::new()
-    } else {
-        told.tools.clone()
-    };
-    let max_tokens = answer_limit(&resolved);
-    let asked = Request {
-        model: model.model().to_owned(),
-        system: prompt.text.to_string(),
-        messages: Vec::new(),
-        tools,
-        max_tokens,
-        effort: agent.effort,
-        cache_key: cache_key::of(engine.home(), session),
-    };
-    let room = room(&resolved, &asked);
-    Ok(Plan { model, resolved, prompt, told, asked, room })
+    let primary = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+    let mut models = engine.cooldowns.order(agent.models(), clock::unix_ms());
+    let mut failed: Option<(ModelRef, TurnError)> = None;
+    while let Some(model) = models.pop_front() {
+        match plan_with(engine, config, agent, request, model.clone()) {
+            Ok(mut plan) => {
+                if plan.line.resolved.route.model != *primary {
+                    let why = failed.filter(|(model, _)| model == primary).map(|(_, error)| chain(&error));
+                    let why = why.unwrap_or_else(|| "it failed a short while ago".to_owned());
+                    plan.line.passed = Some(instead(&plan.line.resolved.label, primary, &why));
+                }
+                plan.line.others = models;
+                return Ok(plan);
+            }
+            // What the first of them lacks is what a person mends.
+            Err(error) if failover::trouble(&error).is_some() => {
+                failed.get_or_insert((model, error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(failed.map_or_else(|| TurnError::NoModel(agent.id.clone()), |(_, error)| error))
 }
 
-/// That the input alone is not longer than what there is room for.
-fn check_length(plan: &Plan, request: &TurnRequest) -> Result<(), TurnError> {
-    let images = Images::of(&plan.resolved);
+/// What the requests of this session are made of now, but for the conversation. The input alone must not be longer
+/// than what there is room for.
+fn plan_with(
+    engine: &Engine,
+    config: &Arc<Config>,
+    agent: &Agent,
+    request: &TurnRequest,
+    model: ModelRef,
+) -> Result<Plan, TurnError> {
+    let known = engine.parts.store.session(&request.session)?;
+    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
+    let key = cache_key::of(engine.home(), &request.session);
+    let Ready { resolved, prompt, told, asked, room } = ready(engine, config, agent, &model, began, key)?;
+    let images = Images::of(&resolved);
     let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
     let tokens = said + request.context.iter().map(|text| estimate::text_cost(text)).sum::<u64>();
-    if tokens > plan.room {
-        return Err(TurnError::TooLong { tokens, room: plan.room, model: plan.model.clone() });
+    if tokens > room {
+        return Err(TurnError::TooLong { tokens, room, model });
     }
-    Ok(())
+    let line = Line::new(resolved, told, Arc::clone(config), agent.clone(), began);
+    Ok(Plan { model, line, prompt, asked, room })
 }
 
 async fn begin(engine: &Engine, request: &TurnRequest, plan: &Plan) -> Result<Session, TurnError> {
@@ -200,17 +195,6 @@ fn settle_in(home: &Home, agent: &Agent) {
         // The turn can still talk; tools that need the folder say what is wrong.
         tracing::warn!(agent = %agent.id, error = chain(&error), "failed to make a workspace");
     }
-}
-
-fn answer_limit(resolved: &Resolved) -> u32 {
-    let quarter = u32::try_from(resolved.context_window / 4).unwrap_or(u32::MAX);
-    resolved.max_tokens.min(quarter).max(1)
-}
-
-/// What is left of the model's context. Estimates of tokens are rough, so a twentieth stays free.
-fn room(resolved: &Resolved, request: &Request) -> u64 {
-    let taken = estimate::fixed_cost(request) + u64::from(request.max_tokens);
-    (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
 }
 
 /// Ends a turn that has no transcript to write to.

@@ -11,14 +11,14 @@ use super::engine::Engine;
 use super::estimate::{self, Images};
 use super::halt::Halt;
 use super::inbox::Inbox;
+use super::line::Line;
 use super::provenance::Provenance;
 use super::repetition::Repetition;
-use super::run::Told;
 use super::running::Running;
 use super::transcript::{MessageRecord, Recent, recent};
 use super::turn::{Stop, TurnError, TurnEvent};
 use crate::provider::message::joined_text;
-use crate::provider::{Message, Request, Resolved, Response, Role, StopReason};
+use crate::provider::{Message, Request, Response, Role, StopReason};
 use crate::tool::CallContext;
 
 /// The most deliveries before one model call: a flood must not hold the turn.
@@ -44,7 +44,7 @@ pub(super) struct Conversation {
     pub(super) client: Vec<String>,
     pub(super) provenance: Option<Provenance>,
     pub(super) inbox: Option<Arc<dyn Inbox>>,
-    pub(super) resolved: Resolved,
+    pub(super) line: Line,
     /// What the model is asked, but for the messages.
     pub(super) asked: Request,
     /// Tokens for the messages.
@@ -64,7 +64,6 @@ pub(super) struct Course<'a> {
     pub(super) halt: &'a Halt,
     pub(super) events: &'a Events<'a>,
     pub(super) context: CallContext,
-    pub(super) told: Told,
 }
 
 impl Course<'_> {
@@ -74,19 +73,22 @@ impl Course<'_> {
         conversation: Conversation,
         running: &mut Running,
     ) -> Result<Last, TurnError> {
-        let Conversation { input, client, provenance, inbox, resolved, mut asked, room } = conversation;
-        let images = Images::of(&resolved);
+        let Conversation { input, client, provenance, inbox, mut line, mut asked, room } = conversation;
+        let images = Images::of(&line.resolved);
         let past = past(running, room, images)?;
         let said = running.said(input, client, provenance);
         let mut context = Context::new(room, images, &self.engine.zone, past);
         context.ask(&said);
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.may_ask(running).await?;
-        self.make_room(&mut context, running, &mut asked).await?;
+        self.make_room(&line.told, &mut context, running, &mut asked).await?;
         let mut reserved = self.reserve(&asked, &context, running).await?;
         running.begin(&said)?;
         context.begun();
         self.events.tell(TurnEvent::Began);
+        if let Some(notice) = line.passed.take() {
+            self.events.tell(TurnEvent::Notice(notice));
+        }
         if let (Some(inbox), Some(provenance)) =
             (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
         {
@@ -96,7 +98,7 @@ impl Course<'_> {
         let mut asked_again = false;
         loop {
             let mut response =
-                self.ask_what_fits(&resolved, &mut asked, &mut context, running, reserved).await?;
+                self.ask_some_model(&mut line, &mut asked, &mut context, running, reserved).await?;
             running.steps += 1;
             running.usage += response.usage;
             call::tidy(&mut response.content);
@@ -118,7 +120,7 @@ impl Course<'_> {
             if let Some(inbox) = &inbox {
                 self.deliver(&**inbox, running, &mut context).await?;
             }
-            self.make_room(&mut context, running, &mut asked).await?;
+            self.make_room(&line.told, &mut context, running, &mut asked).await?;
             reserved = self.reserve(&asked, &context, running).await?;
         }
     }

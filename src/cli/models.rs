@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Context;
-use crate::config::Config;
+use crate::config::{Agent, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::provider::catalog::Catalog;
@@ -12,7 +12,7 @@ use crate::provider::catalog::Catalog;
 pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
     let catalog = Catalog::new(home.clone());
     let mut seen = HashSet::new();
-    for model in config.agents.iter().filter_map(|agent| agent.model.as_ref()) {
+    for model in config.agents.iter().flat_map(Agent::models) {
         if !seen.insert(model) {
             continue;
         }

@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User};
 use serde_json::json;
 
 use super::{Context, Exit, Failure};
-use crate::config;
+use crate::config::{self, Agent};
 use crate::env;
 use crate::error::Kind;
 use crate::home::{Home, atomic};
@@ -124,7 +124,7 @@ fn lacking(home: &Home) -> Result<Vec<Lack>, Failure> {
     let config = config::read(home)?;
     let catalog = Catalog::new(home.clone());
     let mut lacking: Vec<Lack> = Vec::new();
-    for model in config.agents.iter().filter_map(|agent| agent.model.as_ref()) {
+    for model in config.agents.iter().flat_map(Agent::models) {
         let Some(variable) = catalog.key_variable(model, &config) else { continue };
         let mend = Some(format!("flock config set models.providers.{}.apiKey -", model.provider()));
         if !lacking.iter().any(|lack| lack.mend == mend) {

@@ -186,6 +186,8 @@ pub struct Agent {
     pub model: Option<ModelRef>,
     /// How much its model is to think; `None` leaves it to the provider.
     pub effort: Option<Effort>,
+    /// The models that answer in its model's place where that does not, in their order.
+    pub fallbacks: Vec<ModelRef>,
     /// Its workspace on the host.
     pub workspace: PathBuf,
     /// The folder of the files that say who it is.
@@ -212,6 +214,14 @@ pub struct Agent {
     pub skills: SkillsMode,
     /// The language that tools are described to it in, as in `ko` or `pt-BR`; `None` is English.
     pub language: Option<String>,
+}
+
+impl Agent {
+    /// Its model and those that answer in its place, in their order, each once.
+    pub fn models(&self) -> impl Iterator<Item = &ModelRef> {
+        let all = || self.model.iter().chain(&self.fallbacks);
+        all().enumerate().filter(move |(at, model)| !all().take(*at).any(|other| other == *model)).map(|(_, m)| m)
+    }
 }
 
 /// What a person may set of an agent's container. Everything else is fixed or refused.

@@ -42,7 +42,8 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
     }
     let own = PLUGIN.iter().try_fold(root.clone(), |view, name| view.get(name))?;
     let defaults = root.get("agents")?.get("defaults")?;
-    let default_model = model(&defaults.get("model")?)?;
+    let default_model =
+        DefaultModel { primary: model(&defaults.get("model")?)?, fallbacks: fallbacks(&defaults.get("model")?)? };
     let default_docker = defaults.get("sandbox")?.get("docker")?;
     let tools = root.get("tools")?;
     let global_tools = tools.get("sandbox")?.get("tools")?;
@@ -69,7 +70,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
             .find(|listing| listing.value.is_some_and(|value| value["id"] == id.as_str()))
             .cloned()
             .unwrap_or(View { value: None, at: format!("agents.list[{id}]") });
-        agents.push(agent(id, &entry, &listing, &global, default_model.as_ref(), &default_docker, home)?);
+        agents.push(agent(id, &entry, &listing, &global, &default_model, &default_docker, home)?);
     }
 
     let gateway = root.get("gateway")?;
@@ -249,7 +250,7 @@ fn agent(
     entry: &View<'_>,
     listing: &View<'_>,
     global: &Globals,
-    default_model: Option<&ModelRef>,
+    default_model: &DefaultModel,
     default_docker: &View<'_>,
     home: &Home,
 ) -> Result<Agent, Problem> {
@@ -290,8 +291,12 @@ fn agent(
             .get("autonomy")?
             .word::<Autonomy>("readonly, supervised or full")?
             .unwrap_or(Autonomy::Supervised),
-        model: model(&listing.get("model")?)?.or_else(|| default_model.cloned()),
         effort: entry.get("effort")?.word::<Effort>("off, low, medium or high")?,
+        model: model(&listing.get("model")?)?.or_else(|| default_model.primary.clone()),
+        // An empty list says that there are none, whatever the default is.
+        fallbacks: fallbacks(&listing.get("model")?)?
+            .or_else(|| default_model.fallbacks.clone())
+            .unwrap_or_default(),
         workspace,
         identity: home.identity(&id),
         sandbox: mode,
@@ -345,6 +350,34 @@ fn model(view: &View<'_>) -> Result<Option<ModelRef>, Problem> {
     let view = if view.value.is_some_and(Value::is_object) { view.get("primary")? } else { view.clone() };
     let Some(text) = view.text()? else { return Ok(None) };
     text.parse().map(Some).map_err(|error| view.problem(&format!("is not usable: {error}")))
+}
+
+/// What `agents.defaults.model` says.
+struct DefaultModel {
+    primary: Option<ModelRef>,
+    fallbacks: Option<Vec<ModelRef>>,
+}
+
+/// The most models that can be named to answer in another's place.
+const MOST_FALLBACKS: usize = 8;
+
+/// The models after the first; `None` where nothing is said of them.
+fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
+    if !view.value.is_some_and(Value::is_object) {
+        return Ok(None);
+    }
+    let list = view.get("fallbacks")?;
+    if list.value.is_none() {
+        return Ok(None);
+    }
+    let items = list.items()?;
+    if items.len() > MOST_FALLBACKS {
+        return Err(list.problem(&format!("must hold at most {MOST_FALLBACKS} models")));
+    }
+    let read = |item: &View<'_>| {
+        item.need_text()?.parse().map_err(|error| item.problem(&format!("is not usable: {error}")))
+    };
+    items.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
 /// Keys of a docker block that open a sandbox. flock never honours them and says so.

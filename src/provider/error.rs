@@ -92,7 +92,8 @@ impl ProviderError {
         match status {
             401 | 403 => Self::Unauthorised { provider, status, message },
             429 | 529 => Self::Limited { provider, status, message, retry_after },
-            408 | 409 | 425 | 500.. => {
+            // 424 is Bedrock's: the model failed, not the request.
+            408 | 409 | 424 | 425 | 500.. => {
                 Self::Failed { provider, message: format!("status {status}: {message}"), retry_after }
             }
             _ => Self::Rejected { provider, status, message },

@@ -13,6 +13,9 @@ use super::catalog::Endpoint;
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
+/// From this length on a part of a key is no word that a message could hold by chance.
+const LONG_PART: usize = 16;
+
 impl ApiKey {
     /// The key in this text, without the white space around it; `None` where nothing is left.
     #[must_use]
@@ -30,7 +33,9 @@ impl ApiKey {
     /// A text of the provider's without the key: some echo what they refuse.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
-        text.replace(&self.0, "[key]")
+        // The secret and the token of a pair, too.
+        let parts = self.0.split(':').filter(|part| part.len() >= LONG_PART && part.len() < self.0.len());
+        parts.fold(text.replace(&self.0, "[key]"), |text, part| text.replace(part, "[key]"))
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod anthropic;
 mod assembly;
+pub mod bedrock;
 mod call;
 pub mod catalog;
 mod data_url;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::Usage;
-use crate::config::{Config, ModelCost};
+use crate::config::{Agent, Config, ModelCost};
 use crate::id::ModelRef;
 
 /// Dollars for a million tokens, as they are published.
@@ -55,7 +55,7 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
     let used: BTreeSet<String> = config
         .agents
         .iter()
-        .filter_map(|agent| agent.model.as_ref())
+        .flat_map(Agent::models)
         .filter(|model| of(config, model).is_none())
         .map(ToString::to_string)
         .collect();

@@ -162,7 +162,8 @@ fn take<D: Decoder>(progress: &mut Option<Progress>, data: &[u8], decoder: &mut 
     Ok(())
 }
 
-fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
+/// The failure that a wrong event is.
+pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     match error {
         EventError::Unreadable(reason) => endpoint.garbled(reason),
         EventError::TooLong => endpoint.garbled("it is too long"),

@@ -13,6 +13,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         runtime: "native".to_owned(),
         model: None,
         effort: None,
+        fallbacks: Vec::new(),
         identity: workspace.with_file_name("identity"),
         workspace,
         sandbox: SandboxMode::All,

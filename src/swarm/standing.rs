@@ -27,7 +27,12 @@ fn event(agent: &Agent, state: Option<&AgentState>, frozen: &Frozen) -> Event {
         mode: mode(agent.role),
         asleep: state.is_some_and(|state| state.asleep_at.is_some()),
         frozen: frozen.holds(&agent.id),
-        provider: agent.model.as_ref().map(|model| model.provider().to_owned()),
+        // Where another model answers in its place, one provider's silence is no reason to let it rest.
+        provider: agent
+            .model
+            .as_ref()
+            .filter(|model| agent.fallbacks.iter().all(|other| other.provider() == model.provider()))
+            .map(|model| model.provider().to_owned()),
         last_turn_at: state.and_then(|state| state.last_turn_at),
     }
 }

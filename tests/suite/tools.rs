@@ -43,6 +43,7 @@ impl Bench {
             archetype: None,
             runtime: "native".to_owned(),
             model: None,
+            fallbacks: Vec::new(),
             workspace,
             identity: dir.path().join("identity"),
             sandbox,

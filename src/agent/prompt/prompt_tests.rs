@@ -15,6 +15,7 @@ fn agent(role: Role) -> Agent {
         autonomy: Autonomy::Supervised,
         effort: None,
         model: None,
+        fallbacks: Vec::new(),
         workspace: "/nowhere".into(),
         identity: "/nowhere".into(),
         sandbox: SandboxMode::All,

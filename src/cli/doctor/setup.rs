@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::check::Check;
-use crate::config::{self, Config};
+use crate::config::{self, Agent, Config};
+use crate::error::{Explain as _, chain};
 use crate::home::{Home, version};
 use crate::id::ModelRef;
 use crate::provider::catalog::Catalog;
@@ -67,16 +68,22 @@ pub fn models(home: &Home, config: &Config) -> Vec<Check> {
     let mut seen = HashSet::new();
     let mut checks = Vec::new();
     for agent in &config.agents {
-        let Some(model) = &agent.model else {
+        if agent.model.is_none() {
             let set = format!("flock config set agents.list[{}].model.primary PROVIDER/MODEL", agent.id);
             checks.push(Check::bad(NAME, format!("agent {} has no model", agent.id), set));
-            continue;
-        };
+        }
+    }
+    let firsts: HashSet<&ModelRef> = config.agents.iter().filter_map(|agent| agent.model.as_ref()).collect();
+    for model in config.agents.iter().flat_map(Agent::models) {
         if !seen.insert(model) {
             continue;
         }
         checks.push(match catalog.describe(model, config) {
-            Err(error) => Check::failed(NAME, error.into()),
+            Err(error) if firsts.contains(model) => Check::failed(NAME, error.into()),
+            Err(error) => {
+                let hint = error.hint().unwrap_or_default();
+                Check::warn(NAME, format!("a fallback can't answer: {}", chain(&error)), hint)
+            }
             Ok(()) if model.is_script() => {
                 Check::ok(NAME, format!("{model} ({})", crate::provider::script::LABEL))
             }

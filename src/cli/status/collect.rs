@@ -196,7 +196,7 @@ fn gateway(
 fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
-        let trouble = agent.model.as_ref().and_then(|model| catalog.describe(model, config).err());
+        let trouble = agent.models().find_map(|model| catalog.describe(model, config).err());
         let none = agent.model.is_none();
         Agent {
             id: agent.id.to_string(),

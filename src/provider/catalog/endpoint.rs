@@ -1,5 +1,8 @@
 //! The providers flock knows by id: where they answer, in which format, and which variable holds a key.
 
+use std::borrow::Cow;
+
+use super::super::bedrock;
 use super::super::openai::effort;
 use crate::config::Api;
 use crate::env::{self, Var};
@@ -53,6 +56,21 @@ pub const KNOWN: &[Endpoint] = &[
     },
     openai_like("openrouter", "https://openrouter.ai/api/v1", &[env::OPENROUTER_API_KEY]),
     openai_like("mistral", "https://api.mistral.ai/v1", &[env::MISTRAL_API_KEY]),
+    Endpoint {
+        api: Api::AnthropicMessages,
+        context_window: 204_800,
+        ..openai_like("minimax", "https://api.minimax.io/anthropic", &[env::MINIMAX_API_KEY])
+    },
+    Endpoint {
+        api: Api::BedrockConverseStream,
+        context_window: 200_000,
+        images: true,
+        ..openai_like(
+            "amazon-bedrock",
+            "https://bedrock-runtime.us-east-1.amazonaws.com",
+            &[env::AWS_BEARER_TOKEN_BEDROCK],
+        )
+    },
     openai_like("groq", "https://api.groq.com/openai/v1", &[env::GROQ_API_KEY]),
     Endpoint {
         context_window: 64_000,
@@ -100,6 +118,16 @@ const WINDOWS: &[(&str, u64)] = &[
 ];
 
 impl Endpoint {
+    /// Where it answers; Bedrock in the environment's region.
+    #[must_use]
+    pub fn public_address(&self) -> Cow<'static, str> {
+        if self.api == Api::BedrockConverseStream {
+            bedrock::public_address().into()
+        } else {
+            self.base_url.into()
+        }
+    }
+
     /// The wire format for this model at this address, where the configuration does not say. OpenAI's models
     /// that reason are asked with Responses at OpenAI's own address: completions lose their reasoning from
     /// call to call, refuse the newer ones their tools, and don't have all of them.

@@ -4,12 +4,14 @@
 mod endpoint;
 mod speaks;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use endpoint::{Endpoint, KNOWN, known};
 use speaks::Speaks;
 
 use super::anthropic::Anthropic;
+use super::bedrock::{self, Bedrock};
 use super::google::Google;
 use super::http::{Http, Limits};
 use super::key::{self, ApiKey};
@@ -19,6 +21,7 @@ use super::script::{self, Script};
 use super::{Provider, ProviderError, Route};
 use crate::config::model::{ModelSettings, ProviderSettings};
 use crate::config::{Api, Config};
+use crate::env;
 use crate::home::Home;
 use crate::id::ModelRef;
 
@@ -125,7 +128,14 @@ impl Catalog {
         if model.is_script() {
             return None;
         }
-        key::variable(&self.home, provider, config.providers.get(provider), known(provider))
+        let settings = config.providers.get(provider);
+        let variable = key::variable(&self.home, provider, settings, known(provider));
+        if variable.is_some() || key::find(&self.home, provider, settings, known(provider)) != Ok(None) {
+            return variable;
+        }
+        let api = settings.and_then(|settings| settings.api).or(known(provider).map(|known| known.api));
+        let pair = (api == Some(Api::BedrockConverseStream)).then(bedrock::from_environment).flatten();
+        pair.map(|_| env::AWS_SECRET_ACCESS_KEY.name.to_owned())
     }
 
     fn script(&self, model: &ModelRef) -> Result<Script, ProviderError> {
@@ -151,7 +161,8 @@ impl Catalog {
             hint: format!("flock config set models.providers.{provider}.{key} {value}"),
         };
         let own_url = settings.and_then(|settings| settings.base_url.as_deref());
-        let Some(base_url) = own_url.or(known.map(|known| known.base_url)) else {
+        let public = || known.map(Endpoint::public_address);
+        let Some(base_url) = own_url.map(Cow::Borrowed).or_else(public) else {
             return Err(missing("it has no base URL".to_owned(), "baseUrl", "URL"));
         };
         let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(|| {
@@ -167,7 +178,8 @@ impl Catalog {
             ProviderError::NotConfigured { provider, model, reason, hint }
         })?;
         let key = key::find(&self.home, provider, settings, known)
-            .map_err(|reason| missing(reason, "apiKey", "-"))?;
+            .map_err(|reason| missing(reason, "apiKey", "-"))?
+            .or_else(|| matches!(speaks, Speaks::Converse).then(bedrock::from_environment).flatten());
         // At its public address a provider that has a key wants one; behind another address it may not.
         if key.is_none() && own_url.is_none() && known.is_some_and(|known| !known.keys.is_empty()) {
             return Err(missing("it has no key".to_owned(), "apiKey", "-"));
@@ -187,6 +199,7 @@ impl Catalog {
             Speaks::Responses => Arc::new(Responses::new(http, provider, &base_url, key)),
             Speaks::Codex => Arc::new(Responses::codex(http, provider, &base_url, key)),
             Speaks::Google => Arc::new(Google::new(http, provider, &base_url, key)),
+            Speaks::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key)),
         }
     }
 }

@@ -10,6 +10,7 @@ pub(super) enum Speaks {
     Responses,
     Codex,
     Google,
+    Converse,
 }
 
 /// One that is not.
@@ -17,8 +18,6 @@ pub(super) enum Speaks {
 pub(super) enum Unspoken {
     /// It takes a sign-in with Google's own program, not a key.
     GeminiCli,
-    /// Nobody has written it yet.
-    Yet,
 }
 
 impl Speaks {
@@ -30,7 +29,7 @@ impl Speaks {
             Api::OpenAiCodexResponses => Self::Codex,
             Api::GoogleGenerativeAi => Self::Google,
             Api::GoogleGeminiCli => return Err(Unspoken::GeminiCli),
-            Api::BedrockConverseStream => return Err(Unspoken::Yet),
+            Api::BedrockConverseStream => Self::Converse,
         })
     }
 }
@@ -44,10 +43,6 @@ impl Unspoken {
                  With a key of the Gemini API its models answer as google-generative-ai"
                     .to_owned(),
                 format!("flock config set models.providers.{provider}.api google-generative-ai"),
-            ),
-            Self::Yet => (
-                "flock does not speak its wire format yet".to_owned(),
-                "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
             ),
         }
     }

@@ -172,6 +172,7 @@ impl Plan {
         let agent = Agent {
             model: None,
             effort: None,
+            fallbacks: Vec::new(),
             archetype: None,
             allow: Vec::new(),
             deny: Vec::new(),

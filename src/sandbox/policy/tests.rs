@@ -12,6 +12,7 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         archetype: None,
         runtime: "native".to_owned(),
         model: None,
+        fallbacks: Vec::new(),
         workspace: "/nowhere".into(),
         identity: "/nowhere".into(),
         sandbox: SandboxMode::All,

@@ -3,6 +3,7 @@
 
 mod asked;
 mod delivery;
+mod fallbacks;
 mod faults;
 mod feed;
 mod knowledge;

@@ -33,7 +33,6 @@ fn what_is_not_configured_says_what_mends_it() {
         ("nosecret", settings(Some("http://127.0.0.1:1/v1"), Some("secret:none"), None)),
         ("badkey", settings(Some("http://127.0.0.1:1/v1"), Some("a b\nc"), None)),
         ("cli", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::GoogleGeminiCli))),
-        ("bedrock", settings(Some("http://127.0.0.1:1/v1"), None, Some(Api::BedrockConverseStream))),
     ]);
     for (model, reason, hint) in [
         ("never/heard", "no base URL", "flock config set models.providers.never.baseUrl URL"),
@@ -42,7 +41,6 @@ fn what_is_not_configured_says_what_mends_it() {
         ("nosecret/x", "no secret named none", "flock config set models.providers.nosecret.apiKey -"),
         ("badkey/x", "characters", "flock config set models.providers.badkey.apiKey -"),
         ("cli/x", "sign-in with Google", "flock config set models.providers.cli.api google-generative-ai"),
-        ("bedrock/x", "wire format", "flock config set agents.defaults.model.primary"),
         ("script/none.json", "none.json", "script/demo"),
         ("script/../../etc/passwd", "not the name of a script", "script/demo"),
     ] {

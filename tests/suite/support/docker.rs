@@ -80,6 +80,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         archetype: None,
         runtime: "native".to_owned(),
         model: None,
+        fallbacks: Vec::new(),
         workspace: home.workspace(&id),
         identity: home.identity(&id),
         sandbox: SandboxMode::All,

@@ -1,0 +1,95 @@
+use super::*;
+
+fn model(name: &str) -> ModelRef {
+    format!("lab/{name}").parse().unwrap()
+}
+
+fn status(status: u16, message: &str) -> TurnError {
+    ProviderError::from_status("lab", status, message, None).into()
+}
+
+#[test]
+fn what_a_failure_means_for_other_models_is_in_this_table() {
+    let wait = Duration::from_secs(90);
+    let limited = ProviderError::from_status("lab", 429, "slow", Some(wait)).into();
+    let silent = ProviderError::TimedOut { provider: "lab".into(), after: wait }.into();
+    let garbled = ProviderError::Garbled { provider: "lab".into(), message: "?".into() }.into();
+    let missing = ProviderError::NotConfigured {
+        provider: "lab".into(),
+        model: "lab/a".into(),
+        reason: "no key".into(),
+        hint: String::new(),
+    };
+    let (next, end) = (Decision::Next, Decision::GiveUp);
+    // The error, what it means, what follows from it with another model, and for how long the model rests.
+    for (error, expected, decision, rests) in [
+        (missing.into(), Some(Trouble::Missing), next, None),
+        (status(401, "no"), Some(Trouble::Refused), next, Some(300)),
+        (status(403, "no"), Some(Trouble::Refused), next, Some(300)),
+        (status(402, "no credits"), Some(Trouble::Limited(None)), next, Some(30)),
+        (status(404, "no such model"), Some(Trouble::Missing), next, None),
+        (limited, Some(Trouble::Limited(Some(wait))), next, Some(90)),
+        (status(529, "busy"), Some(Trouble::Limited(None)), next, Some(30)),
+        (status(500, "oops"), Some(Trouble::Down), next, Some(30)),
+        (status(503, "oops"), Some(Trouble::Down), next, Some(30)),
+        (silent, Some(Trouble::Down), next, Some(30)),
+        (garbled, Some(Trouble::Down), next, Some(30)),
+        (status(400, "prompt is too long: 200001 tokens"), Some(Trouble::TooLong), next, None),
+        (
+            TurnError::TooLong { tokens: 2, room: 1, model: model("a") },
+            Some(Trouble::TooLong),
+            next,
+            None,
+        ),
+        (status(400, "tools: pattern"), None, end, None),
+        (TurnError::Cancelled, None, end, None),
+        (TurnError::TimedOut(wait), None, end, None),
+        (TurnError::Steps(3), None, end, None),
+    ] {
+        let trouble = trouble(&error);
+        assert_eq!(trouble, expected, "{error}");
+        assert_eq!(decide(trouble, false, 1), decision, "{error}");
+        assert_eq!(decide(trouble, true, 1), end, "{error}: something was shown already");
+        assert_eq!(decide(trouble, false, 0), end, "{error}: nobody else is there");
+        assert_eq!(trouble.and_then(|trouble| rest(trouble, 1)), rests.map(Duration::from_secs), "{error}");
+    }
+}
+
+#[test]
+fn rests_double_up_to_an_hour() {
+    let seconds = |failures| rest(Trouble::Down, failures).unwrap().as_secs();
+    assert_eq!([1, 2, 3, 4].map(seconds), [30, 60, 120, 240]);
+    assert_eq!(seconds(u32::MAX), 3_600);
+    assert_eq!(rest(Trouble::Limited(Some(Duration::MAX)), 1), Some(LONGEST_REST));
+}
+
+#[test]
+fn a_model_that_failed_is_asked_last_until_its_rest_is_over() {
+    let cooldowns = Cooldowns::default();
+    let [a, b, c] = ["a", "b", "c"].map(model);
+    let order = |now| -> Vec<ModelRef> { cooldowns.order([&a, &b, &c].into_iter(), now).into() };
+    assert_eq!(order(0), [a.clone(), b.clone(), c.clone()]);
+    cooldowns.failed(&a, Trouble::Down, 0);
+    assert_eq!(order(29_999), [b.clone(), c.clone(), a.clone()]);
+    assert_eq!(order(30_000), [a.clone(), b.clone(), c.clone()], "its rest is over");
+    cooldowns.failed(&a, Trouble::Down, 30_000);
+    assert_eq!(order(89_999)[2], a, "the second rest is twice as long");
+    cooldowns.failed(&b, Trouble::Refused, 30_000);
+    cooldowns.failed(&c, Trouble::Down, 30_000);
+    assert_eq!(order(31_000), [c.clone(), a.clone(), b.clone()], "all rest: the soonest first");
+    cooldowns.answered(&b);
+    assert_eq!(order(31_000)[0], b);
+    cooldowns.failed(&b, Trouble::TooLong, 31_000);
+    assert_eq!(order(31_000)[0], b, "a long conversation is no reason to pass it over");
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let cooldowns = Cooldowns::default();
+    for at in 0..1_000 {
+        cooldowns.failed(&model(&at.to_string()), Trouble::Down, 0);
+    }
+    assert_eq!(cooldowns.models().len(), MOST_REMEMBERED);
+    cooldowns.failed(&model("late"), Trouble::Down, 1_000_000);
+    assert_eq!(cooldowns.models().len(), 1);
+}

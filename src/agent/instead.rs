@@ -1,0 +1,50 @@
+//! One model call of a turn, whoever answers it: where a model does not, and nothing of an answer was shown, the next one
+//! is asked within the same turn, with a reservation of its own.
+
+use super::ask::Reserved;
+use super::context::Context;
+use super::failover::{self, Decision};
+use super::line::{Line, instead};
+use super::running::Running;
+use super::steps::Course;
+use super::turn::{TurnError, TurnEvent};
+use crate::clock;
+use crate::error::chain;
+use crate::provider::{Request, Response};
+
+impl Course<'_> {
+    /// Asks the model of the turn, and where it does not answer those behind it.
+    pub(super) async fn ask_some_model(
+        &self,
+        line: &mut Line,
+        asked: &mut Request,
+        context: &mut Context,
+        running: &mut Running,
+        mut reserved: Reserved<'_>,
+    ) -> Result<Response, TurnError> {
+        loop {
+            let error = match self.ask_what_fits(line, asked, context, running, &reserved).await {
+                Ok(response) => {
+                    self.engine.cooldowns.answered(&line.resolved.route.model);
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let shown = reserved.shown();
+            drop(reserved);
+            let Some(trouble) = failover::trouble(&error) else { return Err(error) };
+            let failed = line.resolved.route.model.clone();
+            self.engine.cooldowns.failed(&failed, trouble, clock::unix_ms());
+            let next = failover::decide(Some(trouble), shown, line.others.len()) == Decision::Next
+                && line.step(self.engine, asked, context, trouble);
+            if !next {
+                return Err(error);
+            }
+            self.halt.thawed().await?;
+            self.halt.now()?;
+            running.route = line.resolved.route.clone();
+            reserved = self.reserve(asked, context, running).await?;
+            self.events.tell(TurnEvent::Notice(instead(&line.resolved.label, &failed, &chain(&error))));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The models that a turn can ask: the one it asks, and those that wait behind it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::context::Context;
+use super::engine::Engine;
+use super::estimate;
+use super::failover::Trouble;
+use super::prompt::{Calls, locale};
+use super::text_calls::TextCalling;
+use super::turn::TurnError;
+use crate::config::{Agent, Config};
+use crate::id::ModelRef;
+use crate::provider::{Request, Resolved, ToolSpec};
+use crate::sandbox::policy;
+use crate::store::StoredPrompt;
+
+/// The models of a turn.
+pub(super) struct Line {
+    /// The one that is asked.
+    pub(super) resolved: Resolved,
+    /// What its prompt tells.
+    pub(super) told: Told,
+    /// Those behind it.
+    pub(super) others: VecDeque<ModelRef>,
+    /// Why one before it is not asked, for the client.
+    pub(super) passed: Option<String>,
+    config: Arc<Config>,
+    agent: Agent,
+    /// When the session began (Unix milliseconds), which its prompt says.
+    began: i64,
+}
+
+/// What a prompt is made from besides the agent and its files, so that a turn can make it anew.
+pub(super) struct Told {
+    pub(super) label: String,
+    pub(super) tools: Vec<ToolSpec>,
+    pub(super) calls: Calls,
+}
+
+impl Line {
+    /// A line of one model.
+    pub(super) fn new(resolved: Resolved, told: Told, config: Arc<Config>, agent: Agent, began: i64) -> Self {
+        Self { resolved, told, others: VecDeque::new(), passed: None, config, agent, began }
+    }
+
+    /// Steps on to the next model that can be asked and has room for this conversation; `false` where none is left.
+    pub(super) fn step(
+        &mut self,
+        engine: &Engine,
+        asked: &mut Request,
+        context: &mut Context,
+        trouble: Trouble,
+    ) -> bool {
+        while let Some(model) = self.others.pop_front() {
+            let key = asked.cache_key.clone();
+            let Ok(next) = ready(engine, &self.config, &self.agent, &model, self.began, key) else { continue };
+            let is_longer = next.resolved.context_window > self.resolved.context_window;
+            if context.cost() > next.room || (trouble == Trouble::TooLong && !is_longer) {
+                continue;
+            }
+            context.set_room(next.room);
+            *asked = next.asked;
+            self.resolved = next.resolved;
+            self.told = next.told;
+            return true;
+        }
+        false
+    }
+}
+
+/// A model that can be asked.
+pub(super) struct Ready {
+    pub(super) resolved: Resolved,
+    pub(super) prompt: StoredPrompt,
+    /// What the prompt tells.
+    pub(super) told: Told,
+    /// What it is asked, but for the messages.
+    pub(super) asked: Request,
+    /// Tokens for the conversation, besides prompt, tools and answer.
+    pub(super) room: u64,
+}
+
+/// Makes a model ready for a session that began at `began` (Unix milliseconds).
+pub(super) fn ready(
+    engine: &Engine,
+    config: &Config,
+    agent: &Agent,
+    model: &ModelRef,
+    began: i64,
+    cache_key: Option<String>,
+) -> Result<Ready, TurnError> {
+    let mut resolved = engine.parts.catalog.resolve(model, config)?;
+    let mut tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
+    locale::describe(engine.home(), agent.language.as_deref(), &mut tools);
+    let calls = if config.calls_tools(model) { Calls::Native } else { Calls::Text };
+    let prompt = engine.prompt(agent, &resolved.label, &tools, calls, began)?;
+    let told = Told { label: resolved.label.clone(), tools, calls };
+    let tools = if calls == Calls::Text {
+        resolved.provider = Arc::new(TextCalling(resolved.provider));
+        // The prompt has them.
+        Vec::new()
+    } else {
+        told.tools.clone()
+    };
+    let max_tokens = answer_limit(&resolved);
+    let asked = Request {
+        model: model.model().to_owned(),
+        system: prompt.text.to_string(),
+        messages: Vec::new(),
+        tools,
+        max_tokens,
+        effort: agent.effort,
+        cache_key,
+    };
+    let room = room(&resolved, &asked);
+    Ok(Ready { resolved, prompt, told, asked, room })
+}
+
+/// The most tokens of an answer: never more than a quarter of all that the model takes.
+fn answer_limit(resolved: &Resolved) -> u32 {
+    let quarter = u32::try_from(resolved.context_window / 4).unwrap_or(u32::MAX);
+    resolved.max_tokens.min(quarter).max(1)
+}
+
+/// What is left of the model's context. Estimates of tokens are rough, so a twentieth stays free.
+fn room(resolved: &Resolved, request: &Request) -> u64 {
+    let taken = estimate::fixed_cost(request) + u64::from(request.max_tokens);
+    (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
+}
+
+/// What the client is told of a model that answers in another's place.
+pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
+    format!("{answers} answers in the place of {asked}: {why}")
+}

@@ -1,0 +1,74 @@
+//! With what Bedrock is asked: a key of Bedrock's own, or a pair of AWS keys that signs each request.
+
+use crate::env;
+use crate::provider::key::ApiKey;
+
+/// What a provider's key stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Credentials {
+    /// Sent as it is.
+    Bearer(ApiKey),
+    /// Never sent; signs.
+    Pair(KeyPair),
+}
+
+/// An access key id and its secret, with the token of a session where they are of one. `Debug` shows none of it.
+#[derive(Clone, Debug)]
+pub(super) struct KeyPair(ApiKey);
+
+impl Credentials {
+    /// A key with a colon is a pair, `ID:SECRET` or `ID:SECRET:TOKEN`: no key of Bedrock's own has one.
+    pub(super) fn read(key: &ApiKey) -> Self {
+        KeyPair::read(key.expose()).map_or_else(|| Self::Bearer(key.clone()), Self::Pair)
+    }
+}
+
+impl KeyPair {
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut parts = text.trim().split(':');
+        let whole = parts.by_ref().take(2).filter(|part| !part.is_empty()).count() == 2;
+        let rest = parts.count();
+        if whole && rest <= 1 { ApiKey::new(text).map(Self) } else { None }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.part(0)
+    }
+
+    pub(super) fn secret(&self) -> &str {
+        self.part(1)
+    }
+
+    pub(super) fn token(&self) -> Option<&str> {
+        Some(self.part(2)).filter(|token| !token.is_empty())
+    }
+
+    fn part(&self, at: usize) -> &str {
+        self.0.expose().split(':').nth(at).unwrap_or_default()
+    }
+}
+
+/// The pair in the environment, as one key, where both of it are set.
+pub fn from_environment() -> Option<ApiKey> {
+    let (id, secret) = (env::AWS_ACCESS_KEY_ID.get()?, env::AWS_SECRET_ACCESS_KEY.get()?);
+    let token = env::AWS_SESSION_TOKEN.get().map(|token| format!(":{}", token.trim())).unwrap_or_default();
+    ApiKey::new(&format!("{}:{}{token}", id.trim(), secret.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_is_told_from_a_key() {
+        let read = |text: &str| Credentials::read(&ApiKey::new(text).unwrap());
+        let Credentials::Pair(pair) = read("AKID:se/cr+et:to/ken==") else { panic!() };
+        assert_eq!((pair.id(), pair.secret(), pair.token()), ("AKID", "se/cr+et", Some("to/ken==")));
+        let Credentials::Pair(pair) = read("AKID:secret") else { panic!() };
+        assert_eq!(pair.token(), None);
+        for bearer in ["ABSKQmVkcm9jaw==", ":secret", "AKID:", "a:b:c:d"] {
+            assert!(matches!(read(bearer), Credentials::Bearer(_)), "{bearer}");
+        }
+        assert!(!format!("{pair:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,231 @@
+//! The events of a Converse stream.
+
+use serde::Deserialize;
+
+use super::super::assembly::Assembly;
+use super::super::http::message_of;
+use super::super::stream::{EventError, Progress, decode};
+use super::super::{Request, Response, Sink, StopReason};
+use super::frame::{Broken, Frame};
+
+/// Reads a stream of Converse events.
+pub(in crate::provider) struct Converse<'a> {
+    answer: Assembly<'a>,
+    stop: StopReason,
+    /// The call whose arguments are being sent, by the index of its block.
+    call: Option<(u64, usize)>,
+    /// The block that thinking is being sent in.
+    thinking: Option<u64>,
+    stopped: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(default)]
+    content_block_index: u64,
+    start: Option<Start>,
+    delta: Option<Delta>,
+    stop_reason: Option<String>,
+    usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Start {
+    tool_use: Option<ToolUse>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct ToolUse {
+    tool_use_id: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Delta {
+    text: Option<String>,
+    tool_use: Option<Input>,
+    reasoning_content: Option<Reasoning>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    input: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reasoning {
+    text: Option<String>,
+    signature: Option<String>,
+    redacted_content: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_write_input_tokens: Option<u64>,
+}
+
+impl From<Broken> for EventError {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::TooLong => Self::TooLong,
+            Broken::Prelude | Broken::Checksum | Broken::Headers => {
+                Self::Unreadable(broken.reason().to_owned())
+            }
+        }
+    }
+}
+
+impl<'a> Converse<'a> {
+    pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
+        Self {
+            answer: Assembly::new(sink, limit),
+            stop: StopReason::End,
+            call: None,
+            thinking: None,
+            stopped: false,
+        }
+    }
+
+    pub(in crate::provider) fn finish(self, request: &Request) -> Response {
+        self.answer.finish(self.stop, request)
+    }
+
+    /// Takes a frame. Once the model has stopped the answer is complete: a frame that is wrong then is passed over.
+    pub(super) fn frame(&mut self, frame: Frame<'_>) -> Result<Progress, EventError> {
+        let progress = match frame.kind {
+            "event" => self.event(frame.name, frame.payload),
+            "exception" => Err(exception(frame.name, frame.payload)),
+            "error" => Err(failure(status(frame.name), frame.message, frame.name)),
+            _ => Ok(Progress::Running),
+        };
+        match progress {
+            Err(_) if self.stopped => Ok(Progress::Stopped),
+            Ok(Progress::Running) if self.stopped => Ok(Progress::Stopped),
+            other => other,
+        }
+    }
+
+    fn event(&mut self, name: &str, payload: &[u8]) -> Result<Progress, EventError> {
+        match name {
+            "contentBlockStart" => {
+                let event: Event = decode(payload)?;
+                self.call = None;
+                if let Some(call) = event.start.and_then(|start| start.tool_use) {
+                    let id = call.tool_use_id.unwrap_or_default();
+                    let call = self.answer.open_call(&id, &call.name.unwrap_or_default())?;
+                    self.call = Some((event.content_block_index, call));
+                }
+            }
+            "contentBlockDelta" => {
+                let event: Event = decode(payload)?;
+                if let Some(delta) = event.delta {
+                    self.more(event.content_block_index, delta)?;
+                }
+            }
+            "messageStop" => {
+                let event: Event = decode(payload)?;
+                self.stop = stop(event.stop_reason.as_deref().unwrap_or_default())?;
+                self.stopped = true;
+                return Ok(Progress::Stopped);
+            }
+            "metadata" => {
+                let event: Event = decode(payload)?;
+                if let Some(tokens) = event.usage {
+                    self.count(&tokens);
+                }
+                if self.stopped {
+                    return Ok(Progress::Done);
+                }
+            }
+            // A message begins, a block ends, and what a later version has.
+            _ => {}
+        }
+        Ok(Progress::Running)
+    }
+
+    fn more(&mut self, index: u64, delta: Delta) -> Result<(), EventError> {
+        if let Some(text) = delta.text {
+            self.answer.text(text)?;
+        }
+        if let Some(reasoning) = delta.reasoning_content {
+            self.reasoning(index, reasoning)?;
+        }
+        if let (Some(input), Some((at, call))) = (delta.tool_use.and_then(|use_| use_.input), self.call)
+            && at == index
+        {
+            self.answer.arguments(call, "", &input)?;
+        }
+        Ok(())
+    }
+
+    fn reasoning(&mut self, index: u64, reasoning: Reasoning) -> Result<(), EventError> {
+        if let Some(data) = reasoning.redacted_content {
+            self.thinking = Some(index);
+            self.answer.open_thinking(Some(data))?;
+        }
+        if reasoning.text.is_none() && reasoning.signature.is_none() {
+            return Ok(());
+        }
+        if self.thinking != Some(index) {
+            self.thinking = Some(index);
+            self.answer.open_thinking(None)?;
+        }
+        self.answer.thinking(reasoning.text.unwrap_or_default())?;
+        self.answer.signature(&reasoning.signature.unwrap_or_default())?;
+        Ok(())
+    }
+
+    fn count(&mut self, tokens: &Tokens) {
+        // What was read from the cache or written to it is not part of the input here.
+        let usage = &mut self.answer.usage;
+        usage.input = tokens.input_tokens.unwrap_or(usage.input);
+        usage.output = tokens.output_tokens.unwrap_or(usage.output);
+        usage.cache_read = tokens.cache_read_input_tokens.unwrap_or(usage.cache_read);
+        usage.cache_write = tokens.cache_write_input_tokens.unwrap_or(usage.cache_write);
+    }
+}
+
+fn stop(reason: &str) -> Result<StopReason, EventError> {
+    Ok(match reason {
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+        "guardrail_intervened" | "content_filtered" => StopReason::Refusal,
+        "malformed_model_output" | "malformed_tool_use" => {
+            return Err(EventError::Failure { status: 500, message: "the model's output was malformed".into() });
+        }
+        _ => StopReason::End,
+    })
+}
+
+/// The status that an exception has where it is no event.
+fn status(name: &str) -> u16 {
+    match name {
+        "validationException" | "ValidationException" => 400,
+        "accessDeniedException" | "AccessDeniedException" => 403,
+        "throttlingException" | "ThrottlingException" => 429,
+        "modelTimeoutException" | "ModelTimeoutException" => 408,
+        "serviceUnavailableException" | "ServiceUnavailableException" => 503,
+        _ => 500,
+    }
+}
+
+fn exception(name: &str, payload: &[u8]) -> EventError {
+    let said = serde_json::from_slice::<serde_json::Value>(payload).ok();
+    let message = said.and_then(|said| message_of(&said)).unwrap_or_default();
+    failure(status(name), &message, name)
+}
+
+fn failure(status: u16, message: &str, name: &str) -> EventError {
+    let message = if message.trim().is_empty() { name } else { message };
+    EventError::Failure { status, message: message.to_owned() }
+}

@@ -1,0 +1,179 @@
+//! The neutral request as a Converse request. What the API would refuse for its form alone is put right here: blank
+//! texts, empty contents, two turns of one side in a row, a first turn of the model's, foreign ids, results that do
+//! not come first, and calls of tools in a conversation whose request has none.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::super::call::{self, Style};
+use super::super::{Block, Message, Request, Role};
+use super::family::Family;
+use super::wire::{Body, Image, Inference, Json, Part, Point, Reasoning, Source, Tool, ToolConfig, Turn};
+
+const USER: &str = "user";
+const ASSISTANT: &str = "assistant";
+/// Stands before an answer that nobody asked for: a conversation begins with the user.
+const GOES_ON: &str = "[the conversation goes on]";
+const NO_OUTPUT: &str = "(no output)";
+
+/// The request's bytes.
+pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
+    let family = Family::of(&request.model);
+    let mut messages = turns(&request.messages, family);
+    let mut system: Vec<Part<'_>> = text(&request.system).into_iter().collect();
+    let mut tool_config = tools(request, &messages);
+    if family.caches {
+        // Tools come before the system text in what is kept, so its mark covers them too.
+        if system.is_empty() {
+            if let Some(config) = &mut tool_config {
+                config.tools.push(Tool::CachePoint(Point::Default));
+            }
+        } else {
+            system.push(Part::CachePoint(Point::Default));
+        }
+        // The next request of this turn goes on from here.
+        if let Some(last) = messages.last_mut().filter(|turn| turn.role == USER) {
+            last.content.push(Part::CachePoint(Point::Default));
+        }
+    }
+    let inference_config = Inference { max_tokens: request.max_tokens };
+    let body = Body { inference_config, tool_config, system, messages };
+    let mut bytes = Vec::with_capacity(8 * 1024);
+    serde_json::to_writer(&mut bytes, &body)?;
+    Ok(bytes)
+}
+
+fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'a>> {
+    let mut tools: Vec<Tool<'a>> = request
+        .tools
+        .iter()
+        .map(|tool| Tool::ToolSpec {
+            name: Cow::Borrowed(tool.name.as_str()),
+            description: Some(tool.description.as_str()).filter(|text| !is_blank(text)),
+            input_schema: Json { json: Cow::Borrowed(&tool.parameters) },
+        })
+        .collect();
+    if tools.is_empty() {
+        // A conversation that has calls is refused without tools.
+        tools = called(messages)
+            .into_iter()
+            .map(|name| Tool::ToolSpec {
+                name: Cow::Owned(name),
+                description: None,
+                input_schema: Json { json: Cow::Owned(json!({"type": "object"})) },
+            })
+            .collect();
+    }
+    (!tools.is_empty()).then_some(ToolConfig { tools })
+}
+
+/// The names of the tools that a conversation has calls of.
+fn called(messages: &[Turn<'_>]) -> BTreeSet<String> {
+    let parts = messages.iter().flat_map(|turn| &turn.content);
+    let names = parts.filter_map(|part| match part {
+        Part::ToolUse { name, .. } => Some(name.clone().into_owned()),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Messages of one side become one turn, the results of tools first.
+fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
+    let mut turns: Vec<Turn<'_>> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let role = if message.role == Role::Assistant { ASSISTANT } else { USER };
+        let parts: Vec<Part<'_>> = if role == ASSISTANT {
+            message.content.iter().filter_map(|block| said(block, family)).collect()
+        } else {
+            message.content.iter().flat_map(|block| heard(block, family)).collect()
+        };
+        match turns.last_mut() {
+            _ if parts.is_empty() => {}
+            Some(last) if last.role == role => last.content.extend(parts),
+            _ => turns.push(Turn { role, content: parts }),
+        }
+    }
+    for turn in turns.iter_mut().filter(|turn| turn.role == USER) {
+        turn.content.sort_by_key(|part| !matches!(part, Part::ToolResult { .. }));
+    }
+    if turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
+        turns.insert(0, Turn { role: USER, content: vec![Part::Text(Cow::Borrowed(GOES_ON))] });
+    }
+    turns
+}
+
+/// A block of the model's.
+fn said(block: &Block, family: Family) -> Option<Part<'_>> {
+    match block {
+        Block::Text { text: words, .. } => text(words),
+        Block::ToolCall { id, name, arguments, .. } => Some(Part::ToolUse {
+            tool_use_id: call::wire_id(id, Style::Plain),
+            name: call::tool_name(name),
+            input: call::input(arguments),
+        }),
+        // Without a signature it is another provider's, and would be refused, as one without words is.
+        Block::Thinking { thinking, signature, redacted } if family.thinks => match (redacted, signature) {
+            (Some(data), _) if !is_blank(data) => Some(Part::ReasoningContent(Reasoning::RedactedContent(data))),
+            (_, Some(signature)) if !is_blank(signature) && !is_blank(thinking) => {
+                Some(Part::ReasoningContent(Reasoning::ReasoningText { text: thinking, signature }))
+            }
+            _ => None,
+        },
+        Block::Thinking { .. } | Block::ToolResult { .. } | Block::Image { .. } => None,
+    }
+}
+
+/// A block of the user's, or a result. Pictures of a result that can't hold them follow it.
+fn heard(block: &Block, family: Family) -> Vec<Part<'_>> {
+    match block {
+        Block::Text { text: words, .. } => text(words).into_iter().collect(),
+        Block::Image { media_type, data } => vec![image(media_type, data)],
+        Block::ToolResult { call_id, content, is_error, .. } => {
+            let shown = content.iter().filter_map(|block| match block {
+                Block::Text { text: words, .. } => text(words),
+                Block::Image { media_type, data } => Some(image(media_type, data)),
+                _ => None,
+            });
+            let (mut inside, after): (Vec<_>, Vec<_>) =
+                shown.partition(|part| family.rich_results || matches!(part, Part::Text(_)));
+            if *is_error && !family.rich_results {
+                inside.insert(0, Part::Text(Cow::Borrowed("error:")));
+            }
+            if inside.is_empty() {
+                inside.push(Part::Text(Cow::Borrowed(NO_OUTPUT)));
+            }
+            let result = Part::ToolResult {
+                tool_use_id: call::wire_id(call_id, Style::Plain),
+                content: inside,
+                status: (*is_error && family.rich_results).then_some("error"),
+            };
+            std::iter::once(result).chain(after).collect()
+        }
+        Block::Thinking { .. } | Block::ToolCall { .. } => Vec::new(),
+    }
+}
+
+fn text(text: &str) -> Option<Part<'_>> {
+    (!is_blank(text)).then_some(Part::Text(Cow::Borrowed(text)))
+}
+
+fn image<'a>(media_type: &str, data: &'a str) -> Part<'a> {
+    let format = match media_type {
+        "image/png" => "png",
+        "image/jpeg" => "jpeg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        _ => "",
+    };
+    if format.is_empty() || data.is_empty() {
+        return Part::Text(Cow::Owned(format!("[an image of type {media_type} was left out]")));
+    }
+    Part::Image(Image { format, source: Source { bytes: data } })
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

@@ -1,0 +1,47 @@
+//! What the models behind Converse differ in.
+
+/// What a model takes besides text and calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Family {
+    /// Whether a result can say that it is a failure, and hold pictures; others refuse both.
+    pub(super) rich_results: bool,
+    /// Whether it keeps prompts up to marks in a request.
+    pub(super) caches: bool,
+    /// Whether it takes its signed thoughts back.
+    pub(super) thinks: bool,
+}
+
+impl Family {
+    /// By the model's id: `anthropic.claude-…`, with the region of a profile before it, or an ARN that ends in it.
+    pub(super) fn of(model: &str) -> Self {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let claude = name.find("claude").map(|at| &name[at..]);
+        // The first ones can't keep prompts, and refuse the mark.
+        let early =
+            ["claude-v", "claude-instant", "claude-3-haiku", "claude-3-opus", "claude-3-sonnet", "claude-3-5-sonnet"];
+        let caches = claude.is_some_and(|claude| !early.iter().any(|name| claude.starts_with(name)));
+        Self { rich_results: claude.is_some() || name.contains("nova"), caches, thinks: claude.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_go_by_the_models_id() {
+        let all = Family { rich_results: true, caches: true, thinks: true };
+        for model in [
+            "anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
+            "global.anthropic.claude-opus-4-6-v1",
+            "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-haiku-4-5-20251001-v1:0",
+        ] {
+            assert_eq!(Family::of(model), all, "{model}");
+        }
+        assert_eq!(Family::of("anthropic.claude-3-5-sonnet-20240620-v1:0"), Family { caches: false, ..all });
+        assert!(Family::of("amazon.nova-pro-v1:0").rich_results);
+        let none = Family { rich_results: false, caches: false, thinks: false };
+        assert_eq!(Family::of("meta.llama3-3-70b-instruct-v1:0"), none);
+    }
+}

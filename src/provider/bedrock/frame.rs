@@ -1,0 +1,189 @@
+//! `application/vnd.amazon.eventstream`: frames of headers and a payload, each with its lengths and two checksums.
+//! What comes is hostile: lengths are bounded before anything is kept, and a wrong checksum ends it.
+
+/// Lengths and their checksum.
+const PRELUDE: usize = 12;
+/// The checksum at the end.
+const TAIL: usize = 4;
+/// The most that the format allows for the headers of one frame.
+const LONGEST_HEADERS: usize = 128 * 1024;
+
+/// Why it is no stream of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The lengths can't be, or their checksum is wrong.
+    Prelude,
+    /// A frame is longer than anyone could want.
+    TooLong,
+    /// The checksum of a frame is wrong.
+    Checksum,
+    /// Its headers are not headers.
+    Headers,
+}
+
+impl Broken {
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::Prelude => "it is not a stream of events",
+            Self::TooLong => "an event is too long",
+            Self::Checksum => "the checksum of an event is wrong",
+            Self::Headers => "the headers of an event can't be read",
+        }
+    }
+}
+
+/// One frame, as far as it is of interest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame<'a> {
+    /// `event`, `exception` or `error`.
+    pub(super) kind: &'a str,
+    /// Which event, exception or error it is.
+    pub(super) name: &'a str,
+    /// The words of an `error`, which has no payload.
+    pub(super) message: &'a str,
+    pub(super) payload: &'a [u8],
+}
+
+/// Cuts a stream of bytes into frames. What it keeps between two pieces is one unfinished frame.
+#[derive(Debug)]
+pub(super) struct Frames {
+    bytes: Vec<u8>,
+    longest: usize,
+}
+
+impl Frames {
+    /// Frames of at most `longest` bytes.
+    pub(super) const fn new(longest: usize) -> Self {
+        Self { bytes: Vec::new(), longest }
+    }
+
+    /// Takes more bytes and gives each frame that they complete to `on_frame`, until it returns an error.
+    pub(super) fn feed<E: From<Broken>>(
+        &mut self,
+        bytes: &[u8],
+        mut on_frame: impl FnMut(Frame<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.bytes.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some(total) = total(&self.bytes[at..], self.longest)? {
+            let Some(whole) = self.bytes[at..].get(..total) else { break };
+            on_frame(read(whole)?)?;
+            at += total;
+        }
+        self.bytes.drain(..at);
+        Ok(())
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+}
+
+/// How long the next frame is; `None` before that is known.
+fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, Broken> {
+    let Some(prelude) = bytes.get(..PRELUDE) else { return Ok(None) };
+    if word(prelude, 8) != crc32(&prelude[..8]) {
+        return Err(Broken::Prelude);
+    }
+    let total = usize::try_from(word(prelude, 0)).map_err(|_| Broken::TooLong)?;
+    let headers = usize::try_from(word(prelude, 4)).map_err(|_| Broken::TooLong)?;
+    if total > longest || headers > LONGEST_HEADERS {
+        return Err(Broken::TooLong);
+    }
+    if total < PRELUDE + headers + TAIL {
+        return Err(Broken::Prelude);
+    }
+    Ok(Some(total))
+}
+
+/// A whole frame, whose lengths have been checked.
+fn read(whole: &[u8]) -> Result<Frame<'_>, Broken> {
+    let (body, tail) = whole.split_at_checked(whole.len().saturating_sub(TAIL)).ok_or(Broken::Prelude)?;
+    if word(tail, 0) != crc32(body) {
+        return Err(Broken::Checksum);
+    }
+    let length = usize::try_from(word(body, 4)).map_err(|_| Broken::Prelude)?;
+    let (headers, payload) = body[PRELUDE..].split_at_checked(length).ok_or(Broken::Prelude)?;
+    let mut frame = Frame { payload, ..Frame::default() };
+    let mut rest = headers;
+    while !rest.is_empty() {
+        let (name, value) = header(&mut rest).ok_or(Broken::Headers)?;
+        let Some(value) = value else { continue };
+        match name {
+            b":message-type" => frame.kind = value,
+            b":event-type" | b":exception-type" | b":error-code" => frame.name = value,
+            b":error-message" => frame.message = value,
+            _ => {}
+        }
+    }
+    Ok(frame)
+}
+
+/// Takes a header off the front: its name, and its value where that is a text.
+fn header<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a str>)> {
+    let length = take(rest, 1)?[0];
+    let name = take(rest, usize::from(length))?;
+    let kind = take(rest, 1)?[0];
+    let length = match kind {
+        0 | 1 => 0,
+        2 => 1,
+        3 => 2,
+        4 => 4,
+        5 | 8 => 8,
+        6 | 7 => {
+            let length = take(rest, 2)?;
+            usize::from(u16::from_be_bytes([length[0], length[1]]))
+        }
+        9 => 16,
+        _ => return None,
+    };
+    let value = take(rest, length)?;
+    let text = if kind == 7 { Some(std::str::from_utf8(value).ok()?) } else { None };
+    Some((name, text))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(length)?;
+    *rest = left;
+    Some(taken)
+}
+
+/// The four bytes at this place, which are there.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..at + 4].iter().fold(0, |word, byte| (word << 8) | u32::from(*byte))
+}
+
+const TABLE: [u32; 256] = table();
+
+const fn table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    let mut value = 0u32;
+    while at < 256 {
+        let mut crc = value;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[at] = crc;
+        at += 1;
+        value += 1;
+    }
+    table
+}
+
+/// The checksum of Ethernet and zip.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        let [low, ..] = crc.to_le_bytes();
+        crc = TABLE[usize::from(low ^ byte)] ^ (crc >> 8);
+    }
+    !crc
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

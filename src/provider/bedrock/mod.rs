@@ -1,0 +1,165 @@
+//! Amazon Bedrock's Converse, streamed: JSON there, binary frames back, each request signed.
+
+mod credentials;
+pub(super) mod decode;
+mod encode;
+mod family;
+mod frame;
+mod region;
+mod sigv4;
+mod wire;
+
+use std::sync::Arc;
+
+use credentials::{Credentials, KeyPair};
+pub use credentials::from_environment;
+use decode::Converse;
+use frame::Frames;
+pub use region::public_address;
+use reqwest::Url;
+use sigv4::{Scope, Unsigned};
+
+use super::http::{Endpoint, Http};
+use super::key::ApiKey;
+use super::stream::{EventError, Progress, explain};
+use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
+use crate::clock;
+
+const SERVICE: &str = "bedrock";
+
+/// Bedrock, or what speaks as it does.
+pub struct Bedrock {
+    base: Url,
+    endpoint: Endpoint,
+    http: Arc<Http>,
+    credentials: Option<Credentials>,
+    region: String,
+}
+
+impl Bedrock {
+    /// The API at `base`. The key is one of Bedrock's own, or a pair of AWS keys, `ID:SECRET` or `ID:SECRET:TOKEN`.
+    #[must_use]
+    pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
+        let mut endpoint = Endpoint::new(provider, base.clone(), key.cloned());
+        endpoint.header("accept", "application/vnd.amazon.eventstream");
+        let credentials = key.map(Credentials::read);
+        if let Some(Credentials::Bearer(key)) = &credentials {
+            endpoint.header("authorization", &format!("Bearer {}", key.expose()));
+        }
+        Self { region: region::of(base), base: base.clone(), endpoint, http, credentials }
+    }
+
+    /// Where this model is asked.
+    fn url(&self, model: &str) -> Url {
+        let mut url = self.base.clone();
+        let root = self.base.path().trim_end_matches('/');
+        url.set_path(&format!("{root}/model/{}/converse-stream", sigv4::encode(model)));
+        url.set_query(None);
+        url
+    }
+
+    /// The endpoint with the headers that sign this request at this time (Unix milliseconds).
+    fn signed(&self, url: Url, body: &[u8], now: i64) -> Endpoint {
+        let mut endpoint = self.endpoint.at(url.clone());
+        let Some(Credentials::Pair(pair)) = &self.credentials else { return endpoint };
+        let at = stamp(now);
+        endpoint.header("x-amz-date", &at);
+        if let Some(token) = pair.token() {
+            endpoint.header("x-amz-security-token", token);
+        }
+        endpoint.header("authorization", &self.authorization(pair, &url, body, &at));
+        endpoint
+    }
+
+    fn authorization(&self, pair: &KeyPair, url: &Url, body: &[u8], at: &str) -> String {
+        let host = url.host_str().unwrap_or_default();
+        let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let mut headers = vec![("content-type", "application/json"), ("host", &host), ("x-amz-date", at)];
+        headers.extend(pair.token().map(|token| ("x-amz-security-token", token)));
+        let request = Unsigned { method: "POST", path: url.path(), headers: &headers, body };
+        let scope = Scope { region: &self.region, service: SERVICE };
+        sigv4::authorization(&request, pair, scope, at)
+    }
+
+    async fn run(&self, endpoint: &Endpoint, body: Vec<u8>, answer: &mut Converse<'_>) -> Result<(), ProviderError> {
+        let mut received = endpoint.post(&self.http, body).await?;
+        let mut frames = Frames::new(self.http.limits().answer.saturating_mul(2));
+        let mut progress = None;
+        loop {
+            let chunk = match received.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                // The answer is complete: what goes wrong now is no reason to lose it.
+                Err(_) if progress == Some(Progress::Stopped) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let fed = frames.feed(&chunk, |frame| {
+                progress = Some(answer.frame(frame)?);
+                Ok::<(), EventError>(())
+            });
+            match (fed, progress) {
+                (_, Some(Progress::Done)) => {
+                    received.finish();
+                    return Ok(());
+                }
+                (Err(_), Some(Progress::Stopped)) => return Ok(()),
+                (Err(error), _) => return Err(explain(endpoint, error)),
+                (Ok(()), Some(Progress::Stopped)) => received.settle(),
+                (Ok(()), _) => {}
+            }
+        }
+        match progress {
+            Some(Progress::Stopped | Progress::Done) => Ok(()),
+            Some(Progress::Running) => Err(endpoint.failed("it broke off in the middle of its answer")),
+            None if frames.is_pending() => Err(endpoint.garbled("there is no whole event in it")),
+            None => Err(endpoint.failed("it closed the connection without an answer")),
+        }
+    }
+}
+
+impl Provider for Bedrock {
+    fn call<'a>(
+        &'a self,
+        request: &'a Request,
+        sink: Sink<'a>,
+    ) -> BoxFuture<'a, Result<Response, ProviderError>> {
+        Box::pin(async move {
+            let body = encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let endpoint = self.signed(self.url(&request.model), &body, clock::unix_ms());
+            let mut answer = Converse::new(sink, self.http.limits().answer);
+            self.run(&endpoint, body, &mut answer).await?;
+            Ok(answer.finish(request))
+        })
+    }
+}
+
+/// A time as signatures have it.
+fn stamp(now: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
+    time.strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bedrock(base: &str) -> Bedrock {
+        Bedrock::new(Arc::default(), "x", &base.parse().unwrap(), ApiKey::new("AKID:secret:token").as_ref())
+    }
+
+    #[test]
+    fn the_models_id_stays_one_part_of_the_path() {
+        let api = bedrock("https://bedrock-runtime.eu-west-1.amazonaws.com/");
+        assert_eq!(api.region, "eu-west-1");
+        assert_eq!(
+            api.url("anthropic.claude-v1:0").as_str(),
+            "https://bedrock-runtime.eu-west-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream"
+        );
+        assert_eq!(api.url("a/../b").path(), "/model/a%2F..%2Fb/converse-stream");
+    }
+
+    #[test]
+    fn times_are_written_as_signatures_have_them() {
+        assert_eq!(stamp(1_440_938_160_000), "20150830T123600Z");
+    }
+}

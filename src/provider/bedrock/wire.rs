@@ -1,0 +1,102 @@
+//! A Converse request as it is written.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Body<'a> {
+    pub(super) inference_config: Inference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) system: Vec<Part<'a>>,
+    // What grows comes last, so that the beginning of all requests of a session is the same.
+    pub(super) messages: Vec<Turn<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Inference {
+    pub(super) max_tokens: u32,
+}
+
+#[derive(Serialize)]
+pub(super) struct ToolConfig<'a> {
+    pub(super) tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Tool<'a> {
+    #[serde(rename_all = "camelCase")]
+    ToolSpec {
+        name: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<&'a str>,
+        input_schema: Json<'a>,
+    },
+    CachePoint(Point),
+}
+
+#[derive(Serialize)]
+pub(super) struct Json<'a> {
+    pub(super) json: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Turn<'a> {
+    pub(super) role: &'static str,
+    pub(super) content: Vec<Part<'a>>,
+}
+
+/// A part of a message; each is an object with one key.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Part<'a> {
+    Text(Cow<'a, str>),
+    Image(Image<'a>),
+    #[serde(rename_all = "camelCase")]
+    ToolUse {
+        tool_use_id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: Cow<'a, Value>,
+    },
+    #[serde(rename_all = "camelCase")]
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: Vec<Part<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+    },
+    ReasoningContent(Reasoning<'a>),
+    /// What comes before it may be kept for the next request.
+    CachePoint(Point),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Reasoning<'a> {
+    ReasoningText { text: &'a str, signature: &'a str },
+    RedactedContent(&'a str),
+}
+
+#[derive(Serialize)]
+pub(super) struct Image<'a> {
+    pub(super) format: &'static str,
+    pub(super) source: Source<'a>,
+}
+
+/// Bytes, which JSON has in base64.
+#[derive(Serialize)]
+pub(super) struct Source<'a> {
+    pub(super) bytes: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub(super) enum Point {
+    Default,
+}

@@ -1,0 +1,158 @@
+//! Another model answers where one does not: within the turn, never after something was shown, and not the dead one
+//! first the next time.
+
+use std::sync::Arc;
+
+use flock::agent::{TurnError, TurnEvent};
+use flock::provider::ProviderError;
+use flock::provider::retry::Policy;
+use serde_json::json;
+
+use super::rig::{Rig, Set};
+use super::watch::Watch;
+use crate::support::model_server::{Chunk, ModelServer, Reply};
+
+/// A rig in which `spare/other` answers in the place of `fake/test-model`.
+fn with_spare(set: Set, spare: &ModelServer, api: &str, window: u64) -> Rig {
+    let rig = Rig::with(set);
+    let mut document = rig.config();
+    let url = if api == "anthropic-messages" { spare.base_url() } else { spare.openai_url() };
+    document["models"]["providers"]["spare"] = json!({
+        "baseUrl": url, "apiKey": "k", "api": api,
+        "models": [{"id": "other", "contextWindow": window, "maxTokens": 500}],
+    });
+    document["agents"]["defaults"]["model"]["fallbacks"] = json!(["missing/model", "spare/other"]);
+    rig.write_config(&document);
+    rig
+}
+
+fn once() -> Set {
+    let mut set = Set::default();
+    set.limits.retry = Policy { attempts: 1, ..set.limits.retry };
+    set
+}
+
+fn notices(rig: &Rig) -> Vec<String> {
+    let notice = |event: TurnEvent| match event {
+        TurnEvent::Notice(text) => Some(text),
+        _ => None,
+    };
+    rig.events().into_iter().filter_map(notice).collect()
+}
+
+fn said(rig: &Rig) -> String {
+    let text = |event: TurnEvent| match event {
+        TurnEvent::TextDelta(text) => Some(text),
+        _ => None,
+    };
+    rig.events().into_iter().filter_map(text).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_model_answers_within_the_turn_and_is_named() {
+    for (status, why) in [(500, "failed"), (401, "refused the key"), (429, "limiting"), (404, "rejected")] {
+        let spare = ModelServer::start();
+        let watch = Arc::new(Watch::default());
+        let rig = with_spare(Set { oversight: watch.clone(), ..once() }, &spare, "anthropic-messages", 50_000);
+        rig.server.reply(Reply::status(status, "no"));
+        spare.reply(Reply::text("from the other"));
+        let outcome = rig.say("hi").await.unwrap();
+        assert_eq!((outcome.text.as_str(), outcome.model.as_str()), ("from the other", "spare/other"));
+        assert_eq!(said(&rig), "from the other");
+        let notices = notices(&rig);
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert!(notices[0].starts_with("spare/other answers in the place of fake/test-model:"), "{notices:?}");
+        assert!(notices[0].contains(why), "{notices:?}");
+        // The record says who answered, and each attempt had a reservation of its own.
+        let lines = rig.transcript();
+        let answer = lines.iter().find(|line| line["message"]["role"] == "assistant").unwrap();
+        assert_eq!((&answer["model"], &answer["api"]), (&json!("spare/other"), &json!("anthropic-messages")));
+        let calls = watch.calls.lock().unwrap().clone();
+        let models: Vec<&str> = calls.iter().map(|call| call.model.as_str()).collect();
+        assert_eq!(models, ["fake/test-model", "spare/other"]);
+        assert_eq!(calls[1].max_output, 500);
+        assert_eq!(watch.settled().len(), 2);
+        // It is told under which name it answers.
+        assert!(spare.requests()[0].body["system"].to_string().contains("spare/other"));
+        assert_eq!(spare.rejections(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_fail_elsewhere_too_is_not_asked_elsewhere() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 50_000);
+    rig.server.reply(Reply::status(400, "tools: pattern"));
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(matches!(error, TurnError::Provider(ProviderError::Rejected { .. })), "{error}");
+    assert_eq!(spare.requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_was_shown_is_never_mixed_with_another_models() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 50_000);
+    let half = json!({"choices": [{"delta": {"content": "half an ans"}}]});
+    let bytes = Chunk::Bytes(format!("data: {half}\n\n").into_bytes());
+    rig.server.reply(Reply::stream(vec![bytes]));
+    rig.say("hi").await.unwrap_err();
+    assert_eq!(said(&rig), "half an ans");
+    assert_eq!(spare.requests().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_failed_is_not_asked_first_in_the_next_turn() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 50_000);
+    rig.server.reply(Reply::status(500, "no"));
+    rig.say("hi").await.unwrap();
+    rig.say("and?").await.unwrap();
+    assert_eq!((rig.server.requests().len(), spare.requests().len()), (1, 2));
+    let notices = notices(&rig);
+    assert!(notices[1].contains("failed a short while ago"), "{notices:?}");
+    // Where the spare one fails now, the one that rests is asked all the same.
+    spare.reply(Reply::status(500, "no"));
+    let outcome = rig.say("still there?").await.unwrap();
+    assert_eq!(outcome.model.as_str(), "fake/test-model");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_ran_are_not_run_again_for_the_next_model() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "anthropic-messages", 50_000);
+    rig.server.reply(Reply::call("functions.echo:0", "echo", &json!({"x": 1}))).reply(Reply::status(503, "no"));
+    spare.reply(Reply::text("done"));
+    let outcome = rig.say("go").await.unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.steps), ("done", 2));
+    let sent = spare.requests()[0].body["messages"].to_string();
+    assert_eq!(sent.matches("tool_use_id").count(), 1, "{sent}");
+    let models: Vec<String> = rig
+        .transcript()
+        .iter()
+        .filter(|line| line["message"]["role"] == "assistant")
+        .map(|line| line["model"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(models, ["fake/test-model", "spare/other"]);
+    assert_eq!(spare.rejections(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_too_long_for_one_model_goes_to_one_with_more_room() {
+    let spare = ModelServer::start();
+    let set = Set { context_window: 8_000, ..once() };
+    let rig = with_spare(set, &spare, "openai-completions", 200_000);
+    let outcome = rig.say(&"word ".repeat(20_000)).await.unwrap();
+    assert_eq!(outcome.model.as_str(), "spare/other");
+    assert_eq!(rig.server.requests().len(), 0);
+    assert!(notices(&rig)[0].contains("has about"), "{:?}", notices(&rig));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_answers_the_turn_fails_with_the_last_failure() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 50_000);
+    rig.server.reply(Reply::status(500, "first"));
+    spare.reply(Reply::status(529, "second"));
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(error.to_string().contains("second"), "{error}");
+}

@@ -1,0 +1,141 @@
+//! What Converse refuses. Beside each rule is where it was met: the API reference of `ConverseStream`, or a report of
+//! the refusal.
+
+use base64::Engine as _;
+use serde_json::Value;
+
+fn need(condition: bool, message: impl Into<String>) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(message.into()) }
+}
+
+fn is_name(value: &Value) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    value.as_str().is_some_and(|text| (1..=64).contains(&text.len()) && text.chars().all(good))
+}
+
+fn is_blank(value: &Value) -> bool {
+    value.as_str().is_none_or(|text| text.trim().is_empty())
+}
+
+/// The one key that a block has: it is a union.
+fn kind(block: &Value) -> Result<(&str, &Value), String> {
+    match block.as_object().map(|object| object.iter().collect::<Vec<_>>()).as_deref() {
+        Some([(name, value)]) => Ok((name, value)),
+        _ => Err(format!("a block is a union with one member: {block}")),
+    }
+}
+
+pub fn converse(model: &str, body: &Value) -> Result<(), String> {
+    let known = ["messages", "system", "inferenceConfig", "toolConfig", "additionalModelRequestFields"];
+    for name in body.as_object().ok_or("an object is needed")?.keys() {
+        need(known.contains(&name.as_str()), format!("{name} is not a member of the request"))?;
+    }
+    // InferenceConfiguration: maxTokens is at least 1.
+    need(body["inferenceConfig"]["maxTokens"].as_u64().is_some_and(|tokens| tokens > 0), "maxTokens")?;
+    for part in body["system"].as_array().into_iter().flatten() {
+        if let ("text", text) = kind(part)? {
+            need(!is_blank(text), "The text field in system is blank")?;
+        }
+    }
+    tools(&body["toolConfig"])?;
+    // At most four cache points, and none for a model that can't keep prompts ("prompt caching" in the user guide).
+    let points = body.to_string().matches("cachePoint").count();
+    need(points <= 4, "too many cache points")?;
+    need(points == 0 || model.contains("claude") || model.contains("nova"), "cachePoint is not supported")?;
+    let messages = body["messages"].as_array().filter(|all| !all.is_empty()).ok_or("messages: length")?;
+    need(messages[0]["role"] == "user", "A conversation must start with a user message.")?;
+    let mut open: Vec<&str> = Vec::new();
+    let mut before = "";
+    for (at, message) in messages.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        need(matches!(role, "user" | "assistant"), "role")?;
+        // langchain-ai/langchainjs#6724
+        need(role != before, "A conversation must alternate between user and assistant roles.")?;
+        before = role;
+        let content = message["content"].as_array().filter(|all| !all.is_empty());
+        let content = content.ok_or(format!("The content field in the Message object at messages.{at} is empty."))?;
+        let mut results = Vec::new();
+        let mut uses = Vec::new();
+        for part in content {
+            let (name, value) = kind(part)?;
+            block(model, role, name, value).map_err(|error| format!("messages.{at}: {error}"))?;
+            // vxcontrol/pentagi#196
+            need(
+                !matches!(name, "toolUse" | "toolResult") || body["toolConfig"].is_object(),
+                "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+            )?;
+            match name {
+                "toolUse" => uses.push(value["toolUseId"].as_str().unwrap_or_default()),
+                "toolResult" => results.push(value["toolUseId"].as_str().unwrap_or_default()),
+                _ => {}
+            }
+        }
+        let (mut wanted, mut given) = (open.clone(), results.clone());
+        wanted.sort_unstable();
+        given.sort_unstable();
+        // ToolResultBlock: the result of a call is in the message after it.
+        need(wanted == given, format!("Expected toolResult blocks at messages.{at} for the Ids {wanted:?}"))?;
+        open = uses;
+    }
+    need(open.is_empty(), "Expected toolResult blocks after the last message")
+}
+
+fn tools(config: &Value) -> Result<(), String> {
+    if config.is_null() {
+        return Ok(());
+    }
+    // ToolConfiguration: at least one tool.
+    for tool in config["tools"].as_array().filter(|all| !all.is_empty()).ok_or("toolConfig.tools: length")? {
+        if let ("toolSpec", spec) = kind(tool)? {
+            need(is_name(&spec["name"]), "toolSpec.name: pattern")?;
+            need(spec.get("description").is_none_or(|text| !is_blank(text)), "toolSpec.description: length")?;
+            need(spec["inputSchema"]["json"]["type"] == "object", "inputSchema.json.type must be object")?;
+        }
+    }
+    Ok(())
+}
+
+fn block(model: &str, role: &str, name: &str, value: &Value) -> Result<(), String> {
+    let rich = model.contains("claude") || model.contains("nova");
+    match (role, name) {
+        // aws-samples/bedrock-engineer#8; white space alone: NousResearch/hermes-agent#61318
+        (_, "text") => need(!is_blank(value), "The text field in the ContentBlock object is blank."),
+        (_, "cachePoint") => need(value["type"] == "default", "cachePoint.type"),
+        ("user", "image") => image(value),
+        ("user", "toolResult") => {
+            need(is_name(&value["toolUseId"]), "toolUseId: pattern")?;
+            // ToolResultBlock: the status is for Claude and Nova only.
+            need(rich || value.get("status").is_none(), "status is not supported by this model")?;
+            let content = value["content"].as_array().filter(|all| !all.is_empty());
+            for part in content.ok_or("toolResult.content is empty")? {
+                match kind(part)? {
+                    // NousResearch/hermes-agent#55092
+                    ("text", text) => need(!is_blank(text), "text content blocks must be non-empty")?,
+                    ("image", picture) if rich => image(picture)?,
+                    (other, _) => return Err(format!("toolResult can't hold {other}")),
+                }
+            }
+            Ok(())
+        }
+        ("assistant", "toolUse") => {
+            need(is_name(&value["toolUseId"]) && is_name(&value["name"]), "toolUse: pattern")?;
+            need(value["input"].is_object(), "toolUse.input must be an object")
+        }
+        ("assistant", "reasoningContent") => match kind(value)? {
+            ("reasoningText", text) => {
+                need(!is_blank(&text["text"]) && !is_blank(&text["signature"]), "reasoningText is blank")
+            }
+            ("redactedContent", data) => need(!is_blank(data), "redactedContent is blank"),
+            _ => Err("reasoningContent".to_owned()),
+        },
+        _ => Err(format!("{name} is not allowed in a message of {role}")),
+    }
+}
+
+fn image(value: &Value) -> Result<(), String> {
+    let formats = ["png", "jpeg", "gif", "webp"];
+    need(formats.contains(&value["format"].as_str().unwrap_or_default()), "image.format")?;
+    let bytes = value["source"]["bytes"].as_str().unwrap_or_default();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(bytes).map_err(|_| "image.source.bytes")?;
+    need(!bytes.is_empty(), "image.source.bytes is empty")
+}
