@@ -55,7 +55,9 @@ impl Line {
     ) -> bool {
         while let Some(model) = self.others.pop_front() {
             let key = asked.cache_key.clone();
-            let Ok(next) = ready(engine, &self.config, &self.agent, &model, self.began, key) else { continue };
+            let Ok(next) = ready(engine, &self.config, &self.agent, &model, self.began, key) else {
+                continue;
+            };
             let is_longer = next.resolved.context_window > self.resolved.context_window;
             if context.cost() > next.room || (trouble == Trouble::TooLong && !is_longer) {
                 continue;

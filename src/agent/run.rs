@@ -61,8 +61,12 @@ pub(super) async fn run(
         Ok(transcript) => transcript,
         Err(error) => return Err(give_up(engine, request.turn, error).await),
     };
-    let mut running =
-        Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, plan.line.resolved.route.clone());
+    let mut running = Running::new(
+        Arc::clone(&engine.parts.store),
+        transcript,
+        request.turn,
+        plan.line.resolved.route.clone(),
+    );
     let context = CallContext {
         agent: request.agent,
         session: request.session,

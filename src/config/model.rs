@@ -220,7 +220,10 @@ impl Agent {
     /// Its model and those that answer in its place, in their order, each once.
     pub fn models(&self) -> impl Iterator<Item = &ModelRef> {
         let all = || self.model.iter().chain(&self.fallbacks);
-        all().enumerate().filter(move |(at, model)| !all().take(*at).any(|other| other == *model)).map(|(_, m)| m)
+        all()
+            .enumerate()
+            .filter(move |(at, model)| !all().take(*at).any(|other| other == *model))
+            .map(|(_, m)| m)
     }
 }
 

@@ -42,8 +42,10 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
     }
     let own = PLUGIN.iter().try_fold(root.clone(), |view, name| view.get(name))?;
     let defaults = root.get("agents")?.get("defaults")?;
-    let default_model =
-        DefaultModel { primary: model(&defaults.get("model")?)?, fallbacks: fallbacks(&defaults.get("model")?)? };
+    let default_model = DefaultModel {
+        primary: model(&defaults.get("model")?)?,
+        fallbacks: fallbacks(&defaults.get("model")?)?,
+    };
     let default_docker = defaults.get("sandbox")?.get("docker")?;
     let tools = root.get("tools")?;
     let global_tools = tools.get("sandbox")?.get("tools")?;

@@ -201,7 +201,10 @@ fn stop(reason: &str) -> Result<StopReason, EventError> {
         "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
         "guardrail_intervened" | "content_filtered" => StopReason::Refusal,
         "malformed_model_output" | "malformed_tool_use" => {
-            return Err(EventError::Failure { status: 500, message: "the model's output was malformed".into() });
+            return Err(EventError::Failure {
+                status: 500,
+                message: "the model's output was malformed".into(),
+            });
         }
         _ => StopReason::End,
     })

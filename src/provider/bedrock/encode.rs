@@ -116,7 +116,9 @@ fn said(block: &Block, family: Family) -> Option<Part<'_>> {
         }),
         // Without a signature it is another provider's, and would be refused, as one without words is.
         Block::Thinking { thinking, signature, redacted } if family.thinks => match (redacted, signature) {
-            (Some(data), _) if !is_blank(data) => Some(Part::ReasoningContent(Reasoning::RedactedContent(data))),
+            (Some(data), _) if !is_blank(data) => {
+                Some(Part::ReasoningContent(Reasoning::RedactedContent(data)))
+            }
             (_, Some(signature)) if !is_blank(signature) && !is_blank(thinking) => {
                 Some(Part::ReasoningContent(Reasoning::ReasoningText { text: thinking, signature }))
             }

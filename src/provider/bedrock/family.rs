@@ -17,8 +17,14 @@ impl Family {
         let name = model.rsplit('/').next().unwrap_or(model);
         let claude = name.find("claude").map(|at| &name[at..]);
         // The first ones can't keep prompts, and refuse the mark.
-        let early =
-            ["claude-v", "claude-instant", "claude-3-haiku", "claude-3-opus", "claude-3-sonnet", "claude-3-5-sonnet"];
+        let early = [
+            "claude-v",
+            "claude-instant",
+            "claude-3-haiku",
+            "claude-3-opus",
+            "claude-3-sonnet",
+            "claude-3-5-sonnet",
+        ];
         let caches = claude.is_some_and(|claude| !early.iter().any(|name| claude.starts_with(name)));
         Self { rich_results: claude.is_some() || name.contains("nova"), caches, thinks: claude.is_some() }
     }

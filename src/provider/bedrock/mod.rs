@@ -11,8 +11,8 @@ mod wire;
 
 use std::sync::Arc;
 
-use credentials::{Credentials, KeyPair};
 pub use credentials::from_environment;
+use credentials::{Credentials, KeyPair};
 use decode::Converse;
 use frame::Frames;
 pub use region::public_address;
@@ -81,7 +81,12 @@ impl Bedrock {
         sigv4::authorization(&request, pair, scope, at)
     }
 
-    async fn run(&self, endpoint: &Endpoint, body: Vec<u8>, answer: &mut Converse<'_>) -> Result<(), ProviderError> {
+    async fn run(
+        &self,
+        endpoint: &Endpoint,
+        body: Vec<u8>,
+        answer: &mut Converse<'_>,
+    ) -> Result<(), ProviderError> {
         let mut received = endpoint.post(&self.http, body).await?;
         let mut frames = Frames::new(self.http.limits().answer.saturating_mul(2));
         let mut progress = None;

@@ -122,7 +122,8 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         Request::Command { .. } => at_least(Level::Red, "it runs on the host, outside of every sandbox"),
         Request::AgentCreate { model, .. } => {
             at_least(Level::Yellow, "a new agent costs money and room");
-            let known = |model| context.config.agents.iter().any(|agent| agent.models().any(|one| one == model));
+            let known =
+                |model| context.config.agents.iter().any(|agent| agent.models().any(|one| one == model));
             if model.as_ref().is_some_and(|model| !known(model)) {
                 at_least(Level::Red, "no agent uses that model so far");
             }

@@ -53,7 +53,8 @@ async fn the_next_model_answers_within_the_turn_and_is_named() {
     for (status, why) in [(500, "failed"), (401, "refused the key"), (429, "limiting"), (404, "rejected")] {
         let spare = ModelServer::start();
         let watch = Arc::new(Watch::default());
-        let rig = with_spare(Set { oversight: watch.clone(), ..once() }, &spare, "anthropic-messages", 50_000);
+        let rig =
+            with_spare(Set { oversight: watch.clone(), ..once() }, &spare, "anthropic-messages", 50_000);
         rig.server.reply(Reply::status(status, "no"));
         spare.reply(Reply::text("from the other"));
         let outcome = rig.say("hi").await.unwrap();
@@ -61,7 +62,10 @@ async fn the_next_model_answers_within_the_turn_and_is_named() {
         assert_eq!(said(&rig), "from the other");
         let notices = notices(&rig);
         assert_eq!(notices.len(), 1, "{notices:?}");
-        assert!(notices[0].starts_with("spare/other answers in the place of fake/test-model:"), "{notices:?}");
+        assert!(
+            notices[0].starts_with("spare/other answers in the place of fake/test-model:"),
+            "{notices:?}"
+        );
         assert!(notices[0].contains(why), "{notices:?}");
         // The record says who answered, and each attempt had a reservation of its own.
         let lines = rig.transcript();
@@ -120,7 +124,9 @@ async fn a_model_that_failed_is_not_asked_first_in_the_next_turn() {
 async fn tools_that_ran_are_not_run_again_for_the_next_model() {
     let spare = ModelServer::start();
     let rig = with_spare(once(), &spare, "anthropic-messages", 50_000);
-    rig.server.reply(Reply::call("functions.echo:0", "echo", &json!({"x": 1}))).reply(Reply::status(503, "no"));
+    rig.server
+        .reply(Reply::call("functions.echo:0", "echo", &json!({"x": 1})))
+        .reply(Reply::status(503, "no"));
     spare.reply(Reply::text("done"));
     let outcome = rig.say("go").await.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.steps), ("done", 2));

@@ -53,7 +53,8 @@ pub fn converse(model: &str, body: &Value) -> Result<(), String> {
         need(role != before, "A conversation must alternate between user and assistant roles.")?;
         before = role;
         let content = message["content"].as_array().filter(|all| !all.is_empty());
-        let content = content.ok_or(format!("The content field in the Message object at messages.{at} is empty."))?;
+        let content =
+            content.ok_or(format!("The content field in the Message object at messages.{at} is empty."))?;
         let mut results = Vec::new();
         let mut uses = Vec::new();
         for part in content {

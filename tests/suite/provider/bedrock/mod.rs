@@ -122,8 +122,7 @@ async fn calls_and_signed_thinking_come_and_go_back() {
     ];
     stage.server.reply(200, answer(&events, "tool_use", &json!({"inputTokens": 1, "outputTokens": 1})));
     let response = stage.ask(CLAUDE, hello()).await.0.unwrap();
-    let thinking =
-        Block::Thinking { thinking: "hm".into(), signature: Some("c2ln".into()), redacted: None };
+    let thinking = Block::Thinking { thinking: "hm".into(), signature: Some("c2ln".into()), redacted: None };
     let redacted =
         Block::Thinking { thinking: String::new(), signature: None, redacted: Some("b3BhcXVl".into()) };
     let calls = [call("tooluse_1", "exec", json!({"command": "ls"})), call("tooluse_2", "exec", json!({}))];
@@ -210,7 +209,9 @@ async fn exceptions_have_the_class_of_their_status() {
         let shown = format!("{error:?}");
         assert!(shown.starts_with(class) && shown.contains("what it says"), "{name}: {shown}");
     }
-    for (status, class) in [(400, "Rejected"), (403, "Unauthorised"), (424, "Failed"), (429, "Limited"), (503, "Failed")] {
+    for (status, class) in
+        [(400, "Rejected"), (403, "Unauthorised"), (424, "Failed"), (429, "Limited"), (503, "Failed")]
+    {
         let stage = Stage::new().await;
         stage.server.reply(status, json!({"message": "what it says"}).to_string().into_bytes());
         let shown = format!("{:?}", stage.ask(CLAUDE, hello()).await.0.unwrap_err());

@@ -99,7 +99,8 @@ async fn converse(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMa
 fn look(path: &str, headers: &HeaderMap, body: &[u8]) -> Result<(), (u16, String)> {
     let model = path.strip_prefix("/model/").and_then(|rest| rest.strip_suffix("/converse-stream"));
     let model = model.filter(|model| !model.contains('/')).ok_or((404, "no such operation".to_owned()))?;
-    let bearer = headers.get("authorization").is_some_and(|value| value == "Bearer ABSKplanted-key-0123456789");
+    let bearer =
+        headers.get("authorization").is_some_and(|value| value == "Bearer ABSKplanted-key-0123456789");
     if !bearer {
         signature::check(path, headers, body, super::SECRET).map_err(|reason| (403, reason))?;
     }

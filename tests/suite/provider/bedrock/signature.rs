@@ -24,7 +24,9 @@ pub fn check(path: &str, headers: &HeaderMap, body: &[u8], secret: &str) -> Resu
     };
     let (signed, signature) = (part("SignedHeaders")?, part("Signature")?);
     let place = part("Credential")?.split_once('/').ok_or("credential")?.1;
-    let [day, region, service, end] = place.split('/').collect::<Vec<_>>()[..] else { return Err("scope".into()) };
+    let [day, region, service, end] = place.split('/').collect::<Vec<_>>()[..] else {
+        return Err("scope".into());
+    };
     let names: Vec<&str> = signed.split(';').collect();
     for needed in ["host", "x-amz-date"] {
         if !names.contains(&needed) {
@@ -46,7 +48,9 @@ pub fn check(path: &str, headers: &HeaderMap, body: &[u8], secret: &str) -> Resu
     let first = mac(format!("AWS4{secret}").as_bytes(), day);
     let key = [region, service, end].iter().fold(first, |key, part| mac(&key, part));
     if hex(&mac(&key, &text)) != signature {
-        return Err("The request signature we calculated does not match the signature you provided.".to_owned());
+        return Err(
+            "The request signature we calculated does not match the signature you provided.".to_owned()
+        );
     }
     Ok(region.to_owned())
 }
