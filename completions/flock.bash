@@ -76,6 +76,9 @@ _flock() {
             flock,service)
                 cmd="flock__subcmd__service"
                 ;;
+            flock,session)
+                cmd="flock__subcmd__session"
+                ;;
             flock,start)
                 cmd="flock__subcmd__start"
                 ;;
@@ -265,6 +268,9 @@ _flock() {
             flock__subcmd__help,service)
                 cmd="flock__subcmd__help__subcmd__service"
                 ;;
+            flock__subcmd__help,session)
+                cmd="flock__subcmd__help__subcmd__session"
+                ;;
             flock__subcmd__help,start)
                 cmd="flock__subcmd__help__subcmd__start"
                 ;;
@@ -355,6 +361,24 @@ _flock() {
             flock__subcmd__help__subcmd__service,remove)
                 cmd="flock__subcmd__help__subcmd__service__subcmd__remove"
                 ;;
+            flock__subcmd__help__subcmd__session,compact)
+                cmd="flock__subcmd__help__subcmd__session__subcmd__compact"
+                ;;
+            flock__subcmd__help__subcmd__session,export)
+                cmd="flock__subcmd__help__subcmd__session__subcmd__export"
+                ;;
+            flock__subcmd__help__subcmd__session,import)
+                cmd="flock__subcmd__help__subcmd__session__subcmd__import"
+                ;;
+            flock__subcmd__help__subcmd__session,list)
+                cmd="flock__subcmd__help__subcmd__session__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__session,reset)
+                cmd="flock__subcmd__help__subcmd__session__subcmd__reset"
+                ;;
+            flock__subcmd__help__subcmd__session,show)
+                cmd="flock__subcmd__help__subcmd__session__subcmd__show"
+                ;;
             flock__subcmd__nix,gc)
                 cmd="flock__subcmd__nix__subcmd__gc"
                 ;;
@@ -421,6 +445,51 @@ _flock() {
             flock__subcmd__service__subcmd__help,remove)
                 cmd="flock__subcmd__service__subcmd__help__subcmd__remove"
                 ;;
+            flock__subcmd__session,compact)
+                cmd="flock__subcmd__session__subcmd__compact"
+                ;;
+            flock__subcmd__session,export)
+                cmd="flock__subcmd__session__subcmd__export"
+                ;;
+            flock__subcmd__session,help)
+                cmd="flock__subcmd__session__subcmd__help"
+                ;;
+            flock__subcmd__session,import)
+                cmd="flock__subcmd__session__subcmd__import"
+                ;;
+            flock__subcmd__session,list)
+                cmd="flock__subcmd__session__subcmd__list"
+                ;;
+            flock__subcmd__session,ls)
+                cmd="flock__subcmd__session__subcmd__list"
+                ;;
+            flock__subcmd__session,reset)
+                cmd="flock__subcmd__session__subcmd__reset"
+                ;;
+            flock__subcmd__session,show)
+                cmd="flock__subcmd__session__subcmd__show"
+                ;;
+            flock__subcmd__session__subcmd__help,compact)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__compact"
+                ;;
+            flock__subcmd__session__subcmd__help,export)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__export"
+                ;;
+            flock__subcmd__session__subcmd__help,help)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__session__subcmd__help,import)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__import"
+                ;;
+            flock__subcmd__session__subcmd__help,list)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__session__subcmd__help,reset)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__reset"
+                ;;
+            flock__subcmd__session__subcmd__help,show)
+                cmd="flock__subcmd__session__subcmd__help__subcmd__show"
+                ;;
             *)
                 ;;
         esac
@@ -428,7 +497,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor completions chat channel prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1436,7 +1505,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel prompt help"
+            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2024,6 +2093,104 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__service__subcmd__remove)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session)
+            opts="list show compact reset export import"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session__subcmd__compact)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session__subcmd__reset)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__session__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2694,6 +2861,284 @@ _flock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list ls show compact reset export import help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__compact)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__export)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help)
+            opts="list show compact reset export import help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__compact)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__reset)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__import)
+            opts="-q -v -y -h --session --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__list)
+            opts="-q -v -y -h --agent --limit --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__reset)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__session__subcmd__show)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::context::Context;
+use super::engine::Engine;
 use super::estimate;
 use super::failover::is_too_long;
 use super::line::Line;
@@ -33,7 +34,12 @@ struct Toll {
     shown: bool,
 }
 
-impl Reserved<'_> {
+impl<'o> Reserved<'o> {
+    fn new(oversight: &'o dyn Oversight, reservation: Reservation) -> Self {
+        let toll = Mutex::new(Toll { ended: Taken::Nothing, begun: None, shown: false });
+        Self { oversight, reservation: Some(reservation), toll }
+    }
+
     fn toll(&self) -> MutexGuard<'_, Toll> {
         self.toll.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,6 +78,29 @@ impl Drop for Reserved<'_> {
     }
 }
 
+/// Asks once beside the calls of a turn, with what that costs set aside and settled; `None` where there is no
+/// budget for it.
+pub(super) async fn aside(
+    engine: &Engine,
+    resolved: &Resolved,
+    call: &ModelCall,
+    request: &Request,
+) -> Option<Result<Response, ProviderError>> {
+    let oversight = &*engine.parts.oversight;
+    let reservation = oversight.reserve(call).await.ok()?;
+    let reserved = Reserved::new(oversight, reservation);
+    let mut sink = |delta: Delta| reserved.begins(&delta);
+    let mut on_retry = |retrying: Retrying<'_>| {
+        reserved.ends(Err(Some(retrying.reason)));
+        reserved.asks();
+    };
+    reserved.asks();
+    let policy = &engine.parts.limits.retry;
+    let response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry).await;
+    reserved.ends(response.as_ref().map(|response| response.usage).map_err(Some));
+    Some(response)
+}
+
 impl Course<'_> {
     /// Sets aside what the next model call may cost. Where the budget makes the turn wait, that does not
     /// count against its time.
@@ -92,8 +121,7 @@ impl Course<'_> {
         };
         let oversight = &*self.engine.parts.oversight;
         let reservation = self.halt.uncounted(oversight.reserve(&call)).await??;
-        let toll = Mutex::new(Toll { ended: Taken::Nothing, begun: None, shown: false });
-        Ok(Reserved { oversight, reservation: Some(reservation), toll })
+        Ok(Reserved::new(oversight, reservation))
     }
 
     /// The conversation as this model takes it. Pictures may have to be made smaller for that, so no other turn waits.
@@ -140,7 +168,7 @@ impl Course<'_> {
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
                     context.narrow();
-                    self.make_room(&line.told, context, running, asked).await?;
+                    self.make_room(line, context, running, asked).await?;
                     if context.cost() >= before {
                         return Err(error.into());
                     }

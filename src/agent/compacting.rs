@@ -2,26 +2,27 @@
 //! committed, and only then the conversation is the shorter one.
 
 use super::compaction::findings;
-use super::context::{Context, Wanted};
-use super::line::Told;
+use super::compaction::summary::{self, Asking};
+use super::context::{Context, Draft, Wanted};
+use super::line::{Line, Told};
 use super::running::Running;
 use super::steps::Course;
 use super::turn::{TurnError, TurnEvent};
 use crate::clock;
-use crate::provider::Request;
+use crate::provider::{Request, Resolved};
 
 impl Course<'_> {
     /// Makes room for the next request where there is too little of it. The prompt is made anew with it: the
     /// provider's cache is void anyway, and what the agent has written down since belongs into it.
     pub(super) async fn make_room(
         &self,
-        told: &Told,
+        line: &Line,
         context: &mut Context,
         running: &mut Running,
         asked: &mut Request,
     ) -> Result<(), TurnError> {
         if context.is_near_full() {
-            self.compact(told, context, running, asked).await?;
+            self.compact(line, context, running, asked).await?;
         }
         context.fit();
         Ok(())
@@ -29,7 +30,7 @@ impl Course<'_> {
 
     async fn compact(
         &self,
-        told: &Told,
+        line: &Line,
         context: &mut Context,
         running: &mut Running,
         asked: &mut Request,
@@ -44,18 +45,49 @@ impl Course<'_> {
             turn: Some(running.turn),
             at: clock::unix_ms(),
         };
-        let Some(draft) = context.draft(&wanted, false) else { return Ok(()) };
+        let Some(mut draft) = context.draft(&wanted, false) else { return Ok(()) };
+        if config.compaction.summary {
+            self.summarise(context, &mut draft, running, &line.resolved).await?;
+        }
         running.compacted(&draft.record)?;
         let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
         let at = draft.record.at;
         context.apply(draft);
-        let Told { label, tools, calls } = told;
+        let Told { label, tools, calls } = &line.told;
         let prompt = self.engine.prompt(agent, label, tools, *calls, at)?;
         asked.system = prompt.text.to_string();
         self.engine.parts.store.renew_session(self.context.session.clone(), Some(prompt), at).await?;
         self.events.tell(TurnEvent::Notice(format!(
             "the conversation was compacted from about {before} to {after} tokens; the transcript has all of it"
         )));
+        Ok(())
+    }
+
+    /// Asks for a summary of what goes; where none comes, the marker alone does.
+    async fn summarise(
+        &self,
+        context: &Context,
+        draft: &mut Draft,
+        running: &mut Running,
+        resolved: &Resolved,
+    ) -> Result<(), TurnError> {
+        let text = context.outgoing(draft);
+        let asking = Asking {
+            engine: self.engine,
+            resolved,
+            session: &self.context.session,
+            turn: running.turn,
+            step: running.steps + 1,
+        };
+        let answered = tokio::select! {
+            biased;
+            error = self.halt.wait() => return Err(error),
+            answered = summary::ask(&asking, &text) => answered,
+        };
+        if let Some((summary, usage)) = answered {
+            running.usage += usage;
+            context.summarise(draft, summary);
+        }
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use super::compaction::compact::{self, Piece};
 use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, Facts};
-use super::compaction::{FULL, KEPT, WORTH, shrink};
+use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
 use super::estimate::{Images, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::history::replay;
 use super::pairing;
@@ -299,7 +299,7 @@ impl Context {
         let taken_out = items[..from].iter().filter(|item| item.place == Place::Free).count();
         record.marker = marker(taken_out);
         self.keep(&mut record, from);
-        record.tokens_after = self.applied(&record, from).iter().map(|item| item.cost).sum();
+        record.tokens_after = sum(&self.applied(&record, from));
         let gain = record.tokens_before.saturating_sub(record.tokens_after);
         let is_needed = asked || self.has_more || record.tokens_before > self.room;
         (is_needed || gain >= share(self.room, WORTH)).then_some(Draft { record, from })
@@ -341,6 +341,20 @@ impl Context {
         items.extend(out.iter().filter(said).cloned());
         items.extend(kept.iter().cloned());
         items
+    }
+
+    /// What a compaction takes out, for who is to summarise it; with the summary of what was taken out before.
+    #[must_use]
+    pub fn outgoing(&self, draft: &Draft) -> String {
+        let out = &self.items[self.head..][..draft.from];
+        let free = out.iter().filter(|item| item.place == Place::Free).map(|item| &*item.entry.message);
+        summary::spoken(draft.record.summary.as_deref(), free)
+    }
+
+    /// Puts a summary into a compaction that is not written yet.
+    pub fn summarise(&self, draft: &mut Draft, summary: String) {
+        draft.record.summary = Some(summary);
+        draft.record.tokens_after = sum(&self.applied(&draft.record, draft.from));
     }
 
     /// Makes the messages fit by cutting what can't be taken out: the results of the last step, then the marker,

@@ -20,7 +20,7 @@ use crate::config::{Agent, Live};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::retry::Policy;
-use crate::provider::{Catalog, ToolSpec, Usage};
+use crate::provider::{Catalog, ToolSpec};
 use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
@@ -168,7 +168,7 @@ impl Engine {
     /// As [`StoreError`] says.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<SessionInfo>, StoreError> {
         let sessions = self.parts.store.sessions(agent, limit)?;
-        Ok(sessions.into_iter().map(info).collect())
+        Ok(sessions.into_iter().map(SessionInfo::from).collect())
     }
 
     /// Where messages between sessions are kept until their turns have ended.
@@ -192,7 +192,7 @@ impl Engine {
     ///
     /// As [`StoreError`] says.
     pub fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
-        Ok(self.parts.store.session(key)?.map(info))
+        Ok(self.parts.store.session(key)?.map(SessionInfo::from))
     }
 
     /// The newest `limit` messages of a session, oldest first, without thinking; `None` where there is no
@@ -271,23 +271,6 @@ pub(super) struct Claim<'e> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         lock(&self.engine.busy).remove(&self.session);
-    }
-}
-
-fn info(session: Session) -> SessionInfo {
-    SessionInfo {
-        busy: session.running,
-        turns: session.turns,
-        created_at: session.created_at,
-        updated_at: session.updated_at,
-        model: session.model,
-        usage: Usage {
-            input: session.tokens.input,
-            output: session.tokens.output,
-            cache_read: session.tokens.cache_read,
-            cache_write: session.tokens.cache_write,
-        },
-        key: session.key,
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
+use super::command;
 use super::engine::Engine;
 use super::estimate::{self, Images};
 use super::failover;
@@ -15,7 +16,7 @@ use super::line::{Line, Ready, instead, ready};
 use super::running::{Running, tokens};
 use super::steps::{Conversation, Course, Events};
 use super::transcript::{Header, Transcript, model};
-use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use super::turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::error::chain;
@@ -52,6 +53,12 @@ pub(super) async fn run(
     );
     let config = engine.parts.config.current();
     let agent = check(&config, &request)?;
+    if let Some(command) = request.command {
+        let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+        let text = command::run(engine, &request.session, command).await?;
+        on_event(TurnEvent::TextDelta(text.clone()));
+        return Ok(TurnOutcome { text, stop: Stop::End, usage: Usage::default(), model, steps: 0 });
+    }
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
     settle_in(engine.home(), agent);
@@ -163,7 +170,7 @@ async fn begin(engine: &Engine, request: &TurnRequest, plan: &Plan) -> Result<Se
     }
 }
 
-fn open(engine: &Engine, session: &Session) -> Result<Transcript, TurnError> {
+pub(super) fn open(engine: &Engine, session: &Session) -> Result<Transcript, TurnError> {
     let key = session.key.clone();
     let header =
         Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };

@@ -81,7 +81,7 @@ impl Course<'_> {
         context.ask(&said);
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.may_ask(running).await?;
-        self.make_room(&line.told, &mut context, running, &mut asked).await?;
+        self.make_room(&line, &mut context, running, &mut asked).await?;
         let mut reserved = self.reserve(&asked, &context, running).await?;
         running.begin(&said)?;
         context.begun();
@@ -120,7 +120,7 @@ impl Course<'_> {
             if let Some(inbox) = &inbox {
                 self.deliver(&**inbox, running, &mut context).await?;
             }
-            self.make_room(&line.told, &mut context, running, &mut asked).await?;
+            self.make_room(&line, &mut context, running, &mut asked).await?;
             reserved = self.reserve(&asked, &context, running).await?;
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::command::Command;
 use super::inbox::Inbox;
 use super::oversight::Paused;
 use super::provenance::Provenance;
@@ -29,6 +30,9 @@ pub struct TurnRequest {
     pub context: Vec<String>,
     /// Where the input came from; stored with its last message.
     pub provenance: Option<Provenance>,
+    /// What a person wants done with the session instead of having it answered. Only who knows that a person
+    /// wrote the input may set it.
+    pub command: Option<Command>,
     /// What comes while the turn runs; without one nothing does.
     pub inbox: Option<Arc<dyn Inbox>>,
 }
@@ -41,6 +45,7 @@ impl std::fmt::Debug for TurnRequest {
             .field("input", &self.input)
             .field("context", &self.context)
             .field("provenance", &self.provenance)
+            .field("command", &self.command)
             .finish_non_exhaustive()
     }
 }
@@ -153,6 +158,9 @@ pub enum TurnError {
     /// The input does not end with a user's message, or is empty.
     #[error("the input of a turn must end with a user's message")]
     NoInput,
+    /// There is no such session.
+    #[error("there is no session {0}")]
+    NoSession(SessionKey),
     /// The session is closed.
     #[error("session {0} is closed")]
     Closed(SessionKey),
@@ -244,6 +252,7 @@ impl Explain for TurnError {
             Self::NoModel(_) => {
                 Some("flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned())
             }
+            Self::NoSession(_) => Some("flock session list".to_owned()),
             Self::Provider(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Hygiene(error) => error.hint(),

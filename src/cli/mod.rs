@@ -28,6 +28,7 @@ pub mod prompt;
 pub mod remove;
 pub mod restart;
 pub mod service;
+pub mod session;
 pub mod start;
 pub mod status;
 pub mod stop;
@@ -120,6 +121,7 @@ enum Verb {
     Completions(completions::Args),
     Chat(chat::Args),
     Channel(channel::Args),
+    Session(session::Args),
     Prompt(prompt::Args),
     #[command(hide = true)]
     Gateway(gateway::Args),
@@ -152,6 +154,7 @@ impl Verb {
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
             Self::Channel(args) => channel::run(&args, context),
+            Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
             Self::Supervise(args) => supervise::run(&args, context),

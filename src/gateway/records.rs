@@ -134,7 +134,9 @@ fn probe(probed: &Probed) -> Value {
     })
 }
 
-fn session(session: &SessionInfo) -> Value {
+/// A session as programs get it.
+#[must_use]
+pub fn session(session: &SessionInfo) -> Value {
     json!({
         "key": session.key,
         "agent": session.key.agent(),

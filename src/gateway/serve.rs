@@ -185,6 +185,7 @@ fn assemble(
     sessions.connect(engine.clone(), gateway.driver.clone(), swarm.clone());
     // Set once, right here.
     drop(gateway.triage.set(triage.clone()));
+    drop(gateway.engine.set(engine.clone()));
     let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
     Ok(Assembled { gateway, engine, team, triage, rings })
 }

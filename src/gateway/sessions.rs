@@ -53,6 +53,7 @@ fn order(turn: TurnId, session: &SessionKey, text: String, context: Vec<String>)
         input: vec![Message::text(Role::User, text)],
         context,
         provenance: None,
+        command: None,
         inbox: None,
     }
 }

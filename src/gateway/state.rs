@@ -11,6 +11,7 @@ use super::error::ApiError;
 use super::events::Events;
 use super::limits::Limits;
 use super::roster::{Change, Roster};
+use crate::agent::Engine;
 use crate::config::{Agent, Config, Live};
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
@@ -67,6 +68,8 @@ pub struct Gateway {
     pub swarm: Arc<Swarm>,
     /// Carries out what agents ask for; set once, where this gateway does that.
     pub triage: OnceLock<Arc<Triage>>,
+    /// Knows the sessions' conversations; set once, where this gateway has them.
+    pub engine: OnceLock<Arc<Engine>>,
     /// All limits.
     pub limits: Limits,
     /// The port it listens on.
@@ -94,6 +97,7 @@ impl Gateway {
             records: parts.records,
             swarm: parts.swarm,
             triage: OnceLock::new(),
+            engine: OnceLock::new(),
             limits: parts.limits,
             port: parts.port,
             instance: parts.instance,

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::sessions::GatewaySessions;
 use crate::config::Live;
 use crate::home::Home;
-use crate::provider::ToolSpec;
+use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::Engine;
 use crate::store::{Store, StoreError};
 use crate::swarm::triage::{Machine, Triage};
 use crate::swarm::{self, Bell, Swarm};
-use crate::tool::{self, Registry};
+use crate::tool::{self, CallContext, Registry, Tool, ToolError, ToolOutput};
 
 /// Them, and what stands behind some of them.
 pub struct Tools {
@@ -59,6 +60,33 @@ pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
         Arc::new(DockerSandbox::new(live.home().clone(), Arc::new(move || newest.current()), engine));
     let tools = assembled(live, &swarm, &sandboxes);
     Ok(tools.registry.iter().map(|tool| tool.spec().clone()).collect())
+}
+
+/// The tools as they are told of, for who measures what they cost beside a gateway. They can't be called.
+///
+/// # Errors
+///
+/// As [`specs`].
+pub fn described(live: &Arc<Live>) -> Result<Registry, SpecsError> {
+    let mut registry = Registry::default();
+    specs(live)?.into_iter().for_each(|spec| registry.add(Arc::new(Described(spec))));
+    Ok(registry)
+}
+
+struct Described(ToolSpec);
+
+impl Tool for Described {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a CallContext,
+        _: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::ForModel("no tool can be called here".to_owned()))))
+    }
 }
 
 /// Why the tools can't be told.

@@ -15,6 +15,7 @@ pub use tool::{SessionTool, all};
 
 use crate::id::{AgentId, SessionKey};
 use crate::provider::{BoxFuture, Role, Usage};
+use crate::store::Session;
 
 /// One session, as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,25 @@ pub struct SessionInfo {
     pub model: Option<String>,
     /// Tokens of all its turns.
     pub usage: Usage,
+}
+
+impl From<Session> for SessionInfo {
+    fn from(session: Session) -> Self {
+        Self {
+            busy: session.running,
+            turns: session.turns,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            model: session.model,
+            usage: Usage {
+                input: session.tokens.input,
+                output: session.tokens.output,
+                cache_read: session.tokens.cache_read,
+                cache_write: session.tokens.cache_write,
+            },
+            key: session.key,
+        }
+    }
 }
 
 /// One message of a session.

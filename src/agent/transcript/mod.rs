@@ -7,6 +7,7 @@ mod entry;
 pub mod history;
 pub mod hygiene;
 pub mod model;
+pub mod portable;
 mod recent;
 pub mod repair;
 mod store;

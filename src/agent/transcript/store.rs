@@ -92,6 +92,12 @@ impl Transcript {
         &self.file
     }
 
+    /// Its length in bytes.
+    #[must_use]
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -10,7 +10,7 @@ use axum::response::IntoResponse as _;
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
-use crate::agent::{TurnError, TurnRequest};
+use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::gateway::body::Json;
 use crate::gateway::driver::{Failure, Origin, Refused};
@@ -63,6 +63,9 @@ pub async fn complete(
         activity: headers.get(ACTIVITY).is_some_and(|value| value == "1"),
     };
     let mut input = request.into_input()?;
+    // Only a session that goes on has something to compact or to leave.
+    let asked = key.as_ref().and_then(|_| input.messages.last());
+    let command = asked.and_then(|asked| Command::parse(&asked.joined_text()));
     let turn = TurnId::new();
     let session = match key {
         Some(key) => {
@@ -81,6 +84,7 @@ pub async fn complete(
         input: input.messages,
         context: input.context,
         provenance: None,
+        command,
         inbox: None,
     };
     let mut response = if streams {
@@ -214,6 +218,7 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::TooLong { .. } => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
         TurnError::WrongRuntime { .. } => (StatusCode::NOT_IMPLEMENTED, "runtime_not_supported"),
         TurnError::NoModel(_) => (StatusCode::FAILED_DEPENDENCY, "no_model"),
+        TurnError::NoSession(_) => (StatusCode::NOT_FOUND, "session_not_found"),
         TurnError::Closed(_) => (StatusCode::CONFLICT, "session_closed"),
         TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
         TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),

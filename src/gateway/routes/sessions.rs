@@ -1,14 +1,26 @@
-//! `GET /api/sessions[?agent=ID]`: the sessions and what runs in them.
+//! `/api/sessions`: the sessions and what runs in them; one of them is looked at, compacted, begun anew, brought.
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use super::chat::{failure, refusal};
+use crate::agent::session::Report;
+use crate::agent::transcript::{Record, Tail};
+use crate::agent::{Command, Engine, TurnError, TurnRequest};
+use crate::clock::unix_ms;
+use crate::gateway::body::Json;
+use crate::gateway::driver::Origin;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
+use crate::id::{SessionKey, TurnId};
+use crate::provider::{Message, Role};
+use crate::store::{Level, NewSession};
+use crate::swarm::By;
 
 /// What the path takes.
 #[derive(Debug, Deserialize)]
@@ -16,11 +28,19 @@ pub struct Filter {
     agent: Option<String>,
 }
 
+/// A transcript that lies in its place, and the session that is to be made of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Adopt {
+    key: SessionKey,
+    file: String,
+}
+
 /// The sessions, and the turns that run or wait.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Query(filter): Query<Filter>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<axum::Json<Value>, ApiError> {
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
     let sessions = gateway.records.sessions(agent.as_ref()).await?;
     let turns: Vec<Value> = gateway
@@ -33,5 +53,129 @@ pub async fn list(
                 "state": if turn.waits { "waiting" } else { "running" }})
         })
         .collect();
-    Ok(Json(json!({"sessions": sessions, "turns": turns})))
+    Ok(axum::Json(json!({"sessions": sessions, "turns": turns})))
+}
+
+/// What a session's next request would hold.
+pub async fn show(
+    State(gateway): State<Arc<Gateway>>,
+    Path(key): Path<String>,
+) -> Result<axum::Json<Value>, ApiError> {
+    let report = report(&gateway, key_of(&gateway, &key)?).await?;
+    Ok(axum::Json(json!(report)))
+}
+
+/// Makes room in a session, after the turns that wait for it.
+pub async fn compact(
+    State(gateway): State<Arc<Gateway>>,
+    Path(key): Path<String>,
+) -> Result<axum::Json<Value>, ApiError> {
+    let key = key_of(&gateway, &key)?;
+    let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
+    command(&gateway, &key, Command::Compact).await?;
+    let last = report(&gateway, key).await?.compaction.filter(|last| Some(last.at) != before);
+    Ok(axum::Json(json!({"compacted": last})))
+}
+
+/// Begins a session anew, after the turns that wait for it.
+pub async fn reset(
+    State(gateway): State<Arc<Gateway>>,
+    Path(key): Path<String>,
+) -> Result<axum::Json<Value>, ApiError> {
+    let key = key_of(&gateway, &key)?;
+    report(&gateway, key.clone()).await?;
+    command(&gateway, &key, Command::New).await?;
+    Ok(axum::Json(json!({"reset": true})))
+}
+
+/// Makes the session of a transcript that the command line has checked and put into its place.
+pub async fn adopt(
+    State(gateway): State<Arc<Gateway>>,
+    Json(adopt): Json<Adopt>,
+) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
+    let Adopt { key, file } = adopt;
+    gateway.agent(key.agent().as_str())?;
+    let engine = engine(&gateway)?.clone();
+    let no_file = || ApiError::invalid("no_transcript", "there is no imported transcript of this name and key");
+    // A name of one's own making could lead out of the folder.
+    let file = uuid::Uuid::parse_str(&file).map_err(|_| no_file())?.to_string();
+    let path = engine.transcript(&key, &file);
+    let wanted = key.clone();
+    let is_imported = tokio::task::spawn_blocking(move || is_imported(&path, &wanted));
+    if !is_imported.await.map_err(ApiError::internal)? {
+        return Err(no_file());
+    }
+    let new = NewSession { key: key.clone(), file };
+    if !engine.store().make_session(new, unix_ms()).await.map_err(ApiError::explained)? {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "session_exists",
+            format!("session {key} exists already"),
+        ));
+    }
+    record(&gateway, &key, "session.import").await?;
+    Ok((StatusCode::CREATED, axum::Json(json!({"key": key}))))
+}
+
+/// Whether this is a transcript of this session that ends with the note that it was imported.
+fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
+    use std::io::BufRead as _;
+    let Ok(file) = std::fs::File::open(path) else { return false };
+    let last = Tail::new(&file).ok().and_then(|mut tail| {
+        let line = tail.next_line().ok()??;
+        Record::parse(line).ok()
+    });
+    let mut first = Vec::new();
+    let begins = std::io::BufReader::new(&file).read_until(b'\n', &mut first).is_ok()
+        && matches!(Record::parse(first.trim_ascii_end()), Ok(Record::Session(header)) if header.key == *key);
+    begins && matches!(last, Some(Record::Imported(_)))
+}
+
+fn key_of(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
+    let key: SessionKey =
+        key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
+    gateway.agent(key.agent().as_str())?;
+    Ok(key)
+}
+
+fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
+    gateway.engine.get().ok_or_else(|| ApiError::internal("this gateway keeps no conversations"))
+}
+
+async fn report(gateway: &Gateway, key: SessionKey) -> Result<Report, ApiError> {
+    let engine = engine(gateway)?.clone();
+    let asked = key.clone();
+    let found = tokio::task::spawn_blocking(move || engine.report(&asked)).await.map_err(ApiError::internal)?;
+    found
+        .map_err(|error| failure(error.into()))?
+        .ok_or_else(|| failure(TurnError::NoSession(key).into()))
+}
+
+/// Has a command carried out in the session's own line of turns, so that it meets no turn.
+async fn command(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<(), ApiError> {
+    let action = match command {
+        Command::Compact => "session.compact",
+        Command::Context => "session.show",
+        Command::New => "session.reset",
+    };
+    record(gateway, key, action).await?;
+    let order = TurnRequest {
+        agent: key.agent().clone(),
+        session: key.clone(),
+        turn: TurnId::new(),
+        input: vec![Message::text(Role::User, command.as_str())],
+        context: Vec::new(),
+        provenance: None,
+        command: Some(command),
+        inbox: None,
+    };
+    let started = gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {});
+    started.map_err(refusal)?.end().await.map_err(failure)?;
+    Ok(())
+}
+
+async fn record(gateway: &Gateway, key: &SessionKey, action: &'static str) -> Result<(), ApiError> {
+    let by = By { session: Some(key.clone()), ..By::human("owner") };
+    let entry = by.entry(action, key.as_str(), Level::Green, String::new());
+    gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)
 }

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::inbox::{self, ChannelInbox};
 use super::{Team, compose};
-use crate::agent::{Inbox, Provenance, TurnEvent, TurnRequest};
+use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
 use crate::gateway::driver::{Failure, Origin};
-use crate::id::{SessionKey, TurnId};
+use crate::id::{Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
 use crate::store::{Item, ItemKind, StoreError};
 use crate::swarm::scheduler::{Ended, Event};
@@ -110,6 +110,7 @@ impl Team {
             input: vec![Message::text(Role::User, parts.join("\n\n"))],
             context,
             provenance,
+            command: item.as_ref().and_then(command_of),
             inbox: inbox.clone().map(|inbox| inbox as Arc<dyn Inbox>),
         };
         Ok(Some((Work { session: session.clone(), turn, item, inbox }, order)))
@@ -174,6 +175,12 @@ impl Team {
     fn inboxes(&self) -> std::sync::MutexGuard<'_, std::collections::HashMap<SessionKey, Arc<ChannelInbox>>> {
         self.inboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a person wants done with the session. What an agent writes is never a command.
+fn command_of(item: &Item) -> Option<Command> {
+    let is_of_person = matches!(item.sender.parse(), Ok(Party::Human(_)));
+    (item.kind == ItemKind::Dm && is_of_person).then(|| Command::parse(&item.text)).flatten()
 }
 
 fn origin_of(item: &Item) -> Provenance {

@@ -30,6 +30,7 @@ async fn say(engine: &Engine, agent: &str, session: &str) {
         input: vec![Message::text(Role::User, "go on")],
         context: Vec::new(),
         provenance: None,
+        command: None,
         inbox: None,
     };
     engine.run(request, CancellationToken::new(), &mut |_| {}).await.unwrap();

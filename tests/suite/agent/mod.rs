@@ -2,6 +2,7 @@
 //! tests' own.
 
 mod asked;
+mod compaction;
 mod delivery;
 mod fallbacks;
 mod faults;

@@ -185,6 +185,7 @@ pub fn turn(text: &str) -> TurnRequest {
         input: vec![Message::text(Speaker::User, text)],
         context: Vec::new(),
         provenance: None,
+        command: None,
         inbox: None,
     }
 }

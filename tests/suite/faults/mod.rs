@@ -1,12 +1,13 @@
 //! The process is killed at every named moment of a message's way; the next one loses nothing and shows
 //! nothing twice. What else goes wrong around a team, a file for each.
 
+mod compaction;
 mod database;
 mod forgery;
 mod frozen;
 mod isolation;
 mod membership;
-mod provider;
+pub mod provider;
 mod removal;
 mod storm;
 
@@ -114,16 +115,7 @@ impl Stage {
     }
 
     fn gateway(&self, dies_at: &str) -> Child {
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "faults::the_process_that_dies", "--ignored", "--nocapture"])
-            .env(HOME, self.home.path())
-            .env(DIES_AT, dies_at)
-            .env("DOCKER_HOST", format!("unix://{}", self.home.outside().join("none.sock").display()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap()
+        gateway(&self.home, dies_at)
     }
 
     /// What was said, by whom.
@@ -140,6 +132,20 @@ impl Stage {
             && store.sessions_with_items().unwrap().is_empty()
             && store.running_turns().unwrap().is_empty()
     }
+}
+
+/// A gateway of this home that dies at the moment of this name.
+fn gateway(home: &TempHome, dies_at: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "faults::the_process_that_dies", "--ignored", "--nocapture"])
+        .env(HOME, home.path())
+        .env(DIES_AT, dies_at)
+        .env("DOCKER_HOST", format!("unix://{}", home.outside().join("none.sock").display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn channel() -> ChannelId {

@@ -4,6 +4,7 @@ mod a2a;
 pub mod approvals;
 mod channels;
 mod cli;
+mod conversations;
 mod isolation;
 mod lifecycle;
 mod play;

@@ -1,0 +1,125 @@
+//! A summary of what is taken out, by the agent's own model. It stands beside the marker and never in its place:
+//! a model may be wrong, silent or out of budget, and then the marker alone does.
+
+use std::sync::Arc;
+
+use crate::agent::ask::aside;
+use crate::agent::engine::Engine;
+use crate::agent::estimate::{fixed_cost, text_cost};
+use crate::agent::oversight::ModelCall;
+use crate::agent::prompt::without_marks;
+use crate::clean;
+use crate::error::chain;
+use crate::id::{SessionKey, TurnId};
+use crate::provider::message::joined_text;
+use crate::provider::{Block, Message, Request, Resolved, Role, Usage};
+use crate::tool::bounded;
+
+/// What the model is told.
+const PROMPT: &str = include_str!("summary.md");
+
+/// The most tokens of a summary, and the most bytes of it that are kept.
+const MOST_TOKENS: u32 = 1_024;
+const MOST_BYTES: usize = 8 * 1024;
+
+/// The most bytes of one message that a summary is made from.
+const MESSAGE_BYTES: usize = 4 * 1024;
+
+/// Who asks for a summary.
+pub struct Asking<'a> {
+    /// What knows the budget.
+    pub engine: &'a Engine,
+    /// The model.
+    pub resolved: &'a Resolved,
+    /// Of which session.
+    pub session: &'a SessionKey,
+    /// In which turn.
+    pub turn: TurnId,
+    /// Which model call of it.
+    pub step: u32,
+}
+
+/// Asks for a summary of this conversation; `None` where there is none to be had, for whatever reason.
+pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usage)> {
+    let Asking { engine, resolved, session, turn, step } = asking;
+    // Half of the window: the estimate may be wrong by far, and the answer needs some.
+    let bytes = usize::try_from(resolved.context_window.saturating_mul(2)).unwrap_or(usize::MAX);
+    let text = bounded::middle_cut(conversation, bytes);
+    let request = Request {
+        model: resolved.route.model().to_owned(),
+        system: PROMPT.to_owned(),
+        messages: vec![Arc::new(Message::text(Role::User, text))],
+        max_tokens: MOST_TOKENS.min(resolved.max_tokens),
+        ..Request::default()
+    };
+    let call = ModelCall {
+        agent: session.agent().clone(),
+        session: (*session).clone(),
+        turn: *turn,
+        model: resolved.route.model.clone(),
+        input_estimate: fixed_cost(&request)
+            + request.messages.iter().map(|message| text_cost(&joined_text(&message.content))).sum::<u64>(),
+        max_output: u64::from(request.max_tokens),
+        step: *step,
+    };
+    // No budget for a summary is no reason to stop the turn, which asks for its own.
+    match aside(engine, resolved, &call, &request).await? {
+        Ok(response) => {
+            let text = joined_text(&response.content);
+            let text = without_marks(&clean::block(bounded::start(text.trim(), MOST_BYTES)));
+            (!text.is_empty()).then_some((text, response.usage))
+        }
+        Err(error) => {
+            tracing::warn!(error = chain(&error), %session, "no summary was made");
+            None
+        }
+    }
+}
+
+/// A conversation as text, for who is to summarise it.
+pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Message>) -> String {
+    let mut text = String::new();
+    if let Some(before) = before {
+        text.push_str(&format!("[summary of what was before]\n{before}\n"));
+    }
+    for message in messages {
+        for block in &message.content {
+            let (who, said) = match block {
+                Block::Text { text, .. } if message.role == Role::User => ("user", text.clone()),
+                Block::Text { text, .. } => ("assistant", text.clone()),
+                Block::ToolCall { name, arguments, .. } => ("call", format!("{name} {arguments}")),
+                Block::ToolResult { name, content, .. } => {
+                    ("result", format!("{name}: {}", joined_text(content)))
+                }
+                Block::Thinking { .. } | Block::Image { .. } => continue,
+            };
+            text.push_str(&format!("[{who}] {}\n", bounded::middle_cut(&said, MESSAGE_BYTES)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_told_by_who_said_what() {
+        let said = [
+            Message::text(Role::User, "do it"),
+            Message { role: Role::Assistant, content: vec![Block::call("1", "exec", serde_json::json!({"a": 1}))] },
+            Message {
+                role: Role::Tool,
+                content: vec![Block::ToolResult {
+                    call_id: "1".into(),
+                    name: "exec".into(),
+                    content: [Block::text("x".repeat(100_000))].into(),
+                    is_error: false,
+                }],
+            },
+        ];
+        let text = spoken(Some("earlier"), said.iter());
+        assert!(text.starts_with("[summary of what was before]\nearlier\n[user] do it\n[call] exec {\"a\":1}\n"));
+        assert!(text.len() < 3 * MESSAGE_BYTES, "{}", text.len());
+    }
+}

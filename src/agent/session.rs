@@ -1,0 +1,207 @@
+//! What is done with a session besides its turns: it is looked at, compacted, begun anew.
+
+use serde::Serialize;
+
+use super::cache_key;
+use super::compaction::findings;
+use super::compaction::summary::{self, Asking};
+use super::context::{Context, Wanted};
+use super::engine::Engine;
+use super::estimate::{self, Images};
+use super::line::{self, Ready};
+use super::run;
+use super::steps::{most, record_cost};
+use super::transcript::{CompactionRecord, Record, ResetRecord, recent};
+use super::turn::TurnError;
+use crate::checkpoint::{self, Checkpoint};
+use crate::clock;
+use crate::config::Agent;
+use crate::id::SessionKey;
+use crate::provider::{Request, Resolved};
+use crate::store::Session;
+
+/// What a session's next request would hold, in estimated tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The session.
+    pub key: SessionKey,
+    /// The model, as `provider/model`.
+    pub model: String,
+    /// What the model takes in all.
+    pub window: u64,
+    /// What is set aside for its answer.
+    pub answer: u64,
+    /// The system prompt.
+    pub prompt: u64,
+    /// The tools.
+    pub tools: u64,
+    /// The conversation.
+    pub conversation: u64,
+    /// What there is room for.
+    pub room: u64,
+    /// How many messages the conversation has.
+    pub messages: usize,
+    /// When it began, or was last compacted, in Unix milliseconds.
+    pub began_at: i64,
+    /// The last compaction since it began.
+    pub compaction: Option<Compacted>,
+    /// The transcript's size in bytes; nothing of it is held in memory between two turns.
+    pub transcript_bytes: u64,
+}
+
+/// A compaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Compacted {
+    /// Which one of the conversation it is, from 1.
+    pub number: u32,
+    /// When it was made, in Unix milliseconds.
+    pub at: i64,
+    /// Tokens before it, estimated.
+    pub before: u64,
+    /// And after.
+    pub after: u64,
+    /// What stands for what was taken out.
+    pub marker: String,
+    /// What a model made of it.
+    pub summary: Option<String>,
+}
+
+impl From<&CompactionRecord> for Compacted {
+    fn from(record: &CompactionRecord) -> Self {
+        Self {
+            number: record.number,
+            at: record.at,
+            before: record.tokens_before,
+            after: record.tokens_after,
+            marker: record.marker.clone(),
+            summary: record.summary.clone(),
+        }
+    }
+}
+
+/// A session with what its next request would be made of.
+struct Sized<'e> {
+    agent: Agent,
+    session: Session,
+    resolved: Resolved,
+    asked: Request,
+    context: Context,
+    transcript: super::transcript::Transcript,
+    most_staged: usize,
+    wants_summary: bool,
+    engine: &'e Engine,
+}
+
+impl Engine {
+    /// What the session's next request would hold; `None` where there is no such session.
+    ///
+    /// # Errors
+    ///
+    /// As [`TurnError`] says.
+    pub fn report(&self, key: &SessionKey) -> Result<Option<Report>, TurnError> {
+        // While a turn runs it is as it was before its last step: nobody waits for it here.
+        let Some(sized) = self.sized(key)? else { return Ok(None) };
+        let Sized { session, resolved, asked, context, transcript, .. } = &sized;
+        Ok(Some(Report {
+            key: key.clone(),
+            model: resolved.route.model.to_string(),
+            window: resolved.context_window,
+            answer: u64::from(asked.max_tokens),
+            prompt: estimate::text_cost(&asked.system),
+            tools: estimate::tools_cost(&asked.tools),
+            conversation: context.cost(),
+            room: context.room(),
+            messages: context.len(),
+            began_at: session.began_at,
+            compaction: context.last().map(Compacted::from),
+            transcript_bytes: transcript.length(),
+        }))
+    }
+
+    /// Compacts the session now; `None` where nothing can be taken out. `may_ask` allows a model call for the
+    /// summary, where the configuration wants one.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
+    pub async fn compact(&self, key: &SessionKey, may_ask: bool) -> Result<Option<Compacted>, TurnError> {
+        let _claim = self.claim(key)?;
+        let Some(mut sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
+        let found = findings::read(&sized.agent.workspace, &findings::mission(key));
+        let at = clock::unix_ms();
+        let wanted = Wanted { findings: &found, most_staged: sized.most_staged, turn: None, at };
+        let Some(mut draft) = sized.context.draft(&wanted, true) else { return Ok(None) };
+        if may_ask && sized.wants_summary {
+            let asking = Asking {
+                engine: sized.engine,
+                resolved: &sized.resolved,
+                session: key,
+                turn: crate::id::TurnId::new(),
+                step: 1,
+            };
+            let text = sized.context.outgoing(&draft);
+            if let Some((summary, _)) = summary::ask(&asking, &text).await {
+                sized.context.summarise(&mut draft, summary);
+            }
+        }
+        sized.transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
+        checkpoint::reach(Checkpoint::Compacted);
+        // The next turn makes the prompt as it is then.
+        self.parts.store.renew_session(key.clone(), None, at).await?;
+        Ok(Some(Compacted::from(&draft.record)))
+    }
+
+    /// Begins the session's conversation anew: nothing said before is shown to its model again. The transcript
+    /// keeps it.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
+    pub async fn reset(&self, key: &SessionKey) -> Result<(), TurnError> {
+        let _claim = self.claim(key)?;
+        let Some(session) = self.parts.store.session(key)? else {
+            return Err(TurnError::NoSession(key.clone()));
+        };
+        let at = clock::unix_ms();
+        let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at };
+        run::open(self, &session)?.append(&[Record::Reset(record)])?;
+        self.parts.store.renew_session(key.clone(), None, at).await?;
+        Ok(())
+    }
+
+    /// Where the transcript of this name would be of a session with this key.
+    #[must_use]
+    pub fn transcript(&self, key: &SessionKey, file: &str) -> std::path::PathBuf {
+        self.home().sessions(key.agent()).join(format!("{file}.jsonl"))
+    }
+
+    fn sized(&self, key: &SessionKey) -> Result<Option<Sized<'_>>, TurnError> {
+        let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
+        let config = self.parts.config.current();
+        let agent =
+            config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?.clone();
+        let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+        let cache_key = cache_key::of(self.home(), key);
+        let Ready { resolved, asked, room, .. } =
+            line::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
+        let images = Images::of(&resolved);
+        let transcript = run::open(self, &session)?;
+        let found = recent(transcript.file(), most(room), record_cost(images)).map_err(|source| {
+            TurnError::Transcript { what: "read", path: transcript.path().to_owned(), source }
+        })?;
+        let context = Context::new(room, images, &self.zone, found);
+        Ok(Some(Sized {
+            agent,
+            session,
+            resolved,
+            asked,
+            context,
+            transcript,
+            most_staged: config.compaction.most_staged,
+            wants_summary: config.compaction.summary,
+            engine: self,
+        }))
+    }
+}

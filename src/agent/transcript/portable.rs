@@ -1,0 +1,350 @@
+//! A session as one JSON document, to be kept or brought to another home. Exporting copies records byte for byte;
+//! importing takes the document for hostile: bounded, every record checked, and marked as brought from elsewhere.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead as _, Write};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::model::{Header, ImportedRecord, Record, VERSION};
+use crate::error::{Explain, Kind};
+use crate::id::SessionKey;
+
+/// What the document calls itself.
+pub const FORMAT: &str = "flock.session";
+
+/// The largest document that is read, in bytes.
+pub const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The most records of one document, and the most bytes of one record.
+const MOST_RECORDS: usize = 1_000_000;
+const RECORD_BYTES: usize = 32 * 1024 * 1024;
+
+/// The longest id of a record.
+const ID_BYTES: usize = 128;
+
+/// Why a document is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// It is not JSON of this form.
+    #[error("this is no exported session")]
+    Form(#[source] serde_json::Error),
+    /// It is another format, or a newer one.
+    #[error("this is {format} version {version}; flock reads {FORMAT} version {VERSION}")]
+    Format {
+        /// Its format.
+        format: String,
+        /// Its version.
+        version: u32,
+    },
+    /// It is too large.
+    #[error("the document is too large: at most {MOST_BYTES} bytes and {MOST_RECORDS} records are read")]
+    TooLarge,
+    /// A record is not as it must be.
+    #[error("record {at} {problem}")]
+    Record {
+        /// Which, from 1.
+        at: usize,
+        /// As in `has no id`.
+        problem: String,
+    },
+}
+
+impl Explain for ImportError {
+    fn kind(&self) -> Kind {
+        Kind::Usage
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("flock session export KEY FILE".to_owned())
+    }
+}
+
+/// Writes a transcript as a document; gives how many records it has. A line that is no record, the header, whose
+/// content is in the document's own, and the note that something was imported are left out.
+///
+/// # Errors
+///
+/// If the file can't be read, or the document can't be written.
+pub fn export(transcript: &File, key: &SessionKey, created: i64, to: &mut dyn Write) -> io::Result<usize> {
+    let head = serde_json::json!({
+        "format": FORMAT, "version": VERSION, "key": key, "agent": key.agent(), "created": created,
+    });
+    let head = head.to_string();
+    write!(to, "{},\"records\":[", head.trim_end_matches('}'))?;
+    let mut records = 0;
+    let mut lines = io::BufReader::with_capacity(256 * 1024, transcript);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let record = line.trim_ascii_end();
+        if !matches!(Record::parse(record), Err(_) | Ok(Record::Session(_) | Record::Imported(_))) {
+            to.write_all(if records == 0 { b"\n" } else { b",\n" })?;
+            to.write_all(record)?;
+            records += 1;
+        }
+        line.clear();
+    }
+    to.write_all(b"\n]}\n")?;
+    Ok(records)
+}
+
+/// A document that was checked.
+#[derive(Debug)]
+pub struct Imported {
+    /// The session that it was exported from, as it says.
+    pub key: SessionKey,
+    /// How many records it has.
+    pub records: usize,
+    /// The lines of a transcript without its header.
+    lines: Vec<u8>,
+}
+
+impl Imported {
+    /// Writes the transcript of a session with this key: its header, the records, and that they were imported.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be written.
+    pub fn write(&self, key: &SessionKey, now: i64, to: &mut dyn Write) -> io::Result<()> {
+        let header =
+            Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), created: now };
+        let mut line = Vec::new();
+        Record::Session(header).write_to(&mut line);
+        to.write_all(&line)?;
+        to.write_all(&self.lines)?;
+        line.clear();
+        Record::Imported(ImportedRecord { at: now, key: self.key.clone() }).write_to(&mut line);
+        to.write_all(&line)
+    }
+}
+
+#[derive(Deserialize)]
+struct Document<'d> {
+    format: String,
+    version: u32,
+    key: SessionKey,
+    #[serde(borrow)]
+    records: Vec<&'d RawValue>,
+}
+
+/// Reads a document.
+///
+/// # Errors
+///
+/// As [`ImportError`] says; nothing of it is taken then.
+pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
+    if document.len() as u64 > MOST_BYTES {
+        return Err(ImportError::TooLarge);
+    }
+    let Document { format, version, key, records } =
+        serde_json::from_slice(document).map_err(ImportError::Form)?;
+    if format != FORMAT || version != VERSION {
+        return Err(ImportError::Format { format: crate::clean::label(&format, 80), version });
+    }
+    if records.len() > MOST_RECORDS {
+        return Err(ImportError::TooLarge);
+    }
+    let mut lines = Vec::with_capacity(document.len());
+    let mut ids = HashSet::new();
+    for (record, at) in records.iter().zip(1..) {
+        let fail = |problem: String| ImportError::Record { at, problem };
+        let text = record.get();
+        if text.len() > RECORD_BYTES {
+            return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
+        }
+        let parsed = Record::parse(text.as_bytes()).map_err(|error| fail(format!("is none: {error}")))?;
+        for id in ids_of(&parsed).map_err(|problem| fail(problem.to_owned()))? {
+            if id.is_empty() || id.len() > ID_BYTES || id.chars().any(char::is_control) {
+                return Err(fail("has an id that is empty, too long or no text".to_owned()));
+            }
+            if !ids.insert(id.to_owned()) {
+                return Err(fail("has the id of another one".to_owned()));
+            }
+        }
+        if text.contains(['\n', '\r']) {
+            // Another program has laid it out; a transcript has one line for each.
+            let value: serde_json::Value =
+                serde_json::from_str(text).map_err(|error| fail(format!("is none: {error}")))?;
+            lines.extend_from_slice(value.to_string().as_bytes());
+        } else {
+            lines.extend_from_slice(text.as_bytes());
+        }
+        lines.push(b'\n');
+    }
+    Ok(Imported { key, records: records.len(), lines })
+}
+
+/// The ids that a record claims; what can't be in a document has none.
+fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
+    match record {
+        Record::Message(message) => Ok(vec![&message.id]),
+        Record::Compaction(compaction) => Ok(vec![&compaction.id]),
+        Record::Reset(reset) => Ok(vec![&reset.id]),
+        Record::Turn(_) => Ok(Vec::new()),
+        Record::Session(_) | Record::Imported(_) => Err("is one that only flock writes"),
+        Record::Unknown => Err("is of a kind that this flock does not know"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek as _;
+
+    use proptest::prelude::*;
+
+    use super::super::model::{CompactionRecord, MessageRecord, Phase, ResetRecord, TurnRecord};
+    use super::super::recent;
+    use super::*;
+    use crate::agent::Provenance;
+    use crate::id::TurnId;
+    use crate::provider::{Block, Message, Role};
+
+    fn key() -> SessionKey {
+        "agent:coder:flock:main:ann".parse().unwrap()
+    }
+
+    fn message(id: &str, role: Role, content: Vec<Block>) -> MessageRecord {
+        let mut record = MessageRecord::new(TurnId::new(), 1, Message { role, content });
+        id.clone_into(&mut record.id);
+        record
+    }
+
+    fn every_kind() -> Vec<Record> {
+        let mut asked = message("u", Role::User, vec![Block::text("do \u{2028} it \"now\"")]);
+        asked.provenance = Some(Provenance::Dm { peer: "human:ann".into(), item: "i".into() });
+        asked.context = Some(vec!["client".into()]);
+        let signed = Block::ToolCall {
+            id: "1".into(),
+            name: "exec".into(),
+            arguments: serde_json::json!({"b": 1, "a": 2}),
+            signature: Some("state".into()),
+        };
+        let answer = message("a", Role::Assistant, vec![signed]);
+        let compaction = CompactionRecord {
+            id: "c".into(),
+            initial: Some(Box::new(asked.clone())),
+            keep_from: Some("a".into()),
+            ..CompactionRecord::default()
+        };
+        let turn = TurnRecord {
+            turn: TurnId::new(),
+            state: Phase::Done,
+            at: 2,
+            model: None,
+            steps: Some(1),
+            usage: None,
+            error: None,
+        };
+        vec![
+            Record::Turn(TurnRecord { state: Phase::Started, ..turn.clone() }),
+            Record::Message(Box::new(asked)),
+            Record::Message(Box::new(answer)),
+            Record::Compaction(Box::new(compaction)),
+            Record::Turn(turn),
+            Record::Reset(ResetRecord { id: "r".into(), at: 3 }),
+        ]
+    }
+
+    fn file(records: &[Record]) -> (File, Vec<u8>) {
+        let mut lines = Vec::new();
+        records.iter().for_each(|record| record.write_to(&mut lines));
+        (written(&lines), lines)
+    }
+
+    fn written(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.seek(io::SeekFrom::Start(0)).unwrap();
+        file
+    }
+
+    fn exported(file: &File) -> Vec<u8> {
+        let mut document = Vec::new();
+        export(file, &key(), 7, &mut document).unwrap();
+        document
+    }
+
+    #[test]
+    fn what_is_exported_comes_back_byte_for_byte() {
+        let header = Record::Session(Header { version: VERSION, key: key(), agent: key().agent().clone(), created: 7 });
+        let (_, lines) = file(&every_kind());
+        let mut with_header = vec![header];
+        with_header.extend(every_kind());
+        // Turn ids differ from call to call, so the lines are taken from one of them.
+        let mut bytes = Vec::new();
+        with_header[0].write_to(&mut bytes);
+        bytes.extend_from_slice(&lines);
+        bytes.extend_from_slice(b"a torn li");
+        let document = exported(&written(&bytes));
+        let value: serde_json::Value = serde_json::from_slice(&document).unwrap();
+        assert_eq!((value["format"].as_str(), value["created"].as_i64()), (Some(FORMAT), Some(7)));
+        let read = import(&document).unwrap();
+        assert_eq!((read.records, &read.key), (6, &key()));
+        assert!(read.lines == lines, "each record as it was");
+        let other: SessionKey = "agent:coder:flock:main:eve".parse().unwrap();
+        let mut brought = Vec::new();
+        read.write(&other, 9, &mut brought).unwrap();
+        let again = written(&brought);
+        assert_eq!(import(&exported(&again)).unwrap().lines, lines);
+        let shown = recent(&again, 1_000, |_| 1).unwrap();
+        assert!(shown.messages.is_empty(), "the conversation was reset");
+        // As another program lays it out.
+        let pretty = serde_json::to_vec_pretty(&value).unwrap();
+        assert!(import(&pretty).unwrap().lines == lines);
+    }
+
+    #[test]
+    fn everything_in_it_is_known_to_be_from_elsewhere() {
+        let (transcript, _) = file(&every_kind()[..5]);
+        let read = import(&exported(&transcript)).unwrap();
+        let mut lines = Vec::new();
+        read.write(&key(), 9, &mut lines).unwrap();
+        let shown = recent(&written(&lines), 1_000, |_| 1).unwrap();
+        assert_eq!((shown.messages.len(), shown.imported, shown.is_import), (1, 1, true));
+    }
+
+    #[test]
+    fn what_is_no_session_is_refused_and_says_where() {
+        let document = |records: &str| {
+            format!("{{\"format\":\"flock.session\",\"version\":1,\"key\":\"{}\",\"records\":[{records}]}}", key())
+        };
+        let turn = TurnId::new();
+        let said = |id: &str| {
+            format!(
+                "{{\"type\":\"message\",\"id\":\"{id}\",\"turn\":\"{turn}\",\"at\":1,\
+                 \"message\":{{\"role\":\"user\",\"content\":[]}}}}"
+            )
+        };
+        assert!(import(document(&said("a")).as_bytes()).is_ok());
+        let imported = format!("{{\"type\":\"imported\",\"at\":1,\"key\":\"{}\"}}", key());
+        for (records, part) in [
+            ("{}".to_owned(), "record 1 is none"),
+            (format!("{},{}", said("a"), said("a")), "record 2 has the id of another"),
+            (said(""), "record 1 has an id"),
+            (said(&"x".repeat(200)), "record 1 has an id"),
+            (format!("{},{{\"type\":\"vision\"}}", said("a")), "record 2 is of a kind"),
+            (imported, "record 1 is one that only flock writes"),
+        ] {
+            let error = import(document(&records).as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(part), "{error}");
+        }
+        for bad in ["", "[]", "{\"format\":\"flock.session\"}", "{\"format\":\"x\",\"version\":9,\"key\":\"agent:a:flock:main:b\",\"records\":[]}"] {
+            assert!(import(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_in_it_nothing_breaks(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            drop(import(&bytes));
+            let mut document = format!("{{\"format\":\"flock.session\",\"version\":1,\"key\":\"{}\",\"records\":[", key()).into_bytes();
+            document.extend(&bytes);
+            document.extend(b"]}");
+            if let Ok(read) = import(&document) {
+                prop_assert_eq!(read.lines.iter().filter(|byte| **byte == b'\n').count(), read.records);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `flock session`: conversations of agents, from outside.
+
+mod compact;
+mod desk;
+mod export;
+mod import;
+mod list;
+mod reset;
+mod show;
+
+use clap::Subcommand;
+
+use super::{Context, Exit, Failure};
+
+/// Look at conversations, make room in them, begin them anew, keep and bring them
+///
+/// Works without a gateway, too.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    Show(show::Args),
+    Compact(compact::Args),
+    Reset(reset::Args),
+    Export(export::Args),
+    Import(import::Args),
+}
+
+/// Which session.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The session's key, or an agent: your own session with it
+    #[arg(value_name = "KEY|AGENT")]
+    session: String,
+}
+
+/// Runs the verb below `session`.
+///
+/// # Errors
+///
+/// If there is no home or no such session, or it can't be read or changed.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::List(args) => list::run(args, context),
+        Verb::Show(args) => show::run(args, context),
+        Verb::Compact(args) => compact::run(args, context),
+        Verb::Reset(args) => reset::run(args, context),
+        Verb::Export(args) => export::run(args, context),
+        Verb::Import(args) => import::run(args, context),
+    }
+}

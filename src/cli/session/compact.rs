@@ -1,0 +1,34 @@
+//! `flock session compact`.
+
+use serde_json::json;
+
+use super::{Which, desk, show};
+use crate::cli::{Context, Exit, Failure};
+
+/// Make room in a conversation now
+///
+/// Its beginning, a marker and what came last are left; the transcript keeps all of it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Compacts it.
+///
+/// # Errors
+///
+/// If there is no such session, or it can't be changed.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let key = desk::key(&args.which.session, &home)?;
+    let compacted = context.block_on(async { desk::Desk::open(home).await?.compact(&key).await })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"key": key, "compacted": compacted}));
+    } else if compacted.is_null() {
+        context.printer.say("There is nothing to take out: the conversation is short.");
+    } else {
+        show::show_compaction(&compacted, context);
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,150 @@
+//! Who looks after sessions: the gateway where it runs, this process where it does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::agent::session::Compacted;
+use crate::agent::{Engine, Limits, Parts, TurnError, Unwatched};
+use crate::cli::{Failure, person, team};
+use crate::config::{ConfigError, Live};
+use crate::error::Kind;
+use crate::gateway::tools;
+use crate::home::Home;
+use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::provider::Catalog;
+use crate::store::{NewSession, Reader, Session, Store};
+use crate::supervise::loopback::Client;
+
+/// How long the gateway may take: a turn of the session may run, and a model may be asked for a summary.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Where sessions are looked after.
+pub struct Desk {
+    home: Home,
+    live: Arc<Live>,
+    gateway: Option<Client>,
+}
+
+impl Desk {
+    /// A desk of this home.
+    ///
+    /// # Errors
+    ///
+    /// If the home's configuration is not usable, or its gateway runs and can't be used.
+    pub async fn open(home: Home) -> Result<Self, Failure> {
+        let live = Arc::new(Live::open(home.clone())?);
+        let gateway = team::gateway(&home, &live.current()).await?;
+        Ok(Self { home, live, gateway })
+    }
+
+    /// What the session's next request would hold.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such session, or in the words of whoever does it; so with all that follow.
+    pub async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
+        if let Some(gateway) = &self.gateway {
+            return Ok(gateway.get_json(&format!("/api/sessions/{key}"), LIMIT).await?);
+        }
+        let report = self.engine()?.report(key)?.ok_or_else(|| TurnError::NoSession(key.clone()))?;
+        Ok(json!(report))
+    }
+
+    /// Compacts it; `null` where there is nothing to take out. Without a gateway no model is asked.
+    pub async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
+        if let Some(gateway) = &self.gateway {
+            let done: Value =
+                gateway.post_json(&format!("/api/sessions/{key}/compact"), &json!({}), LIMIT).await?;
+            return Ok(done["compacted"].clone());
+        }
+        let engine = self.engine()?;
+        let done: Option<Compacted> = engine.compact(key, false).await?;
+        engine.settle().await?;
+        Ok(json!(done))
+    }
+
+    /// Begins it anew.
+    pub async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
+        if let Some(gateway) = &self.gateway {
+            let _: Value = gateway.post_json(&format!("/api/sessions/{key}/reset"), &json!({}), LIMIT).await?;
+            return Ok(());
+        }
+        let engine = self.engine()?;
+        engine.reset(key).await?;
+        Ok(engine.settle().await?)
+    }
+
+    /// Makes the session of a transcript that is in its place already.
+    pub async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
+        if let Some(gateway) = &self.gateway {
+            let asked = json!({"key": key, "file": file});
+            let _: Value = gateway.post_json("/api/sessions", &asked, LIMIT).await?;
+            return Ok(());
+        }
+        team::require_none(&self.home)?;
+        let store = Store::open(&self.home)?;
+        let new = NewSession { key: key.clone(), file: file.to_owned() };
+        if !store.make_session(new, crate::clock::unix_ms()).await? {
+            return Err(exists(key));
+        }
+        Ok(store.sync().await?)
+    }
+
+    /// The home's configuration.
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// An engine that runs no turns: its tools can't be called.
+    fn engine(&self) -> Result<Engine, Failure> {
+        team::require_none(&self.home)?;
+        Ok(Engine::new(Parts {
+            config: self.live.clone(),
+            store: Arc::new(Store::open(&self.home)?),
+            registry: tools::described(&self.live)?,
+            catalog: Catalog::new(self.home.clone()),
+            limits: Limits::default(),
+            oversight: Arc::new(Unwatched),
+        }))
+    }
+}
+
+/// The session that a person names: by its key, or their own with an agent.
+///
+/// # Errors
+///
+/// If it is neither a key nor an agent.
+pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
+    if named.contains(':') {
+        let parsed = named.parse::<SessionKey>();
+        return parsed.map_err(|error| {
+            Failure::new(Kind::Usage, format!("{named:?} is no session's key: {error}")).hint("flock session list")
+        });
+    }
+    let agent: AgentId = named.parse().map_err(|error| {
+        Failure::new(Kind::Usage, format!("{named:?} is no agent: {error}")).hint("flock session list")
+    })?;
+    if crate::config::read(home)?.agent(&agent).is_none() {
+        return Err(ConfigError::Unknown(agent).into());
+    }
+    Ok(SessionKey::new(&agent, SessionKind::Main, &person::login()))
+}
+
+/// The session as the database has it.
+///
+/// # Errors
+///
+/// If there is none, or the database can't be read.
+pub fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
+    let found = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
+    found.ok_or_else(|| TurnError::NoSession(key.clone()).into())
+}
+
+/// That a session is there already.
+pub fn exists(key: &SessionKey) -> Failure {
+    Failure::new(Kind::Conflict, format!("session {key} exists already"))
+        .hint("flock session import FILE --session KEY")
+}
+

@@ -1,0 +1,61 @@
+//! `flock session export`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Which, desk};
+use crate::agent::transcript::portable;
+use crate::cli::{Context, Exit, Failure};
+
+/// Write a session's transcript as one JSON document
+///
+/// Every record as it is stored, what providers want back included; docs/transcript.md says what they are.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// The file; - is stdout
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+/// Writes it.
+///
+/// # Errors
+///
+/// If there is no such session, or something can't be read or written.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let key = desk::key(&args.which.session, &home)?;
+    let session = desk::find(&home, &key)?;
+    let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
+    let transcript = std::fs::File::open(&path)
+        .map_err(|error| Failure::caused(format!("failed to open {}", path.display()), &error))?;
+    let mut document = Vec::new();
+    let records = portable::export(&transcript, &key, session.created_at, &mut document)
+        .map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
+    if args.file == Path::new("-") {
+        context.printer.raw(&document);
+        return Ok(Exit::Done);
+    }
+    write(&args.file, &document)
+        .map_err(|error| Failure::caused(format!("failed to write {}", args.file.display()), &error))?;
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"key": key, "file": args.file, "records": records}));
+    } else {
+        context.printer.say(format!("{records} records of {key} are in {}", args.file.display()));
+    }
+    Ok(Exit::Done)
+}
+
+/// In one step, and for nobody else: it holds what was said.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".flock-export-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! `flock session import`.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::desk::{self, Desk};
+use crate::agent::transcript::portable::{self, Imported};
+use crate::cli::{Context, Exit, Failure};
+use crate::clock;
+use crate::config::ConfigError;
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::SessionKey;
+use crate::store::Reader;
+
+/// Make a session of an exported one
+///
+/// Its agent is shown what was said there as brought from elsewhere: nothing in the document counts as said here, or
+/// by you.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The document; - is stdin
+    file: PathBuf,
+    /// The key of the new session, instead of the one it was exported from
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+}
+
+/// Brings it.
+///
+/// # Errors
+///
+/// If it is no exported session, its agent is not here, or a session has the key already.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let document = read(&args.file)?;
+    let imported = portable::import(&document)?;
+    drop(document);
+    let key = args.session.clone().unwrap_or_else(|| imported.key.clone());
+    context.block_on(async {
+        let desk = Desk::open(home.clone()).await?;
+        if desk.live().current().agent(key.agent()).is_none() {
+            return Err(ConfigError::Unknown(key.agent().clone()).into());
+        }
+        if Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()?.flatten().is_some() {
+            return Err(desk::exists(&key));
+        }
+        let name = uuid::Uuid::now_v7().to_string();
+        let path = put(&home, &key, &name, &imported)
+            .map_err(|error| Failure::caused(format!("failed to write the transcript of {key}"), &error))?;
+        let adopted = desk.adopt(&key, &name).await;
+        if adopted.is_err() {
+            // Nothing names it; where this fails too, nothing ever will.
+            let _ = std::fs::remove_file(&path);
+        }
+        adopted
+    })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"key": key, "records": imported.records}));
+    } else {
+        context.printer.say(format!("{key} has {} records", imported.records));
+    }
+    Ok(Exit::Done)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let all = |source: &mut dyn io::Read| {
+        let mut bytes = Vec::new();
+        source.take(portable::MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let read = if path == Path::new("-") {
+        all(&mut io::stdin())
+    } else {
+        std::fs::File::open(path).and_then(|mut file| all(&mut file))
+    };
+    let bytes = read.map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
+    if bytes.is_empty() {
+        return Err(Failure::new(Kind::Usage, "the document is empty").hint("flock session export KEY FILE"));
+    }
+    Ok(bytes)
+}
+
+/// Puts the transcript in its place, where nothing names it yet.
+fn put(home: &Home, key: &SessionKey, name: &str, imported: &Imported) -> io::Result<PathBuf> {
+    let folder = home.sessions(key.agent());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let path = folder.join(format!("{name}.jsonl"));
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let mut writer = io::BufWriter::with_capacity(256 * 1024, file);
+    imported.write(key, clock::unix_ms(), &mut writer)?;
+    writer.flush()?;
+    writer.get_ref().sync_all()?;
+    std::fs::File::open(&folder)?.sync_all()?;
+    Ok(path)
+}

@@ -1,0 +1,55 @@
+//! `flock session list`.
+
+use serde_json::{Value, json};
+
+use crate::cli::{Context, Exit, Failure};
+use crate::gateway::records;
+use crate::id::AgentId;
+use crate::store::Reader;
+use crate::tool::sessions::SessionInfo;
+use crate::ui::{Table, Tone, time};
+
+/// List the sessions, the one used last first
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only those of this agent
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+/// Prints them.
+///
+/// # Errors
+///
+/// If there is no home, or its database can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let found = match Reader::open(&home)? {
+        Some(reader) => reader.sessions(args.agent.as_ref(), args.limit)?,
+        None => Vec::new(),
+    };
+    let found: Vec<SessionInfo> = found.into_iter().map(SessionInfo::from).collect();
+    if context.printer.json_wanted() {
+        let sessions: Vec<Value> = found.iter().map(records::session).collect();
+        context.printer.json(&json!({"sessions": sessions}));
+        return Ok(Exit::Done);
+    }
+    if found.is_empty() {
+        context.printer.say("There are no such sessions.");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["SESSION", "TURNS", "LAST USED", "MODEL"]);
+    for session in &found {
+        table.toned_row(vec![
+            (Tone::Accent, session.key.to_string()),
+            (Tone::Plain, session.turns.to_string()),
+            (Tone::Plain, time::local(session.updated_at)),
+            (Tone::Dim, session.model.clone().unwrap_or_default()),
+        ]);
+    }
+    context.printer.table(&table);
+    Ok(Exit::Done)
+}

@@ -1,0 +1,32 @@
+//! `flock session reset`.
+
+use serde_json::json;
+
+use super::{Which, desk};
+use crate::cli::{Context, Exit, Failure};
+
+/// Begin a conversation anew
+///
+/// Nothing said before is shown to the model again; the transcript keeps it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Resets it.
+///
+/// # Errors
+///
+/// If there is no such session, or it can't be changed.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let key = desk::key(&args.which.session, &home)?;
+    context.block_on(async { desk::Desk::open(home).await?.reset(&key).await })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"key": key, "reset": true}));
+    } else {
+        context.printer.say(format!("{key} begins anew"));
+    }
+    Ok(Exit::Done)
+}

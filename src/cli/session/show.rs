@@ -1,0 +1,65 @@
+//! `flock session show`.
+
+use serde_json::Value;
+
+use super::{Which, desk};
+use crate::cli::{Context, Exit, Failure};
+use crate::ui::{Table, Tone, time};
+
+/// Show how full a conversation is, and what stands for what was taken out
+///
+/// Tokens are estimated at four bytes each.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Prints it.
+///
+/// # Errors
+///
+/// If there is no such session, or it can't be read.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let key = desk::key(&args.which.session, &home)?;
+    let report = context.block_on(async { desk::Desk::open(home).await?.report(&key).await })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&report);
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["WHAT", "TOKENS"]);
+    for (name, key) in [
+        ("context of the model", "window"),
+        ("system prompt", "prompt"),
+        ("tools", "tools"),
+        ("kept for the answer", "answer"),
+        ("room for the conversation", "room"),
+        ("the conversation", "conversation"),
+    ] {
+        table.toned_row(vec![(Tone::Plain, name.to_owned()), (Tone::Plain, report[key].to_string())]);
+    }
+    context.printer.line(format!("{key}, {}", report["model"].as_str().unwrap_or_default()));
+    context.printer.table(&table);
+    show_compaction(&report["compaction"], context);
+    Ok(Exit::Done)
+}
+
+/// The last compaction, if there was one.
+pub fn show_compaction(compaction: &Value, context: &Context) {
+    if compaction.is_null() {
+        return;
+    }
+    context.printer.line(format!(
+        "compacted {} times, last at {} from about {} to {} tokens:",
+        compaction["number"],
+        time::local(compaction["at"].as_i64().unwrap_or_default()),
+        compaction["before"],
+        compaction["after"]
+    ));
+    for key in ["marker", "summary"] {
+        for line in compaction[key].as_str().into_iter().flat_map(str::lines) {
+            context.printer.line(format!("    {line}"));
+        }
+    }
+}
