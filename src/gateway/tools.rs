@@ -80,11 +80,7 @@ impl Tool for Described {
         &self.0
     }
 
-    fn call<'a>(
-        &'a self,
-        _: &'a CallContext,
-        _: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    fn call<'a>(&'a self, _: &'a CallContext, _: &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::ForModel("no tool can be called here".to_owned()))))
     }
 }

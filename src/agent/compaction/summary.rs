@@ -107,7 +107,10 @@ mod tests {
     fn a_conversation_is_told_by_who_said_what() {
         let said = [
             Message::text(Role::User, "do it"),
-            Message { role: Role::Assistant, content: vec![Block::call("1", "exec", serde_json::json!({"a": 1}))] },
+            Message {
+                role: Role::Assistant,
+                content: vec![Block::call("1", "exec", serde_json::json!({"a": 1}))],
+            },
             Message {
                 role: Role::Tool,
                 content: vec![Block::ToolResult {
@@ -119,7 +122,9 @@ mod tests {
             },
         ];
         let text = spoken(Some("earlier"), said.iter());
-        assert!(text.starts_with("[summary of what was before]\nearlier\n[user] do it\n[call] exec {\"a\":1}\n"));
+        assert!(
+            text.starts_with("[summary of what was before]\nearlier\n[user] do it\n[call] exec {\"a\":1}\n")
+        );
         assert!(text.len() < 3 * MESSAGE_BYTES, "{}", text.len());
     }
 }

@@ -108,8 +108,7 @@ impl Imported {
     ///
     /// If it can't be written.
     pub fn write(&self, key: &SessionKey, now: i64, to: &mut dyn Write) -> io::Result<()> {
-        let header =
-            Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), created: now };
+        let header = Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), created: now };
         let mut line = Vec::new();
         Record::Session(header).write_to(&mut line);
         to.write_all(&line)?;
@@ -268,7 +267,12 @@ mod tests {
 
     #[test]
     fn what_is_exported_comes_back_byte_for_byte() {
-        let header = Record::Session(Header { version: VERSION, key: key(), agent: key().agent().clone(), created: 7 });
+        let header = Record::Session(Header {
+            version: VERSION,
+            key: key(),
+            agent: key().agent().clone(),
+            created: 7,
+        });
         let (_, lines) = file(&every_kind());
         let mut with_header = vec![header];
         with_header.extend(every_kind());
@@ -308,7 +312,10 @@ mod tests {
     #[test]
     fn what_is_no_session_is_refused_and_says_where() {
         let document = |records: &str| {
-            format!("{{\"format\":\"flock.session\",\"version\":1,\"key\":\"{}\",\"records\":[{records}]}}", key())
+            format!(
+                "{{\"format\":\"flock.session\",\"version\":1,\"key\":\"{}\",\"records\":[{records}]}}",
+                key()
+            )
         };
         let turn = TurnId::new();
         let said = |id: &str| {
@@ -330,7 +337,12 @@ mod tests {
             let error = import(document(&records).as_bytes()).unwrap_err();
             assert!(error.to_string().starts_with(part), "{error}");
         }
-        for bad in ["", "[]", "{\"format\":\"flock.session\"}", "{\"format\":\"x\",\"version\":9,\"key\":\"agent:a:flock:main:b\",\"records\":[]}"] {
+        for bad in [
+            "",
+            "[]",
+            "{\"format\":\"flock.session\"}",
+            "{\"format\":\"x\",\"version\":9,\"key\":\"agent:a:flock:main:b\",\"records\":[]}",
+        ] {
             assert!(import(bad.as_bytes()).is_err(), "{bad}");
         }
     }

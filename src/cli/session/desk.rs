@@ -68,7 +68,8 @@ impl Desk {
     /// Begins it anew.
     pub async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
-            let _: Value = gateway.post_json(&format!("/api/sessions/{key}/reset"), &json!({}), LIMIT).await?;
+            let _: Value =
+                gateway.post_json(&format!("/api/sessions/{key}/reset"), &json!({}), LIMIT).await?;
             return Ok(());
         }
         let engine = self.engine()?;
@@ -120,7 +121,8 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
     if named.contains(':') {
         let parsed = named.parse::<SessionKey>();
         return parsed.map_err(|error| {
-            Failure::new(Kind::Usage, format!("{named:?} is no session's key: {error}")).hint("flock session list")
+            Failure::new(Kind::Usage, format!("{named:?} is no session's key: {error}"))
+                .hint("flock session list")
         });
     }
     let agent: AgentId = named.parse().map_err(|error| {
@@ -147,4 +149,3 @@ pub fn exists(key: &SessionKey) -> Failure {
     Failure::new(Kind::Conflict, format!("session {key} exists already"))
         .hint("flock session import FILE --session KEY")
 }
-

@@ -76,7 +76,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::File::open(path).and_then(|mut file| all(&mut file))
     };
-    let bytes = read.map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
+    let bytes =
+        read.map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
     if bytes.is_empty() {
         return Err(Failure::new(Kind::Usage, "the document is empty").hint("flock session export KEY FILE"));
     }

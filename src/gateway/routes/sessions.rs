@@ -96,7 +96,8 @@ pub async fn adopt(
     let Adopt { key, file } = adopt;
     gateway.agent(key.agent().as_str())?;
     let engine = engine(&gateway)?.clone();
-    let no_file = || ApiError::invalid("no_transcript", "there is no imported transcript of this name and key");
+    let no_file =
+        || ApiError::invalid("no_transcript", "there is no imported transcript of this name and key");
     // A name of one's own making could lead out of the folder.
     let file = uuid::Uuid::parse_str(&file).map_err(|_| no_file())?.to_string();
     let path = engine.transcript(&key, &file);
@@ -145,10 +146,9 @@ fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
 async fn report(gateway: &Gateway, key: SessionKey) -> Result<Report, ApiError> {
     let engine = engine(gateway)?.clone();
     let asked = key.clone();
-    let found = tokio::task::spawn_blocking(move || engine.report(&asked)).await.map_err(ApiError::internal)?;
-    found
-        .map_err(|error| failure(error.into()))?
-        .ok_or_else(|| failure(TurnError::NoSession(key).into()))
+    let found =
+        tokio::task::spawn_blocking(move || engine.report(&asked)).await.map_err(ApiError::internal)?;
+    found.map_err(|error| failure(error.into()))?.ok_or_else(|| failure(TurnError::NoSession(key).into()))
 }
 
 /// Has a command carried out in the session's own line of turns, so that it meets no turn.
