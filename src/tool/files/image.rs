@@ -48,7 +48,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     let (media_type, data) = match fit {
         Fit::AsIs(_) => (kind, STANDARD.encode(&bytes)),
         Fit::Jpeg { bytes, size: (width, height) } => {
-            text += &format!("; shown smaller, {width}x{height} pixels");
+            text = format!("{text}; shown smaller, {width}x{height} pixels");
             ("image/jpeg", STANDARD.encode(&bytes))
         }
     };

@@ -84,7 +84,7 @@ struct Used<'a> {
     /// As they go out; of pairs, the half that names the call.
     ids: HashSet<Cow<'a, str>>,
     /// Item halves of pairs.
-    items: HashSet<Cow<'a, str>>,
+    items: HashSet<String>,
     /// As they are stored, where they did not go out as they are, and how often they came.
     seen: std::collections::HashMap<&'a str, u32>,
 }
@@ -146,19 +146,10 @@ impl<'a> Used<'a> {
         wanted
     }
 
-    fn keep_pair(&mut self, pair: &Cow<'a, str>) {
-        match pair {
-            Cow::Borrowed(pair) => {
-                let (call, item) = pairs::halves(pair);
-                self.ids.insert(Cow::Borrowed(call));
-                self.items.extend(item.map(Cow::Borrowed));
-            }
-            Cow::Owned(pair) => {
-                let (call, item) = pairs::halves(pair);
-                self.ids.insert(Cow::Owned(call.to_owned()));
-                self.items.extend(item.map(|item| Cow::Owned(item.to_owned())));
-            }
-        }
+    fn keep_pair(&mut self, pair: &str) {
+        let (call, item) = pairs::halves(pair);
+        self.ids.insert(Cow::Owned(call.to_owned()));
+        self.items.extend(item.map(str::to_owned));
     }
 }
 

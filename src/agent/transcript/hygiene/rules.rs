@@ -199,7 +199,7 @@ fn thinking_without_a_signature_or_of_another_model_is_left_out() {
 #[test]
 fn the_route_is_all_three_of_its_parts() {
     let said = Said::claude();
-    let own = said.1.route.clone();
+    let own = said.1.route;
     let content = || vec![thought(&own), Block::text("x")];
     for other in [
         route("anthropic/claude-sonnet-4-5", Api::AnthropicMessages),
@@ -384,7 +384,7 @@ fn gemini_gets_its_own_signatures_and_a_stand_in_for_others() {
         signature: Some(signature.to_owned()),
     };
     let own = signed(&made::signature(&said.1.route));
-    let said = said.user("a").own(vec![own.clone()]).tool(vec![result("c1", "exec", "1")]);
+    let said = said.user("a").own(vec![own]).tool(vec![result("c1", "exec", "1")]);
     assert_eq!(said.sent().1, []);
     let foreign =
         said.other(vec![Block::call("c2", "exec", json!({}))]).tool(vec![result("c2", "exec", "2")]);

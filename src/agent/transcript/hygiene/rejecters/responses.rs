@@ -26,7 +26,7 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
         let by_user = item["role"] == "user" || kind == "function_call_output";
         // #1126, #19582, #58967
         rule!(
-            waiting.is_none() || (!by_user && kind != "reasoning") || kind == "reasoning",
+            waiting.is_none() || !by_user,
             "Item {waiting:?} of type 'reasoning' was provided without its required following item"
         );
         match kind {
