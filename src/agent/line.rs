@@ -12,6 +12,7 @@ use super::text_calls::TextCalling;
 use super::turn::TurnError;
 use crate::config::{Agent, Config};
 use crate::id::ModelRef;
+use crate::provider::catalog::listing;
 use crate::provider::{Request, Resolved, ToolSpec};
 use crate::sandbox::policy;
 use crate::store::StoredPrompt;
@@ -96,7 +97,7 @@ pub(super) fn ready(
     let mut resolved = engine.parts.catalog.resolve(model, config)?;
     let mut tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
     locale::describe(engine.home(), agent.language.as_deref(), &mut tools);
-    let calls = if config.calls_tools(model) { Calls::Native } else { Calls::Text };
+    let calls = if listing::calls_tools(config, model) { Calls::Native } else { Calls::Text };
     let prompt = engine.prompt(agent, &resolved.label, &tools, calls, began)?;
     let told = Told { label: resolved.label.clone(), tools, calls };
     let tools = if calls == Calls::Text {

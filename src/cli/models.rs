@@ -6,7 +6,8 @@ use super::Context;
 use crate::config::{Agent, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
-use crate::provider::catalog::Catalog;
+use crate::id::ModelRef;
+use crate::provider::catalog::{Catalog, listing};
 
 /// Says of each model in use that can't be asked what is missing.
 pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
@@ -19,6 +20,12 @@ pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
         if let Err(error) = catalog.describe(model, config) {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             context.printer.warn(&format!("{}{hint}", chain(&error)));
+        } else if is_strange(model, config) {
+            let provider = model.provider();
+            context.printer.warn(&format!(
+                "{model} is none of the models of {provider} that flock knows: check its name, or describe it in \
+                 models.providers.{provider}.models"
+            ));
         }
     }
     if config.agents.iter().any(|agent| agent.model.is_none()) {
@@ -26,4 +33,12 @@ pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
             "some agents have no model; run flock config set agents.defaults.model.primary PROVIDER/MODEL",
         );
     }
+}
+
+fn is_strange(model: &ModelRef, config: &Config) -> bool {
+    let own = config.providers.get(model.provider());
+    // Behind another address are other models.
+    let is_own =
+        own.is_some_and(|own| own.base_url.is_some() || own.models.iter().any(|one| one.id == model.model()));
+    !is_own && listing::is_strange(model)
 }

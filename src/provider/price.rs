@@ -1,35 +1,13 @@
-//! What models cost. A table of well-known ones comes with the program; what the configuration says of a
-//! model goes before it. Of a model in neither, nobody knows: its tokens count, its money does not. Where a price
-//! grows with the length of the input, and that length fits in the context flock gives a model, it is the higher one.
+//! What models cost. The list of well-known ones has it; what the configuration says of a model goes before it. Of a
+//! model in neither, nobody knows: its tokens count, its money does not. Where a price grows with the length of the
+//! input, and that length fits in the context flock gives a model, it is the higher one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
-
-use serde::Deserialize;
+use std::collections::BTreeSet;
 
 use super::Usage;
+use super::catalog::listing;
 use crate::config::{Agent, Config, ModelCost};
 use crate::id::ModelRef;
-
-/// Dollars for a million tokens, as they are published.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Listed {
-    input: f64,
-    output: f64,
-    #[serde(default)]
-    cache_read: f64,
-    #[serde(default)]
-    cache_write: f64,
-}
-
-/// Provider, then model; `*` stands for all models of a provider.
-type Table = BTreeMap<String, BTreeMap<String, Listed>>;
-
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    // A test holds that it can be read.
-    serde_json::from_str(include_str!("prices.json")).unwrap_or_default()
-});
 
 /// What a model costs; `None` where nobody knows.
 #[must_use]
@@ -77,35 +55,13 @@ fn listed(model: &ModelRef) -> Option<ModelCost> {
     if model.is_script() {
         return Some(ModelCost::default());
     }
-    let models = TABLE.get(model.provider())?;
-    let found = models
-        .get(model.model())
-        .or_else(|| models.get(undated(model.model())))
-        .or_else(|| models.get("*"))?;
+    let found = listing::of(model).cost?;
     Some(ModelCost {
         input: micros(found.input),
         output: micros(found.output),
         cache_read: micros(found.cache_read),
         cache_write: micros(found.cache_write),
     })
-}
-
-/// A model's name without the day of its release: providers serve it under both.
-fn undated(name: &str) -> &str {
-    let is_day = |text: &str| {
-        let digits = text.bytes().filter(u8::is_ascii_digit).count();
-        digits == 8 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-    };
-    for length in [8, 10] {
-        let Some(at) = name.len().checked_sub(length + 1) else { continue };
-        if let Some((start, end)) = name.split_at_checked(at)
-            && let Some(day) = end.strip_prefix('-')
-            && is_day(day)
-        {
-            return start;
-        }
-    }
-    name.strip_suffix("-latest").unwrap_or(name)
 }
 
 #[expect(
@@ -145,19 +101,6 @@ mod tests {
 
     fn price(model: &str) -> Option<ModelCost> {
         listed(&model.parse().unwrap())
-    }
-
-    #[test]
-    fn the_table_can_be_read_and_its_prices_are_prices() {
-        assert!(TABLE.len() > 4);
-        for (provider, models) in &*TABLE {
-            for (model, listed) in models {
-                for price in [listed.input, listed.output, listed.cache_read, listed.cache_write] {
-                    assert!((0.0..=200.0).contains(&price), "{provider}/{model}");
-                }
-                assert!(listed.cache_read <= listed.input, "{provider}/{model}");
-            }
-        }
     }
 
     #[test]

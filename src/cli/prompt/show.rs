@@ -15,7 +15,7 @@ use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey};
 use crate::provider::ToolSpec;
-use crate::provider::catalog::label;
+use crate::provider::catalog::{label, listing};
 use crate::sandbox::policy;
 use crate::store::Reader;
 use crate::ui::{Line, Table, Tone};
@@ -72,7 +72,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     };
     let mut tools = policy::offered(agent, &tools::specs(&live)?);
     locale::describe(home, agent.language.as_deref(), &mut tools);
-    let native = agent.model.as_ref().is_none_or(|model| config.calls_tools(model));
+    let native = agent.model.as_ref().is_none_or(|model| listing::calls_tools(&config, model));
     let model = agent.model.as_ref().map(label);
     let knowledge = Knowledge::read(home, agent);
     let context = PromptContext {

@@ -101,22 +101,6 @@ pub fn known(id: &str) -> Option<&'static Endpoint> {
     KNOWN.iter().find(|endpoint| endpoint.id == id)
 }
 
-/// Tokens that models take in all, by the beginnings of their names, the longer ones first.
-const WINDOWS: &[(&str, u64)] = &[
-    // They take a million, at another price beyond this.
-    ("gpt-5.5", 272_000),
-    ("gpt-5.4-", 400_000),
-    ("gpt-5.4", 272_000),
-    ("gpt-5-chat", 128_000),
-    ("gpt-5", 400_000),
-    ("gpt-4.1", 1_047_576),
-    ("o1", 200_000),
-    ("o3", 200_000),
-    ("o4", 200_000),
-    ("gemini-", 1_048_576),
-    ("gemma-", 128_000),
-];
-
 impl Endpoint {
     /// Where it answers; Bedrock in the environment's region.
     #[must_use]
@@ -135,29 +119,6 @@ impl Endpoint {
     pub fn api_of(&self, model: &str, base_url: &reqwest::Url) -> Api {
         let own = self.id == "openai" && base_url.host_str() == Some("api.openai.com");
         if own && effort::reasons(model) { Api::OpenAiResponses } else { self.api }
-    }
-
-    /// Tokens that this model takes in all, where the configuration does not say.
-    #[must_use]
-    pub fn context_window_of(&self, model: &str) -> u64 {
-        let own = matches!(self.id, "openai" | "google");
-        let listed = WINDOWS.iter().find(|(name, _)| own && model.starts_with(name));
-        listed.map_or(self.context_window, |(_, tokens)| *tokens)
-    }
-
-    /// Tokens to let this model answer with, where the configuration does not say. A provider refuses a
-    /// request for more than its model can give, and older models gave less.
-    #[must_use]
-    pub fn max_tokens_of(&self, model: &str) -> u32 {
-        let older = [
-            ("claude-3-7", 32_000),
-            ("claude-3-5", 8_192),
-            ("claude-3", 4_096),
-            ("gpt-4-turbo", 4_096),
-            ("gemini-2.0", 8_192),
-            ("gemma-", 8_192),
-        ];
-        older.iter().find(|(name, _)| model.starts_with(name)).map_or(self.max_tokens, |(_, tokens)| *tokens)
     }
 }
 
@@ -185,28 +146,5 @@ mod tests {
         assert_eq!(openai.api_of("gpt-5.2", &other), Api::OpenAiCompletions);
         let google = known("google").unwrap();
         assert_eq!(google.api_of("gemini-3-pro", &other), Api::GoogleGenerativeAi);
-    }
-
-    #[test]
-    fn windows_go_by_the_model() {
-        let window = |id, model| known(id).unwrap().context_window_of(model);
-        assert_eq!(window("openai", "gpt-5.2"), 400_000);
-        assert_eq!(window("openai", "gpt-4o"), 128_000);
-        assert_eq!(window("google", "gemini-3-pro-preview"), 1_048_576);
-        assert_eq!(window("openrouter", "gpt-5"), 128_000);
-        for (at, (name, _)) in WINDOWS.iter().enumerate() {
-            assert!(
-                !WINDOWS[..at].iter().any(|(earlier, _)| name.starts_with(earlier)),
-                "{name} is never found"
-            );
-        }
-    }
-
-    #[test]
-    fn older_models_answer_with_less() {
-        let anthropic = known("anthropic").unwrap();
-        assert_eq!(anthropic.max_tokens_of("claude-opus-4-5"), 32_000);
-        assert_eq!(anthropic.max_tokens_of("claude-3-5-haiku-latest"), 8_192);
-        assert_eq!(anthropic.max_tokens_of("claude-3-haiku-20240307"), 4_096);
     }
 }

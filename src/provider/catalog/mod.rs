@@ -2,6 +2,7 @@
 //! and the key.
 
 mod endpoint;
+pub mod listing;
 mod speaks;
 
 use std::borrow::Cow;
@@ -96,14 +97,23 @@ impl Catalog {
         let known = known(model.provider());
         let target = self.target(model, settings, known)?;
         let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
+        let listed = listing::of(model);
         Ok(Resolved {
             route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
             context_window: own
                 .and_then(|own| own.context_window)
-                .unwrap_or(known.map_or(32_768, |known| known.context_window_of(model.model()))),
-            max_tokens: max_tokens(model, own, known),
-            images: own.map_or(known.is_some_and(|known| known.images), |own| own.images),
+                .or(listed.context)
+                .unwrap_or(known.map_or(32_768, |known| known.context_window)),
+            max_tokens: own
+                .and_then(answer_of)
+                .or(listed.answer)
+                .unwrap_or(known.map_or(4_096, |known| known.max_tokens)),
+            images: match (own, listed.images) {
+                (Some(own), _) => own.images,
+                (None, Some(images)) => images,
+                (None, None) => known.is_some_and(|known| known.images),
+            },
             reasoning: own.and_then(|own| own.reasoning),
             label: label(model),
         })
@@ -214,9 +224,6 @@ fn is_http(url: &reqwest::Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
-fn max_tokens(model: &ModelRef, own: Option<&ModelSettings>, known: Option<&Endpoint>) -> u32 {
-    own.and_then(|own| own.max_tokens)
-        .and_then(|tokens| u32::try_from(tokens).ok())
-        .filter(|tokens| *tokens > 0)
-        .unwrap_or_else(|| known.map_or(4_096, |known| known.max_tokens_of(model.model())))
+fn answer_of(own: &ModelSettings) -> Option<u32> {
+    own.max_tokens.and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
 }

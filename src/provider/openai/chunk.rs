@@ -47,6 +47,9 @@ pub(super) struct Piece {
     pub reasoning_content: Option<String>,
     #[serde(default)]
     pub reasoning: Option<String>,
+    /// Where OpenRouter keeps what belongs to the reasoning.
+    #[serde(default)]
+    pub reasoning_details: Option<Vec<Value>>,
     #[serde(default)]
     pub refusal: Option<String>,
     #[serde(default)]
@@ -89,6 +92,9 @@ pub(super) struct Tokens {
 pub(super) struct Cached {
     #[serde(default)]
     pub cached_tokens: Option<u64>,
+    /// Where OpenRouter counts what was written.
+    #[serde(default)]
+    pub cache_write_tokens: Option<u64>,
 }
 
 /// Content: a string, nothing, or Mistral's list of parts with text and thinking.

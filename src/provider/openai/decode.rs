@@ -7,6 +7,7 @@ use super::super::http::message_of;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 use super::chunk::{CallPiece, Choice, Chunk, Piece, Tokens};
+use super::details::Details;
 
 /// Reads a stream of completion chunks.
 pub(in crate::provider) struct Completion<'a> {
@@ -15,14 +16,30 @@ pub(in crate::provider) struct Completion<'a> {
     /// The calls so far: the index a server knows one by, if it has any, and what the answer knows it by.
     calls: Vec<(Option<u64>, usize)>,
     stopped: bool,
+    details: Details,
+    /// The part of thinking that they belong to.
+    detailed: Option<usize>,
+    limit: usize,
 }
 
 impl<'a> Completion<'a> {
     pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
-        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, calls: Vec::new(), stopped: false }
+        Self {
+            answer: Assembly::new(sink, limit),
+            stop: StopReason::End,
+            calls: Vec::new(),
+            stopped: false,
+            details: Details::default(),
+            detailed: None,
+            limit,
+        }
     }
 
-    pub(in crate::provider) fn finish(self, request: &Request) -> Response {
+    pub(in crate::provider) fn finish(mut self, request: &Request) -> Response {
+        if let (Some(part), Some(sealed)) = (self.detailed, self.details.seal()) {
+            // Too much of it: the answer is worth more than what can only be given back.
+            let _ = self.answer.sign(part, sealed);
+        }
         self.answer.finish(self.stop, request)
     }
 
@@ -62,6 +79,13 @@ impl<'a> Completion<'a> {
     }
 
     fn piece(&mut self, piece: Piece) -> Result<(), EventError> {
+        for detail in piece.reasoning_details.into_iter().flatten() {
+            self.details.add(detail, self.limit)?;
+        }
+        if self.detailed.is_none() && !self.details.is_empty() {
+            self.answer.open_thinking(None)?;
+            self.detailed = self.answer.last();
+        }
         // Some send the same thinking under both names.
         let thinking = piece.reasoning_content.filter(|text| !text.is_empty()).or(piece.reasoning);
         self.answer.thinking(thinking.unwrap_or_default())?;
@@ -122,8 +146,10 @@ impl<'a> Completion<'a> {
             .unwrap_or(0);
         let usage = &mut self.answer.usage;
         if let Some(prompt) = tokens.prompt_tokens {
-            usage.input = prompt.saturating_sub(cached);
+            let written = tokens.prompt_tokens_details.and_then(|details| details.cache_write_tokens);
             usage.cache_read = cached.min(prompt);
+            usage.cache_write = written.unwrap_or(0).min(prompt - usage.cache_read);
+            usage.input = prompt - usage.cache_read - usage.cache_write;
         }
         usage.output = tokens.completion_tokens.unwrap_or(usage.output);
     }

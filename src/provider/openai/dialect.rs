@@ -15,6 +15,8 @@ pub(super) struct Dialect {
     pub ids: Style,
     /// How it is told how much to think.
     pub effort: Words,
+    /// Whether it routes to others: it wants their reasoning back with its details, and marks of what to keep.
+    pub routes: bool,
 }
 
 /// The words for how much to think.
@@ -38,10 +40,11 @@ impl Dialect {
             max_completion_tokens: is("api.openai.com") || is("openai.azure.com"),
             ask_usage: !mistral,
             ids: if mistral { Style::Nine } else { Style::Short },
+            routes: provider == "openrouter" || is("openrouter.ai"),
             effort: match () {
                 () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => Words::Unknown,
                 () if is("api.openai.com") || is("openai.azure.com") => Words::OpenAi,
-                () if provider == "ollama" || is("openrouter.ai") => Words::WithNone,
+                () if matches!(provider, "ollama" | "openrouter") || is("openrouter.ai") => Words::WithNone,
                 () => Words::Three,
             },
         }
@@ -58,6 +61,11 @@ impl Dialect {
             (Words::Three, Effort::Off) | (Words::Unknown, _) => None,
             (Words::WithNone | Words::Three, effort) => Some(effort.as_str()),
         }
+    }
+
+    /// Whether this model keeps prompts only up to a mark in the request.
+    pub(super) fn marks(self, model: &str) -> bool {
+        self.routes && model.starts_with("anthropic/")
     }
 
     /// The ids for this model: Mistral's models are strict behind a router too.

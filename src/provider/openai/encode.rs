@@ -9,6 +9,7 @@ use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::text::{self, is_blank};
 use super::super::{Block, Message, Request, Role, ToolSpec};
+use super::details;
 use super::dialect::{Dialect, wants_thinking_back};
 
 #[derive(Serialize)]
@@ -47,7 +48,7 @@ struct Tool<'a> {
 #[serde(tag = "role", rename_all = "lowercase")]
 enum Wire<'a> {
     System {
-        content: &'a str,
+        content: Content<'a>,
     },
     User {
         content: Content<'a>,
@@ -56,6 +57,8 @@ enum Wire<'a> {
         content: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reasoning_content: Option<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        reasoning_details: Vec<Value>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<Call<'a>>,
     },
@@ -76,8 +79,27 @@ enum Content<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
-    Text { text: Cow<'a, str> },
-    ImageUrl { image_url: Image<'a> },
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Cache>,
+    },
+    ImageUrl {
+        image_url: Image<'a>,
+    },
+}
+
+/// Marks the end of what the provider may keep for the next request.
+#[derive(Clone, Copy, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Cache {
+    Ephemeral,
+}
+
+impl<'a> Part<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text { text: text.into(), cache_control: None }
+    }
 }
 
 #[derive(Serialize)]
@@ -133,8 +155,15 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
 
 fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
     let mut wire = Vec::with_capacity(request.messages.len() + 1);
+    let marks = dialect.marks(&request.model);
     if !is_blank(&request.system) {
-        wire.push(Wire::System { content: &request.system });
+        let text = Cow::Borrowed(request.system.as_str());
+        let content = if marks {
+            Content::Parts(vec![Part::Text { text, cache_control: Some(Cache::Ephemeral) }])
+        } else {
+            Content::Text(text)
+        };
+        wire.push(Wire::System { content });
     }
     let style = dialect.ids_for(&request.model);
     let think = wants_thinking_back(&request.model);
@@ -144,8 +173,8 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
     for message in &request.messages {
         match message.role {
             Role::Assistant => {
-                if let Some(answer) = assistant(message, style, think) {
-                    flush(&mut wire, &mut pending, style);
+                if let Some(answer) = assistant(message, style, think, dialect.routes) {
+                    flush(&mut wire, &mut pending, style, marks);
                     wire.push(answer);
                 }
             }
@@ -163,11 +192,23 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
             }
         }
     }
-    flush(&mut wire, &mut pending, style);
+    flush(&mut wire, &mut pending, style, marks);
+    if marks {
+        mark_last(&mut wire);
+    }
     wire
 }
 
-fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call::Style) {
+/// The next request of this turn goes on from here.
+fn mark_last(wire: &mut [Wire<'_>]) {
+    if let Some(Wire::User { content: Content::Parts(parts) }) = wire.last_mut()
+        && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
+    {
+        *cache_control = Some(Cache::Ephemeral);
+    }
+}
+
+fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call::Style, marks: bool) {
     if pending.is_empty() {
         return;
     }
@@ -176,15 +217,18 @@ fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call:
         wire.push(Wire::Assistant {
             content: Some(Cow::Borrowed(READ)),
             reasoning_content: None,
+            reasoning_details: Vec::new(),
             tool_calls: Vec::new(),
         });
     }
-    wire.push(Wire::User { content: content(std::mem::take(pending)) });
+    let parts = std::mem::take(pending);
+    // One form for all where the last is marked: what is kept begins with the same.
+    wire.push(Wire::User { content: if marks { Content::Parts(parts) } else { content(parts) } });
 }
 
 fn user<'a>(message: &'a Message, pending: &mut Vec<Part<'a>>) {
     pending.extend(message.content.iter().filter_map(|block| match block {
-        Block::Text { text, .. } if !is_blank(text) => Some(Part::Text { text: Cow::Borrowed(text) }),
+        Block::Text { text, .. } if !is_blank(text) => Some(Part::text(text.as_str())),
         Block::Image { media_type, data } => Some(image(media_type, data)),
         _ => None,
     }));
@@ -194,17 +238,17 @@ fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {
     if parts.iter().any(|part| matches!(part, Part::ImageUrl { .. })) {
         return Content::Parts(parts);
     }
-    if let [Part::Text { text }] = parts.as_mut_slice() {
+    if let [Part::Text { text, .. }] = parts.as_mut_slice() {
         return Content::Text(std::mem::take(text));
     }
     let texts = parts.iter().filter_map(|part| match part {
-        Part::Text { text } => Some(text.as_ref()),
+        Part::Text { text, .. } => Some(text.as_ref()),
         Part::ImageUrl { .. } => None,
     });
     Content::Text(Cow::Owned(texts.collect::<Vec<_>>().join("\n\n")))
 }
 
-fn assistant(message: &Message, style: call::Style, think: bool) -> Option<Wire<'_>> {
+fn assistant(message: &Message, style: call::Style, think: bool, details: bool) -> Option<Wire<'_>> {
     let tool_calls: Vec<Call<'_>> = message
         .tool_calls()
         .map(|call| Call {
@@ -218,7 +262,16 @@ fn assistant(message: &Message, style: call::Style, think: bool) -> Option<Wire<
         return None;
     }
     let reasoning_content = (think && !tool_calls.is_empty()).then(|| thinking(&message.content));
-    Some(Wire::Assistant { content, reasoning_content, tool_calls })
+    let reasoning_details = if details { reasoning_details(&message.content) } else { Vec::new() };
+    Some(Wire::Assistant { content, reasoning_content, reasoning_details, tool_calls })
+}
+
+fn reasoning_details(content: &[Block]) -> Vec<Value> {
+    let signatures = content.iter().filter_map(|block| match block {
+        Block::Thinking { signature, .. } => signature.as_deref(),
+        _ => None,
+    });
+    signatures.filter_map(details::open).flatten().collect()
 }
 
 fn thinking(content: &[Block]) -> String {
@@ -234,7 +287,7 @@ fn collect_pictures<'a>(tool: &str, content: &'a [Block], pictures: &mut Vec<Par
     for block in content {
         if let Block::Image { media_type, data } = block {
             if std::mem::take(&mut first) {
-                pictures.push(Part::Text { text: Cow::Owned(format!("[from the result of {tool}]")) });
+                pictures.push(Part::text(format!("[from the result of {tool}]")));
             }
             pictures.push(image(media_type, data));
         }
@@ -245,6 +298,6 @@ fn image<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
     if media_type.starts_with("image/") && !data.is_empty() {
         Part::ImageUrl { image_url: Image { url: DataUrl { media_type, data } } }
     } else {
-        Part::Text { text: Cow::Owned(text::left_out(media_type)) }
+        Part::text(text::left_out(media_type))
     }
 }

@@ -3,6 +3,7 @@
 
 mod chunk;
 pub(super) mod decode;
+mod details;
 mod dialect;
 pub(super) mod effort;
 mod encode;

@@ -62,6 +62,8 @@ fn a_model_has_its_own_limits_or_those_of_its_provider() {
         ("anthropic", settings(None, Some(KEY), None)),
         ("openai", settings(None, Some(KEY), None)),
         ("google", settings(None, Some(KEY), None)),
+        ("minimax", settings(None, Some(KEY), None)),
+        ("amazon-bedrock", settings(None, Some("AKID:secret"), None)),
     ]);
     let resolve = |model: &str| catalog.resolve(&model.parse().unwrap(), &config).unwrap();
     let own = resolve("mine/org/big");
@@ -74,6 +76,18 @@ fn a_model_has_its_own_limits_or_those_of_its_provider() {
     assert_eq!(resolve("google/gemini-3-pro-preview").route.api, Api::GoogleGenerativeAi);
     assert_eq!(resolve("openai/gpt-5.2").route.api, Api::OpenAiResponses);
     assert_eq!(resolve("openai/gpt-4o").route.api, Api::OpenAiCompletions);
+    assert_eq!(resolve("openai/gpt-5.4-mini").context_window, 400_000);
+    assert_eq!(resolve("anthropic/claude-3-5-haiku-latest").max_tokens, 8_192);
+    let minimax = resolve("minimax/MiniMax-M2.5");
+    assert_eq!(
+        (minimax.route.api, minimax.context_window, minimax.images),
+        (Api::AnthropicMessages, 204_800, false)
+    );
+    let bedrock = resolve("amazon-bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0");
+    assert_eq!(
+        (bedrock.route.api, bedrock.max_tokens, bedrock.images),
+        (Api::BedrockConverseStream, 32_000, true)
+    );
     let script = resolve("script/demo");
     assert!(script.label.contains("scripted, not a model"), "{}", script.label);
     assert!(catalog.describe(&"ollama/qwen3:8b".parse().unwrap(), &config).is_ok(), "needs no key");

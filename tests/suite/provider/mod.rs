@@ -11,6 +11,7 @@ mod prefix;
 mod requests;
 mod responses;
 mod retries;
+mod routers;
 mod servers;
 
 use std::collections::BTreeMap;

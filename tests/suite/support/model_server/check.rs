@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use axum::http::HeaderMap;
 use serde_json::Value;
 
+use super::strict;
+
 pub(super) fn need(condition: bool, message: &str) -> Result<(), String> {
     if condition { Ok(()) } else { Err(message.to_owned()) }
 }
@@ -181,7 +183,14 @@ pub fn openai(body: &Value) -> Result<(), String> {
             need(names.insert(name), "tools: names must be unique")?;
         }
     }
-    let is_mistral = body["model"].as_str().is_some_and(|model| model.contains("mistral"));
+    let model = body["model"].as_str().unwrap_or_default();
+    let is_mistral = model.contains("mistral");
+    if ["mistral-", "devstral-", "codestral-"].iter().any(|name| model.starts_with(name)) {
+        strict::mistral(body)?;
+    }
+    if model.starts_with("google/gemini-3") {
+        strict::gemini_behind_a_router(body)?;
+    }
     let mut open: Vec<&str> = Vec::new();
     let mut before = "";
     for message in list(&body["messages"], "messages")? {
@@ -203,7 +212,11 @@ pub fn openai(body: &Value) -> Result<(), String> {
             "an assistant message with 'tool_calls' must be followed by tool messages for each call",
         )?;
         match role {
-            "system" | "developer" => need(!is_blank(&message["content"]), "system: content is needed")?,
+            "system" | "developer" => {
+                let content = &message["content"];
+                let says = if content.is_array() { text_parts(content, false) } else { !is_blank(content) };
+                need(says, "system: content is needed")?;
+            }
             "user" => need(text_parts(&message["content"], true), "user: content is not valid")?,
             "assistant" => open = openai_assistant(message)?,
             _ => return Err(format!("{role} is not one of system, user, assistant, tool")),

@@ -8,6 +8,7 @@ mod check;
 pub mod google;
 mod render;
 pub mod responses;
+mod strict;
 
 use std::collections::VecDeque;
 use std::io;
