@@ -1,6 +1,8 @@
 //! Commands of people as whole messages: `/compact`, `/context`, `/new`. They are answered here, and the model is
 //! not asked.
 
+use std::fmt::Write as _;
+
 use jiff::tz::TimeZone;
 
 use super::engine::Engine;
@@ -74,10 +76,12 @@ pub fn describe(report: &Report, zone: &TimeZone) -> String {
             |_| last.at.to_string(),
             |at| at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
         );
-        text.push_str(&format!(
+        // Writing to a String does not fail.
+        let _ = write!(
+            text,
             " It was compacted {} times, last at {at} from {} to {} tokens.",
             last.number, last.before, last.after
-        ));
+        );
     }
     text
 }

@@ -112,7 +112,9 @@ fn listed(begin: &str, count: &str, shown: &[String], all: usize, between: &str)
         line.push_str(": ");
         line.push_str(&shown.join(between));
         if shown.len() < all {
-            line.push_str(&format!("{between}{} more", all - shown.len()));
+            line.push_str(between);
+            line.push_str(&(all - shown.len()).to_string());
+            line.push_str(" more");
         }
     }
     line

@@ -80,7 +80,7 @@ pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usa
 pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Message>) -> String {
     let mut text = String::new();
     if let Some(before) = before {
-        text.push_str(&format!("[summary of what was before]\n{before}\n"));
+        text.extend(["[summary of what was before]\n", before, "\n"]);
     }
     for message in messages {
         for block in &message.content {
@@ -93,7 +93,7 @@ pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Messa
                 }
                 Block::Thinking { .. } | Block::Image { .. } => continue,
             };
-            text.push_str(&format!("[{who}] {}\n", bounded::middle_cut(&said, MESSAGE_BYTES)));
+            text.extend(["[", who, "] ", &bounded::middle_cut(&said, MESSAGE_BYTES), "\n"]);
         }
     }
     text

@@ -55,7 +55,8 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
                 if spent > left || bytes > bytes_left {
                     recent.has_more = true;
                     if recent.compaction.is_none() {
-                        look_back(line.to_vec(), &mut tail, &mut recent, &mut imported_after)?;
+                        recent.first = question(line);
+                        look_back(&mut tail, &mut recent, &mut imported_after)?;
                     }
                     break;
                 }
@@ -88,23 +89,21 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
     Ok(recent)
 }
 
-/// Looks further back for what stands for the rest: the last compaction, or the conversation's first message.
-fn look_back(
-    line: Vec<u8>,
-    tail: &mut Tail<'_>,
-    recent: &mut Recent,
-    imported_after: &mut Option<usize>,
-) -> io::Result<()> {
+/// A line's message, if it is a user's.
+fn question(line: &[u8]) -> Option<MessageRecord> {
     // As flock writes it. What a message holds can't pass for it: quotes in a text are escaped.
-    let user = memchr::memmem::Finder::new(br#""role":"user""#);
-    let first = |line: &[u8]| match user.find(line).map(|_| Record::parse(line)) {
-        Some(Ok(Record::Message(message))) if message.message.role == Role::User => Some(*message),
+    memchr::memmem::find(line, br#""role":"user""#)?;
+    match Record::parse(line) {
+        Ok(Record::Message(message)) if message.message.role == Role::User => Some(*message),
         _ => None,
-    };
-    recent.first = first(&line);
+    }
+}
+
+/// Looks further back for what stands for the rest: the last compaction, or the conversation's first message.
+fn look_back(tail: &mut Tail<'_>, recent: &mut Recent, imported_after: &mut Option<usize>) -> io::Result<()> {
     while let Some(line) = tail.next_line()? {
         if line.starts_with(br#"{"type":"message","#) {
-            if let Some(found) = first(line) {
+            if let Some(found) = question(line) {
                 recent.first = Some(found);
             }
             continue;

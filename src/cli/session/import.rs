@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let adopted = desk.adopt(&key, &name).await;
         if adopted.is_err() {
             // Nothing names it; where this fails too, nothing ever will.
-            let _ = std::fs::remove_file(&path);
+            let _ = fs_err::remove_file(&path);
         }
         adopted
     })?;

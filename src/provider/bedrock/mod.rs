@@ -59,7 +59,7 @@ impl Bedrock {
     }
 
     /// The endpoint with the headers that sign this request at this time (Unix milliseconds).
-    fn signed(&self, url: Url, body: &[u8], now: i64) -> Endpoint {
+    fn signed(&self, url: &Url, body: &[u8], now: i64) -> Endpoint {
         let mut endpoint = self.endpoint.at(url.clone());
         let Some(Credentials::Pair(pair)) = &self.credentials else { return endpoint };
         let at = stamp(now);
@@ -67,7 +67,7 @@ impl Bedrock {
         if let Some(token) = pair.token() {
             endpoint.header("x-amz-security-token", token);
         }
-        endpoint.header("authorization", &self.authorization(pair, &url, body, &at));
+        endpoint.header("authorization", &self.authorization(pair, url, body, &at));
         endpoint
     }
 
@@ -130,7 +130,7 @@ impl Provider for Bedrock {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let body = encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))?;
-            let endpoint = self.signed(self.url(&request.model), &body, clock::unix_ms());
+            let endpoint = self.signed(&self.url(&request.model), &body, clock::unix_ms());
             let mut answer = Converse::new(sink, self.http.limits().answer);
             self.run(&endpoint, body, &mut answer).await?;
             Ok(answer.finish(request))
