@@ -76,8 +76,8 @@ fn a_port_that_another_program_has_is_found() {
 #[test]
 fn a_setting_that_nothing_reads_yet_is_named_with_what_takes_it_out() {
     let home = TempHome::new().init();
-    let path = "plugins.entries.flock.config.policy";
-    home.flock(["config", "set", path, "{\"allowedCommands\":[\"ls\"]}"]).ok();
+    let path = "plugins.entries.flock.config.gatewayAgents[orchestrator].onHost";
+    home.flock(["config", "set", path, "true"]).ok();
     let run = home.flock(["doctor", "--json"]);
     let found = check(&run, "config");
     assert_eq!(found["state"], "warn", "{found}");
