@@ -391,9 +391,9 @@ def people():
         return
     flock("config", "set", "agents.list[sysadmin].model.primary", "script/scenario-sysadmin.json")
 
-    def ask(channel):
+    def ask(channel, question):
         """Has the sysadmin want to run a command on the host; gives its request."""
-        flock("channel", "post", channel, "@sysadmin how full is the disk?", "--as", "kim")
+        flock("channel", "post", channel, f"@sysadmin {question}", "--as", "kim")
         waiting = until(60, lambda: [r for r in requests(False) if r["state"] == "waiting"])
         return waiting[0] if waiting else {}
 
@@ -403,7 +403,7 @@ def people():
     def answers():
         return [m["content"] for m in read("ops") if m["author"] == "sysadmin"]
 
-    asked = ask("ops")
+    asked = ask("ops", "how full is the disk?")
     wanted = ("command", "RED", "sysadmin", "ops")
     seen = tuple(asked.get(key) for key in ("kind", "level", "agent", "channel"))
     check("a command on the host waits for a person", seen == wanted, asked)
@@ -419,7 +419,8 @@ def people():
     check("what was denied can't be approved", asked and code != 0, (code, out, err))
 
     flock("channel", "create", "disk", "--topic", "The disk", "--member", "sysadmin")
-    id = ask("disk").get("id", "")
+    # What was denied can't be asked for again today.
+    id = ask("disk", "how many files does the disk hold?").get("id", "")
     code, out, err = flock("approvals", "approve", id, "--yes")
     check("another one is approved", code == 0, (code, out, err))
     check("and then runs", became(id, "done"), requests())
