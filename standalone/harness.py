@@ -448,7 +448,7 @@ def stop(gateway):
             pids.append(int(file.readline().split()[0]))
     code, out, err = flock("stop")
     check("stop succeeds", code == 0, (code, out, err))
-    check("no process is left", until(5, lambda: not any(alive(pid) for pid in pids)), pids)
+    check("no process is left", not any(alive(pid) for pid in pids), pids)
     probe = socket.socket()
     free = probe.connect_ex(("127.0.0.1", gateway.port)) != 0
     probe.close()

@@ -43,12 +43,15 @@ pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
     let grace = Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0));
     let end = Instant::now() + grace + PATIENCE;
     let mut halted = Halted::default();
+    let mut asked = pid::read(&home.pid_file(SUPERVISOR)).map(|record| record.process);
     loop {
         match Lock::try_acquire(&home.supervisor_lock()) {
             Ok(lock) => {
                 let mut journal = Journal::new(home, None);
                 halted.was_running |= has_leftover(home);
                 halted.survivors = leftover::end(home, &NAMES, limits, &mut journal).await;
+                // It lets go of the lock as the last thing it does, but is not gone with that.
+                halted.survivors.extend(gone(asked.as_slice(), PATIENCE).await);
                 for name in NAMES {
                     halted.survivors.extend(leftover::sweep(&Mark::new(home, name), &mut journal).await);
                 }
@@ -67,6 +70,7 @@ pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
         match Connection::open(home).await {
             Ok(mut connection) => {
                 let supervisor = connection.pid().and_then(ProcessId::of);
+                asked = supervisor.or(asked);
                 match connection.ask(Request::Stop, left).await {
                     // It broke off when it ended: its lock says whether it has.
                     Ok(_) | Err(ControlError::Broken(_)) => halted.orderly = true,
