@@ -15,6 +15,7 @@ mod faults;
 mod gateway;
 mod helper;
 mod law;
+mod openclaw;
 mod provider;
 mod supervise;
 mod support;

@@ -5,6 +5,7 @@ pub mod docker;
 pub mod engine_proxy;
 pub mod home;
 pub mod model_server;
+pub mod openclaw;
 
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,3 @@
+//! The bundled OpenClaw gateway, with a stand-in of its repository.
+
+mod upstream;
