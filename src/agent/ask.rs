@@ -133,13 +133,9 @@ impl Course<'_> {
         refused_thinking: bool,
     ) -> Result<Vec<Arc<Message>>, TurnError> {
         let target = Target {
-            reasoning: resolved.reasoning,
-            thinking: asked.effort.is_some_and(|effort| effort != Effort::Off),
             refused_thinking,
-            images: resolved.images,
-            longest_side: self.engine.parts.config.current().image_side,
             pictures: self.engine.pictures.clone(),
-            ..Target::new(resolved.route.clone())
+            ..target(resolved, asked, self.engine.parts.config.current().image_side)
         };
         let entries = context.entries();
         let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
@@ -211,6 +207,17 @@ impl Course<'_> {
                 Ok(response?)
             }
         }
+    }
+}
+
+/// Whom a conversation is made ready for that is sent with this request; `side` is the longest side of a picture.
+pub(super) fn target(resolved: &Resolved, asked: &Request, side: u32) -> Target {
+    Target {
+        reasoning: resolved.reasoning,
+        thinking: asked.effort.is_some_and(|effort| effort != Effort::Off),
+        images: resolved.images,
+        longest_side: side,
+        ..Target::new(resolved.route.clone())
     }
 }
 

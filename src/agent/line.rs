@@ -11,6 +11,7 @@ use super::prompt::{Calls, locale};
 use super::text_calls::TextCalling;
 use super::turn::TurnError;
 use crate::config::{Agent, Config};
+use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::listing;
 use crate::provider::{Request, Resolved, ToolSpec};
@@ -95,30 +96,53 @@ pub(super) fn ready(
     cache_key: Option<String>,
 ) -> Result<Ready, TurnError> {
     let mut resolved = engine.parts.catalog.resolve(model, config)?;
-    let mut tools = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()));
-    locale::describe(engine.home(), agent.language.as_deref(), &mut tools);
-    let calls = if listing::calls_tools(config, model) { Calls::Native } else { Calls::Text };
-    let prompt = engine.prompt(agent, &resolved.label, &tools, calls, began)?;
-    let told = Told { label: resolved.label.clone(), tools, calls };
-    let tools = if calls == Calls::Text {
-        resolved.provider = Arc::new(TextCalling(resolved.provider));
+    let specs = engine.parts.registry.iter().map(|tool| tool.spec());
+    let told = told(engine.home(), config, agent, &resolved, specs);
+    let prompt = engine.prompt(agent, &told.label, &told.tools, told.calls, began)?;
+    let asked = asked(&mut resolved, agent, &told, prompt.text.to_string(), cache_key);
+    let room = room(&resolved, &asked);
+    Ok(Ready { resolved, prompt, told, asked, room })
+}
+
+/// What the prompt of this model tells.
+pub(super) fn told<'a>(
+    home: &Home,
+    config: &Config,
+    agent: &Agent,
+    resolved: &Resolved,
+    specs: impl IntoIterator<Item = &'a ToolSpec>,
+) -> Told {
+    let mut tools = policy::offered(agent, specs);
+    locale::describe(home, agent.language.as_deref(), &mut tools);
+    let is_native = listing::calls_tools(config, &resolved.route.model);
+    let calls = if is_native { Calls::Native } else { Calls::Text };
+    Told { label: resolved.label.clone(), tools, calls }
+}
+
+/// What the model is asked, but for the messages. One that calls no tools by its API is asked in text from now on.
+pub(super) fn asked(
+    resolved: &mut Resolved,
+    agent: &Agent,
+    told: &Told,
+    system: String,
+    cache_key: Option<String>,
+) -> Request {
+    let tools = if told.calls == Calls::Text {
+        resolved.provider = Arc::new(TextCalling(Arc::clone(&resolved.provider)));
         // The prompt has them.
         Vec::new()
     } else {
         told.tools.clone()
     };
-    let max_tokens = answer_limit(&resolved);
-    let asked = Request {
-        model: model.model().to_owned(),
-        system: prompt.text.to_string(),
+    Request {
+        model: resolved.route.model().to_owned(),
+        system,
         messages: Vec::new(),
         tools,
-        max_tokens,
+        max_tokens: answer_limit(resolved),
         effort: agent.effort,
         cache_key,
-    };
-    let room = room(&resolved, &asked);
-    Ok(Ready { resolved, prompt, told, asked, room })
+    }
 }
 
 /// The most tokens of an answer: never more than a quarter of all that the model takes.
@@ -128,7 +152,7 @@ fn answer_limit(resolved: &Resolved) -> u32 {
 }
 
 /// What is left of the model's context. Estimates of tokens are rough, so a twentieth stays free.
-fn room(resolved: &Resolved, request: &Request) -> u64 {
+pub(super) fn room(resolved: &Resolved, request: &Request) -> u64 {
     let taken = estimate::fixed_cost(request) + u64::from(request.max_tokens);
     (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
 }

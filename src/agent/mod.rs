@@ -22,6 +22,7 @@ mod instead;
 mod line;
 mod oversight;
 mod pairing;
+pub mod preview;
 pub mod prompt;
 mod provenance;
 mod recover;

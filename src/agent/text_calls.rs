@@ -205,18 +205,26 @@ pub fn tame(text: &str) -> String {
     out
 }
 
+/// The request as a model is sent it that knows no calls.
+fn spoken(request: &Request) -> Request {
+    Request { messages: as_text(&request.messages), tools: Vec::new(), ..request.clone() }
+}
+
 /// A provider whose model is told of tools in text.
 pub struct TextCalling(pub Arc<dyn Provider>);
 
 impl Provider for TextCalling {
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        self.0.body(&spoken(request))
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let asked =
-                Request { messages: as_text(&request.messages), tools: Vec::new(), ..request.clone() };
+            let asked = spoken(request);
             let mut shown = Shown::default();
             let mut filtered = |delta: Delta| match delta {
                 Delta::Text(piece) => {

@@ -28,6 +28,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 pub use crate::config::Effort;
 pub use catalog::{Catalog, Resolved};
 pub use error::ProviderError;
@@ -38,7 +40,8 @@ pub use route::Route;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What a model is asked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The provider's name for the model.
     pub model: String,
@@ -51,9 +54,11 @@ pub struct Request {
     /// The most tokens it may answer with.
     pub max_tokens: u32,
     /// How much it is to think; `None` leaves it to the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// What a provider that keeps prompts finds the session's by: the same in all its requests, and nothing
     /// that tells of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
 }
 
@@ -84,6 +89,14 @@ pub struct Response {
 
 /// A model API.
 pub trait Provider: Send + Sync {
+    /// The body of the request that [`Provider::call`] would send first, byte for byte. Nothing is sent, and no key is
+    /// in it: keys are headers.
+    ///
+    /// # Errors
+    ///
+    /// If the request can't be written in this wire format.
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError>;
+
     /// Asks the model once and returns its whole answer; pieces go to `sink` as they arrive. Dropping the
     /// future ends the request.
     ///

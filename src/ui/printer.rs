@@ -126,6 +126,18 @@ impl Printer {
         self.out(bytes);
     }
 
+    /// Writes a JSON document that was made for somebody else, byte for byte. On a terminal what it would not show as it
+    /// is, is escaped, and a line ends after it.
+    pub fn document(&self, json: &[u8]) {
+        if !io::stdout().is_terminal() {
+            self.out(json);
+            return;
+        }
+        let mut text = seen(String::from_utf8_lossy(json).into_owned());
+        text.push('\n');
+        self.out(text.as_bytes());
+    }
+
     /// Tells a person something, on stderr; not with `-q` or `--json`.
     pub fn say(&self, line: impl Into<Line>) {
         if !self.options.quiet && !self.options.json {

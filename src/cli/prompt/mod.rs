@@ -1,5 +1,6 @@
 //! `flock prompt`: what a model is shown.
 
+mod request;
 mod show;
 
 use clap::Subcommand;

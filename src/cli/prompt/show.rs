@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use super::request;
 use crate::agent::estimate::{text_cost, tools_cost};
 use crate::agent::prompt::{Calls, Knowledge, Part, PromptContext, SystemPromptBuilder, locale};
 use crate::cli::{Context, Exit, Failure};
@@ -13,16 +14,17 @@ use crate::config::{ConfigError, Live};
 use crate::error::Kind;
 use crate::gateway::tools;
 use crate::home::Home;
-use crate::id::{AgentId, SessionKey};
+use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
 use crate::provider::catalog::{label, listing};
 use crate::sandbox::policy;
-use crate::store::Reader;
+use crate::store::{Reader, Session};
 use crate::ui::{Line, Table, Tone};
 
 /// Show the system prompt that an agent's model would be sent
 ///
-/// With the size of each section in tokens, estimated at four bytes each. Nothing is sent, and no gateway has to run.
+/// With the size of each section in tokens, estimated at four bytes each. With --request, the whole request that the model
+/// would be sent, as its provider takes it. Nothing is sent, and no gateway has to run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The agent
@@ -30,6 +32,12 @@ pub struct Args {
     /// For this session, instead of one that begins now
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
+    /// The exact body of the request, with prompt, tools and conversation; what was done to the conversation is told on stderr
+    #[arg(long)]
+    request: bool,
+    /// As this model would be sent it, instead of the agent's own
+    #[arg(long, value_name = "PROVIDER/MODEL", requires = "request")]
+    model: Option<ModelRef>,
 }
 
 /// A prompt, and what goes to the provider beside it.
@@ -47,6 +55,9 @@ struct Shown {
 /// If there is no such agent or session, or a section can't be written.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
+    if args.request {
+        return request::run(&home, &args.agent, args.session.as_ref(), args.model.as_ref(), context);
+    }
     let shown = made(&home, &args.agent, args.session.as_ref())?;
     if context.printer.json_wanted() {
         context.printer.json(&for_programs(args, &shown));
@@ -67,7 +78,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     let config = live.current();
     let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
     let began = match session {
-        Some(key) => began(home, &agent.id, key)?,
+        Some(key) => find(home, &agent.id, key)?.began_at,
         None => clock::unix_ms(),
     };
     let mut tools = policy::offered(agent, &tools::specs(&live)?);
@@ -95,14 +106,14 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     Ok(Shown { parts, tools, model, inputs })
 }
 
-/// When a session of this agent began.
-fn began(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<i64, Failure> {
+/// A session of this agent.
+pub(super) fn find(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<Session, Failure> {
     if key.agent() != agent {
         let text = format!("session {key} is not one of agent {agent}");
         return Err(Failure::new(Kind::Usage, text).hint(format!("flock prompt show {}", key.agent())));
     }
     let known = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
-    known.map(|session| session.began_at).ok_or_else(|| {
+    known.ok_or_else(|| {
         Failure::new(Kind::Failed, format!("there is no session {key}"))
             .hint(format!("flock prompt show {agent}"))
     })

@@ -36,13 +36,17 @@ impl Anthropic {
 }
 
 impl Provider for Anthropic {
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let body = encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let body = self.body(request)?;
             let mut decoder = decode::Messages::new(sink, self.http.limits().answer);
             stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))

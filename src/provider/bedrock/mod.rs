@@ -123,13 +123,17 @@ impl Bedrock {
 }
 
 impl Provider for Bedrock {
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let body = encode::request(request).map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let body = self.body(request)?;
             let endpoint = self.signed(&self.url(&request.model), &body, clock::unix_ms());
             let mut answer = Converse::new(sink, self.http.limits().answer);
             self.run(&endpoint, body, &mut answer).await?;

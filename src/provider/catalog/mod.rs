@@ -61,6 +61,15 @@ struct Target {
     key: Option<ApiKey>,
 }
 
+/// Whether a provider's key is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    /// It is, and has to be there where the provider wants one.
+    Wanted,
+    /// It is not.
+    LeftAlone,
+}
+
 impl Catalog {
     /// The catalog of this home. Nothing is opened and no connection is made before a model is asked.
     #[must_use]
@@ -80,6 +89,20 @@ impl Catalog {
     ///
     /// [`ProviderError::NotConfigured`].
     pub fn resolve(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
+        self.resolve_with(model, config, Keys::Wanted)
+    }
+
+    /// The model without its key, which is not even looked for: what it would be sent can be told, while it itself
+    /// would refuse to be asked.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::NotConfigured`], for everything but the key.
+    pub fn resolve_keyless(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
+        self.resolve_with(model, config, Keys::LeftAlone)
+    }
+
+    fn resolve_with(&self, model: &ModelRef, config: &Config, keys: Keys) -> Result<Resolved, ProviderError> {
         if model.is_script() {
             let script = self.script(model)?;
             return Ok(Resolved {
@@ -95,7 +118,7 @@ impl Catalog {
         }
         let settings = config.providers.get(model.provider());
         let known = known(model.provider());
-        let target = self.target(model, settings, known)?;
+        let target = self.target(model, settings, known, keys)?;
         let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
         let listed = listing::of(model);
         Ok(Resolved {
@@ -128,7 +151,8 @@ impl Catalog {
         if model.is_script() {
             return self.script(model).map(drop);
         }
-        self.target(model, config.providers.get(model.provider()), known(model.provider())).map(drop)
+        let settings = config.providers.get(model.provider());
+        self.target(model, settings, known(model.provider()), Keys::Wanted).map(drop)
     }
 
     /// The variable of the environment that the key of this model's provider comes from, if it does.
@@ -162,6 +186,7 @@ impl Catalog {
         model: &ModelRef,
         settings: Option<&ProviderSettings>,
         known: Option<&'static Endpoint>,
+        keys: Keys,
     ) -> Result<Target, ProviderError> {
         let provider = model.provider();
         let missing = |reason: String, key: &str, value: &str| ProviderError::NotConfigured {
@@ -187,6 +212,9 @@ impl Catalog {
             let (provider, model) = (provider.to_owned(), model.to_string());
             ProviderError::NotConfigured { provider, model, reason, hint }
         })?;
+        if keys == Keys::LeftAlone {
+            return Ok(Target { api, speaks, base_url, key: None });
+        }
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(reason, "apiKey", "-"))?
             .or_else(|| matches!(speaks, Speaks::Converse).then(bedrock::from_environment).flatten());

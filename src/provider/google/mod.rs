@@ -38,15 +38,18 @@ impl Google {
 }
 
 impl Provider for Google {
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        let family = Family::of(&request.model);
+        encode::request(request, family).map_err(|error| self.endpoint.failed(error.to_string()))
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let family = Family::of(&request.model);
-            let body =
-                encode::request(request, family).map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let body = self.body(request)?;
             let endpoint = self.endpoint.at(method(self.endpoint.url(), &request.model));
             let mut decoder = decode::Chunks::new(sink, self.http.limits().answer);
             stream::run(&endpoint, &self.http, body, &mut decoder).await?;

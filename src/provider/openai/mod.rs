@@ -40,14 +40,17 @@ impl OpenAi {
 }
 
 impl Provider for OpenAi {
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        encode::request(request, self.dialect).map_err(|error| self.endpoint.failed(error.to_string()))
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let body = encode::request(request, self.dialect)
-                .map_err(|error| self.endpoint.failed(error.to_string()))?;
+            let body = self.body(request)?;
             let mut decoder = decode::Completion::new(sink, self.http.limits().answer);
             stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))

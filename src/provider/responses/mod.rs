@@ -57,8 +57,12 @@ impl Responses {
         Self { endpoint, http, form: Form::CODEX }
     }
 
+    fn body_as(&self, request: &Request, form: Form) -> Result<Vec<u8>, ProviderError> {
+        encode::request(request, form).map_err(|error| self.endpoint.failed(error.to_string()))
+    }
+
     async fn ask(&self, request: &Request, form: Form, sink: Sink<'_>) -> Result<Response, ProviderError> {
-        let body = encode::request(request, form).map_err(|error| self.endpoint.failed(error.to_string()))?;
+        let body = self.body_as(request, form)?;
         let mut decoder = decode::Events::new(sink, self.http.limits().answer);
         match &request.cache_key {
             // Codex's servers find the session's prompt by the header, not by the body alone.
@@ -74,6 +78,10 @@ impl Responses {
 }
 
 impl Provider for Responses {
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        self.body_as(request, self.form)
+    }
+
     /// Reasoning that the API can't read any more, or of which it misses a part, is left out once: without it
     /// the conversation can go on.
     fn call<'a>(

@@ -60,6 +60,15 @@ fn read(home: &Home, name: &str) -> Result<Vec<u8>, String> {
 }
 
 impl Provider for Script {
+    /// A script has no wire: this is the neutral request that it looks at.
+    fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
+        serde_json::to_vec(request).map_err(|error| ProviderError::Failed {
+            provider: "script".to_owned(),
+            message: error.to_string(),
+            retry_after: None,
+        })
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a Request,

@@ -13,6 +13,7 @@ mod killed;
 mod prompt;
 mod reference;
 mod remove;
+mod request;
 mod session;
 mod silent;
 mod start_up;

@@ -2,7 +2,7 @@
 //! ones refuse, and every way in which a provider can fail.
 
 mod answers;
-mod bedrock;
+pub mod bedrock;
 mod configuration;
 mod effort;
 mod faults;

@@ -47,6 +47,8 @@ async fn sent(stage: &Stage, model: &str, count: usize) -> String {
     stage.ask(&request).await.0.unwrap();
     assert!(stage.server.rejections().is_empty(), "{:?}", stage.server.rejections());
     let bytes = stage.server.requests().pop().unwrap().bytes;
+    let told = stage.resolve().provider.body(&request).unwrap();
+    assert_eq!(String::from_utf8(told).unwrap(), String::from_utf8(bytes.clone()).unwrap(), "what was told");
     let text = String::from_utf8(bytes).unwrap().replace(MARK, "");
     text.trim_end_matches(['}', ']']).to_owned()
 }

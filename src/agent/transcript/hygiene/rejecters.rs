@@ -8,7 +8,7 @@ mod converse;
 mod google;
 mod messages;
 mod responses;
-mod server;
+mod wire;
 
 use std::sync::Arc;
 
@@ -87,12 +87,12 @@ fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sanitises and sends; the refusal names the route.
-async fn send(server: &server::Server, entries: &[Entry], target: &Target) -> Result<bool, Refusal> {
+/// Sanitises, writes and judges; the refusal names the route.
+fn ask(wire: &wire::Wire, entries: &[Entry], target: &Target) -> Result<bool, Refusal> {
     let ready = sanitise(entries, target).map_err(|error| error.to_string())?;
     let named = |refusal| format!("{:?} ({:?}): {refusal}", target.route, Policy::of(target).row);
     judge_messages(&ready.messages).map_err(named)?;
-    let Some(body) = server.body(target, ready.messages).await else { return Ok(false) };
+    let Some(body) = wire.body(target, ready.messages) else { return Ok(false) };
     judge(target, &body).map_err(|refusal| format!("{}\n{body:#}", named(refusal)))?;
     Ok(true)
 }
@@ -104,9 +104,9 @@ fn is_written(target: &Target) -> bool {
 
 /// The turn at which a conversation is asked to go on has another model than the one before it. The models see what can
 /// be in one context, and at the end all of it.
-#[tokio::test]
-async fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
-    let server = server::Server::start();
+#[test]
+fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
+    let wire = wire::Wire::new();
     let targets: Vec<Target> = made::targets().collect();
     let mut maker = Maker::new(4);
     let mut written = std::collections::BTreeMap::new();
@@ -115,29 +115,27 @@ async fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
         maker.running(&target.route);
         let entries = maker.entries();
         let context = &entries[entries.len().saturating_sub(60)..];
-        let sent =
-            send(&server, context, target).await.unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
+        let sent = ask(&wire, context, target).unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
         *written.entry(format!("{:?}", Policy::of(target).row)).or_insert(0) += u32::from(sent);
         maker.go_on(&target.route);
     }
     for target in &targets {
-        let sent =
-            send(&server, maker.entries(), target).await.unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
+        let sent = ask(&wire, maker.entries(), target).unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
         assert!(sent || !is_written(target), "{:?}", target.route);
     }
     assert!(written.len() >= 18, "every row was asked: {written:?}");
 }
 
 /// The judges are no pushovers: of conversations as they are stored, each refuses many.
-#[tokio::test]
-async fn without_hygiene_every_provider_refuses() {
-    let server = server::Server::start();
+#[test]
+fn without_hygiene_every_provider_refuses() {
+    let wire = wire::Wire::new();
     for target in made::targets() {
         let mut refused = 0;
         for seed in 0..30 {
             let entries = Maker::new(seed).transcript(8);
             let messages: Vec<Arc<Message>> = entries.iter().map(|entry| entry.message.clone()).collect();
-            let Some(body) = server.body(&target, messages).await else { continue };
+            let Some(body) = wire.body(&target, messages) else { continue };
             refused += u32::from(judge(&target, &body).is_err());
         }
         assert!(!is_written(&target) || refused > 10, "{:?}: {refused} of 30", target.route);

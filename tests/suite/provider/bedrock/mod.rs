@@ -2,7 +2,7 @@
 
 mod check;
 mod frames;
-mod server;
+pub mod server;
 mod signature;
 
 use flock::config::model::{Api, Config, ProviderSettings};
@@ -13,8 +13,8 @@ use server::{BedrockServer, answer};
 
 use super::{ask_with, call, config, hello, home, result, said, text};
 
-const SECRET: &str = "se/cr+et-planted-0123456789";
-const TOKEN: &str = "to/ken+planted-0123456789==";
+pub const SECRET: &str = "se/cr+et-planted-0123456789";
+pub const TOKEN: &str = "to/ken+planted-0123456789==";
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const LLAMA: &str = "meta.llama3-3-70b-instruct-v1:0";
 
@@ -46,7 +46,9 @@ impl Stage {
         let resolved = self.catalog.resolve(&format!("test/{model}").parse().unwrap(), &self.config).unwrap();
         let request = Request { model: model.to_owned(), ..request };
         let mut deltas = Vec::new();
+        let told = resolved.provider.body(&request).unwrap();
         let answer = resolved.provider.call(&request, &mut |delta| deltas.push(delta)).await;
+        assert_eq!(self.server.last_bytes(), Some(told), "what was told is what was sent");
         (answer, deltas)
     }
 }

@@ -24,6 +24,8 @@ pub struct Received {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Value,
+    /// The body as it was sent.
+    pub bytes: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -67,6 +69,11 @@ impl BedrockServer {
         self.shared.requests.lock().unwrap().pop().unwrap()
     }
 
+    /// The bytes of the last request, which stays; `None` where there was none.
+    pub fn last_bytes(&self) -> Option<Vec<u8>> {
+        self.shared.requests.lock().unwrap().last().map(|last| last.bytes.clone())
+    }
+
     pub fn rejections(&self) -> Vec<String> {
         self.shared.rejections.lock().unwrap().clone()
     }
@@ -90,8 +97,9 @@ async fn converse(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMa
         let next = shared.replies.lock().unwrap().pop_front();
         next.unwrap_or_else(|| (200, answer(&[("contentBlockDelta", delta)], "end_turn", &usage)))
     };
-    let body = serde_json::from_slice(&body).unwrap_or_default();
-    shared.requests.lock().unwrap().push(Received { path, headers, body });
+    let sent = body;
+    let body = serde_json::from_slice(&sent).unwrap_or_default();
+    shared.requests.lock().unwrap().push(Received { path, headers, body, bytes: sent.to_vec() });
     let kind = if status == 200 { "application/vnd.amazon.eventstream" } else { "application/json" };
     Response::builder().status(status).header("content-type", kind).body(Body::from(bytes)).unwrap()
 }

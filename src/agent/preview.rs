@@ -1,0 +1,167 @@
+//! What a model would be sent for a session now, without sending it: everything that a turn puts into a request, made
+//! from the same parts, with nothing written and nobody asked.
+//!
+//! It is the conversation as it stands in the transcript. A turn that begins later adds its input, and a summary
+//! by a model, where the configuration wants one, is not in it.
+
+use std::fs::File;
+use std::io;
+
+use jiff::tz::TimeZone;
+
+use super::ask::target;
+use super::cache_key;
+use super::compaction::findings;
+use super::context::{Context, Wanted};
+use super::estimate::{self, Images};
+use super::line::{Told, asked, room, told};
+use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder};
+use super::session::Compacted;
+use super::steps::{most, record_cost};
+use super::transcript::hygiene::{Applied, sanitise};
+use super::transcript::{Recent, recent};
+use super::turn::TurnError;
+use crate::clock;
+use crate::config::{Agent, Config};
+use crate::home::Home;
+use crate::id::ModelRef;
+use crate::provider::{Catalog, Request, Resolved, Route, ToolSpec};
+use crate::store::Session;
+
+/// What a request is made from besides the session.
+#[derive(Clone, Debug)]
+pub struct Preview<'a> {
+    /// Where the agent's files, its transcripts and flock's secrets are; no secret is read.
+    pub home: &'a Home,
+    /// The configuration.
+    pub config: &'a Config,
+    /// All tools; the agent's policy decides which of them are told.
+    pub tools: &'a [ToolSpec],
+    /// The zone that times are told in.
+    pub zone: TimeZone,
+}
+
+/// A request that was not sent.
+#[derive(Clone, Debug)]
+pub struct Previewed {
+    /// Which way it would go.
+    pub route: Route,
+    /// Its body, byte for byte.
+    pub body: Vec<u8>,
+    /// How many messages are in it.
+    pub messages: usize,
+    /// Tokens of prompt, tools and conversation, estimated.
+    pub tokens: u64,
+    /// Which rules changed what of the conversation for this route, in order.
+    pub applied: Vec<Applied>,
+    /// The compaction that would come before it.
+    pub compaction: Option<Compacted>,
+    /// Whether a model would be asked for a summary then.
+    pub wants_summary: bool,
+}
+
+impl Preview<'_> {
+    /// What this model would be sent for the session now; without a session, for one that begins.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::WrongAgent`], [`TurnError::WrongRuntime`], [`TurnError::Provider`] where the model's provider is
+    /// not known, and others as [`TurnError`] says. A provider that lacks its key is no error.
+    pub fn of(
+        &self,
+        agent: &Agent,
+        model: &ModelRef,
+        session: Option<&Session>,
+    ) -> Result<Previewed, TurnError> {
+        if agent.runtime != "native" {
+            return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
+        }
+        if let Some(session) = session
+            && session.key.agent() != &agent.id
+        {
+            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
+        }
+        let mut resolved = Catalog::new(self.home.clone()).resolve_keyless(model, self.config)?;
+        let told = told(self.home, self.config, agent, &resolved, self.tools);
+        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
+        let key = session.and_then(|session| cache_key::of(self.home, &session.key));
+        let prompt = self.prompt(agent, &told, began)?;
+        let mut asked = asked(&mut resolved, agent, &told, prompt, key);
+        let mut context = self.context(&resolved, &asked, session)?;
+        let compaction = match session {
+            Some(session) => self.compact(agent, &told, session, &mut context, &mut asked)?,
+            None => None,
+        };
+        context.fit();
+        let tokens = estimate::fixed_cost(&asked) + context.cost();
+        let target = target(&resolved, &asked, self.config.image_side);
+        let ready = sanitise(&context.entries(), &target)?;
+        asked.messages = ready.messages;
+        Ok(Previewed {
+            body: resolved.provider.body(&asked)?,
+            route: resolved.route,
+            messages: asked.messages.len(),
+            tokens,
+            applied: ready.applied,
+            wants_summary: compaction.is_some() && self.config.compaction.summary,
+            compaction,
+        })
+    }
+
+    fn prompt(&self, agent: &Agent, told: &Told, began: i64) -> Result<String, TurnError> {
+        let knowledge = Knowledge::read(self.home, agent);
+        let Told { label, tools, calls } = told;
+        let (calls, zone) = (*calls, &self.zone);
+        let context = PromptContext { agent, model: label, tools, calls, knowledge: &knowledge, began, zone };
+        Ok(SystemPromptBuilder::for_team().build(&context)?)
+    }
+
+    fn context(
+        &self,
+        resolved: &Resolved,
+        asked: &Request,
+        session: Option<&Session>,
+    ) -> Result<Context, TurnError> {
+        let (room, images) = (room(resolved, asked), Images::of(resolved));
+        let found = match session {
+            Some(session) => self.recent(session, room, images)?,
+            None => Recent::default(),
+        };
+        Ok(Context::new(room, images, &self.zone, found))
+    }
+
+    /// The newest part of the transcript. It is only read: what is damaged in it waits for the next turn.
+    fn recent(&self, session: &Session, room: u64, images: Images) -> Result<Recent, TurnError> {
+        let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
+        let read = || match File::open(&path) {
+            Ok(file) => recent(&file, most(room), record_cost(images)),
+            // A session has its file from its first turn's input on.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Recent::default()),
+            Err(error) => Err(error),
+        };
+        read().map_err(|source| TurnError::Transcript { what: "read", path: path.clone(), source })
+    }
+
+    /// Makes room as a turn does before it asks, in memory alone.
+    fn compact(
+        &self,
+        agent: &Agent,
+        told: &Told,
+        session: &Session,
+        context: &mut Context,
+        asked: &mut Request,
+    ) -> Result<Option<Compacted>, TurnError> {
+        if !context.is_near_full() {
+            return Ok(None);
+        }
+        let found = findings::read(&agent.workspace, &findings::mission(&session.key));
+        let (most_staged, at) = (self.config.compaction.most_staged, clock::unix_ms());
+        let wanted = Wanted { findings: &found, most_staged, turn: None, at };
+        let Some(draft) = context.draft(&wanted, false) else { return Ok(None) };
+        let compacted = Compacted::from(&draft.record);
+        context.apply(draft);
+        // A turn makes its prompt anew with it.
+        asked.system = self.prompt(agent, told, at)?;
+        Ok(Some(compacted))
+    }
+}

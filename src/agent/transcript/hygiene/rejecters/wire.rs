@@ -1,0 +1,47 @@
+//! The body of a request as the target's provider writes it, for its judge. Nothing is sent.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::agent::transcript::hygiene::Target;
+use crate::home::Home;
+use crate::provider::{Catalog, Message, Request, ToolSpec};
+
+pub(super) struct Wire {
+    catalog: Catalog,
+    home: Home,
+}
+
+impl Wire {
+    pub(super) fn new() -> Self {
+        // It is never looked at: no key is looked for.
+        let home = Home::new("/nonexistent".into(), None);
+        Self { catalog: Catalog::new(home.clone()), home }
+    }
+
+    /// What the target's provider would be sent; `None` where flock does not write its wire.
+    pub(super) fn body(&self, target: &Target, messages: Vec<Arc<Message>>) -> Option<Value> {
+        let document = json!({
+            "gateway": {"auth": {"token": "t"}},
+            "models": {"providers": {target.route.provider(): {
+                "baseUrl": "http://127.0.0.1:9", "api": target.route.api,
+            }}},
+        });
+        let config = crate::config::parse::config(&document, &self.home).unwrap();
+        let resolved = self.catalog.resolve_keyless(&target.route.model, &config).ok()?;
+        let request = Request {
+            model: target.route.model().to_owned(),
+            system: "You are a test.".to_owned(),
+            messages,
+            tools: vec![ToolSpec {
+                name: "exec".to_owned(),
+                description: "Runs a command.".to_owned(),
+                parameters: json!({"type": "object", "properties": {}}),
+            }],
+            max_tokens: 1000,
+            ..Request::default()
+        };
+        Some(serde_json::from_slice(&resolved.provider.body(&request).unwrap()).unwrap())
+    }
+}

@@ -1,0 +1,105 @@
+//! `flock prompt show --request`: the whole request that a model would be sent for a session, and what was done to the
+//! conversation so that this model takes it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::show::find;
+use crate::agent::TurnError;
+use crate::agent::preview::{Preview, Previewed};
+use crate::agent::transcript::hygiene::{Applied, Rule};
+use crate::cli::{Context, Exit, Failure};
+use crate::config::{ConfigError, Live};
+use crate::gateway::tools;
+use crate::home::Home;
+use crate::id::{AgentId, ModelRef, SessionKey};
+
+/// Prints it.
+///
+/// # Errors
+///
+/// If there is no such agent or session, if the model's provider is not known, or if the request can't be made.
+pub(super) fn run(
+    home: &Home,
+    agent: &AgentId,
+    session: Option<&SessionKey>,
+    model: Option<&ModelRef>,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let live = Arc::new(Live::open(home.clone())?);
+    let config = live.current();
+    let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
+    let session = session.map(|key| find(home, &agent.id, key)).transpose()?;
+    let own = || agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()));
+    let model = model.map_or_else(own, Ok)?;
+    let tools = tools::specs(&live)?;
+    let preview = Preview { home, config: &config, tools: &tools, zone: TimeZone::system() };
+    let made = preview.of(agent, model, session.as_ref())?;
+    if context.printer.json_wanted() {
+        let key = session.as_ref().map(|session| &session.key);
+        context.printer.json(&for_programs(&agent.id, key, &made)?);
+        return Ok(Exit::Done);
+    }
+    tell(&made, context);
+    context.printer.document(&made.body);
+    Ok(Exit::Done)
+}
+
+/// What was done, for people.
+fn tell(made: &Previewed, context: &Context) {
+    let say = |text: String| context.printer.say(text);
+    let (model, api) = (&made.route.model, json!(made.route.api));
+    let (api, messages) = (api.as_str().unwrap_or_default(), counted(made.messages, "message"));
+    say(format!("{model}, {api}: {messages}, about {} tokens", made.tokens));
+    if let Some(compaction) = &made.compaction {
+        let (before, after) = (compaction.before, compaction.after);
+        say(format!("The conversation would be compacted first, from about {before} to {after} tokens."));
+        if made.wants_summary {
+            say("A model would be asked for a summary of what goes; it is not in here.".to_owned());
+        }
+    }
+    let rules = rules(&made.applied);
+    if rules.is_empty() {
+        say("Hygiene changed nothing.".to_owned());
+    }
+    for (rule, records) in rules {
+        say(format!("Hygiene: {} in {}", rule.as_str(), counted(records, "record")));
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The rules that were applied, in their order, each with how many records it changed.
+fn rules(applied: &[Applied]) -> Vec<(Rule, usize)> {
+    let records = |rule: Rule| {
+        let of_rule = applied.iter().filter(|one| one.rule == rule);
+        of_rule.map(|one| one.message.as_str()).collect::<HashSet<_>>().len()
+    };
+    Rule::ALL.into_iter().map(|rule| (rule, records(rule))).filter(|(_, records)| *records > 0).collect()
+}
+
+fn for_programs(agent: &AgentId, session: Option<&SessionKey>, made: &Previewed) -> Result<Value, Failure> {
+    let body: Value = serde_json::from_slice(&made.body).map_err(|error| {
+        Failure::caused(format!("the request to {} is no JSON", made.route.model), &error)
+    })?;
+    let rules = rules(&made.applied);
+    let hygiene: Vec<Value> =
+        rules.iter().map(|(rule, records)| json!({"rule": rule.as_str(), "records": records})).collect();
+    Ok(json!({
+        "agent": agent,
+        "session": session,
+        "model": made.route.model,
+        "api": made.route.api,
+        "messages": made.messages,
+        "tokens": made.tokens,
+        "hygiene": hygiene,
+        "compaction": made.compaction,
+        "summary": made.wants_summary,
+        "body": body,
+    }))
+}
