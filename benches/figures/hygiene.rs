@@ -1,15 +1,20 @@
 //! A long conversation on its way to a model: read, made ready, written.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use flock::agent::context::Context;
+use flock::agent::estimate::Images;
 use flock::agent::transcript::hygiene::{Target, sanitise};
-use flock::agent::transcript::{Entry, MessageRecord, Record};
+use flock::agent::transcript::{Entry, MessageRecord, Record, recent};
 use flock::config::Api;
 use flock::id::TurnId;
-use flock::provider::{Block, Message, Role, Route, StopReason};
+use flock::provider::anthropic::Anthropic;
+use flock::provider::{Block, Message, Provider as _, Request, Role, Route, StopReason};
 use serde_json::json;
 
 use crate::{Sample, row};
@@ -50,21 +55,36 @@ unsafe impl GlobalAlloc for Counting {
 
 pub fn run() {
     let route = Route { model: "anthropic/claude-opus-4-5".parse().unwrap(), api: Api::AnthropicMessages };
-    let file = transcript(&route);
+    let lines = transcript(&route);
+    let megabytes = lines.len() as f64 / 1024.0 / 1024.0;
+    let mut file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+    file.write_all(&lines).unwrap();
+    drop(lines);
     let target = Target::new(route);
-    let megabytes = file.len() as f64 / 1024.0 / 1024.0;
+    // As a turn writes it; nothing is asked.
+    let address = "https://api.anthropic.com".parse().unwrap();
+    let provider = Anthropic::new(Arc::default(), "anthropic", &address, None);
     let mut shown = 0;
     let whole = Sample::of(20, || {
         let began = Instant::now();
-        let ready = sanitise(&load(&file), &target).unwrap();
-        shown = serde_json::to_vec(&ready.messages).unwrap().len();
+        let entries = load(file.as_file());
+        assert_eq!(entries.len(), MESSAGES);
+        let messages = sanitise(&entries, &target).unwrap().messages;
+        let request = Request { model: "claude-opus-4-5".to_owned(), messages, ..Request::default() };
+        shown = provider.body(&request).unwrap().len();
         began.elapsed()
     });
     row(
         &format!("a transcript of {MESSAGES} messages and {megabytes:.0} MiB: read, made ready, written"),
         &whole,
     );
-    let entries = load(&file);
+    let read = Sample::of(20, || {
+        let began = Instant::now();
+        assert_eq!(load(file.as_file()).len(), MESSAGES);
+        began.elapsed()
+    });
+    row("of it, reading", &read);
+    let entries = load(file.as_file());
     let passes = Sample::of(50, || {
         let began = Instant::now();
         let ready = sanitise(&entries, &target).unwrap();
@@ -93,22 +113,15 @@ pub fn run() {
     row("the passes after a switch to Mistral, which rewrites every id", &switched);
 }
 
-fn load(file: &[u8]) -> Vec<Entry> {
-    let records = file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let messages = records.filter_map(|line| match Record::parse(line).unwrap() {
-        Record::Message(record) => Some(*record),
-        _ => None,
-    });
-    let entries = messages.map(|mut record| {
-        let message =
-            std::mem::replace(&mut record.message, Message { role: Role::User, content: Vec::new() });
-        Entry::stored(&record, message)
-    });
-    entries.collect()
+/// As a turn reads it, where all of it fits.
+fn load(file: &File) -> Vec<Entry> {
+    let cost = |record: &MessageRecord| flock::agent::estimate::cost(&record.message.content, Images::Shown);
+    let found = recent(file, u64::MAX, cost).unwrap();
+    Context::new(u64::MAX, Images::Shown, &jiff::tz::TimeZone::UTC, found).entries()
 }
 
 /// Questions, calls, results and answers, as they are stored.
-fn transcript(route: &Route) -> Vec<u8> {
+pub fn transcript(route: &Route) -> Vec<u8> {
     let mut lines = Vec::with_capacity(BYTES + BYTES / 10);
     let turn = TurnId::new();
     let long = "A line of a file, or of what a command has printed.\n".repeat(BYTES / MESSAGES * 2 / 52);

@@ -14,7 +14,7 @@ use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, Facts};
 use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
 use super::estimate::{Images, MESSAGE_TOKENS, TIME_TOKENS, cost};
-use super::history::replay;
+use super::history::{replay, shown_as};
 use super::pairing;
 use super::transcript::{About, CompactionRecord, Entry, Kind, MessageRecord, Recent};
 use crate::clean;
@@ -120,8 +120,11 @@ impl Context {
             }
             context.last = Some(compaction);
         }
-        for (at, record) in messages.iter().enumerate() {
-            context.add(record, at < imported, Place::Free, false);
+        for (at, mut record) in messages.into_iter().enumerate() {
+            let nothing = Message { role: record.message.role, content: Vec::new() };
+            let message = std::mem::replace(&mut record.message, nothing);
+            let message = shown_as(message, &record, &context.zone, at < imported);
+            context.add_shown(&record, message, Place::Free, false);
         }
         context
     }
@@ -165,8 +168,11 @@ impl Context {
     }
 
     fn add(&mut self, record: &MessageRecord, imported: bool, place: Place, is_of_this_turn: bool) {
-        let entry = Entry::stored(record, replay(record, &self.zone, imported));
-        let item = self.item(entry, place, is_of_this_turn);
+        self.add_shown(record, replay(record, &self.zone, imported), place, is_of_this_turn);
+    }
+
+    fn add_shown(&mut self, record: &MessageRecord, message: Message, place: Place, is_of_this_turn: bool) {
+        let item = self.item(Entry::stored(record, message), place, is_of_this_turn);
         self.items.push(item);
     }
 

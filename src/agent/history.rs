@@ -26,7 +26,16 @@ const IMPORTED: &str = "<flock-context source=\"flock\">from an imported transcr
 /// A stored message as the model is shown it, each time in the same words. What was brought from elsewhere can't
 /// pass for what flock puts beside a message, nor for what was said here.
 pub(super) fn replay(record: &MessageRecord, zone: &TimeZone, imported: bool) -> Message {
-    let mut message = record.message.clone();
+    shown_as(record.message.clone(), record, zone, imported)
+}
+
+/// As [`replay`], with the record's message taken out of it: a long conversation is not copied to be loaded.
+pub(super) fn shown_as(
+    mut message: Message,
+    record: &MessageRecord,
+    zone: &TimeZone,
+    imported: bool,
+) -> Message {
     if imported {
         for block in &mut message.content {
             if let Block::Text { text, .. } = block {
