@@ -2677,13 +2677,17 @@ _flock() {
             return 0
             ;;
         flock__subcmd__prompt__subcmd__show)
-            opts="-q -v -y -h --session --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --session --request --model --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --model)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

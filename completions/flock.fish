@@ -739,10 +739,12 @@ complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_
 complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_subcommand_from show help" -f -a "show" -d 'Show the system prompt that an agent\'s model would be sent'
 complete -c flock -n "__fish_flock_using_subcommand prompt; and not __fish_seen_subcommand_from show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l session -d 'For this session, instead of one that begins now' -r
+complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l model -d 'As this model would be sent it, instead of the agent\'s own' -r
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'
 never\t'Never'"
+complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l request -d 'The exact body of the request, with prompt, tools and conversation; what was done to the conversation is told on stderr'
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -l json -d 'Print JSON for programs'
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Say less: only data, warnings and errors'
 complete -c flock -n "__fish_flock_using_subcommand prompt; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Say more; twice for still more'
