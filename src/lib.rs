@@ -8,7 +8,7 @@
 //! | 5 | `gateway` |
 //! | 4 | `swarm` |
 //! | 3 | `agent`, `runtime` |
-//! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise` |
+//! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
 //! | 0 | `error`, `env`, `id`, `clean`, `clock`, `process`, `checkpoint`, `picture` |
 #![cfg_attr(
@@ -32,6 +32,7 @@ pub mod gateway;
 pub mod home;
 pub mod id;
 pub mod nix;
+pub mod openclaw;
 pub mod picture;
 pub mod process;
 pub mod provider;

@@ -181,6 +181,12 @@ impl Home {
         self.run().join("helper")
     }
 
+    /// flock's plugin in another program, as in `flock`.
+    #[must_use]
+    pub fn extension(&self, name: &str) -> PathBuf {
+        self.root.join("extensions").join(name)
+    }
+
     /// Logs.
     #[must_use]
     pub fn logs(&self) -> PathBuf {

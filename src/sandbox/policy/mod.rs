@@ -57,7 +57,13 @@ pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
 /// The tools to tell the agent's model of: those that no call of could only be denied.
 #[must_use]
 pub fn offered<'a>(agent: &Agent, specs: impl IntoIterator<Item = &'a ToolSpec>) -> Vec<ToolSpec> {
-    specs.into_iter().filter(|spec| refusal(agent, &spec.name).is_none()).cloned().collect()
+    specs.into_iter().filter(|spec| offers(agent, &spec.name)).cloned().collect()
+}
+
+/// Whether the agent's model is told of the tool with this name.
+#[must_use]
+pub fn offers(agent: &Agent, tool: &str) -> bool {
+    refusal(agent, tool).is_none()
 }
 
 /// The patterns of an agent's lists that can't be read, each with what is wrong with it.

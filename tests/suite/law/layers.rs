@@ -8,7 +8,7 @@ use super::{Source, sources, verdict};
 const LAYERS: [&[&str]; 7] = [
     &["error", "env", "id", "clean", "clock", "process", "checkpoint", "picture"],
     &["store", "config", "home"],
-    &["provider", "tool", "sandbox", "nix", "install", "supervise"],
+    &["provider", "tool", "sandbox", "nix", "install", "supervise", "openclaw"],
     &["agent", "runtime"],
     &["swarm"],
     &["gateway", "bridge", "dashboard"],

@@ -1,0 +1,179 @@
+//! flock's plugin for OpenClaw: a folder with its code, its manifest and what its tools are, all out of this binary.
+//!
+//! The code is a file of its own and the same everywhere. What it offers is generated from flock's own tools, so
+//! that the two can't differ; whom it offers them, and where flock is, comes with its configuration.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use crate::config::Config;
+use crate::home::{Home, HomeError, atomic};
+use crate::provider::ToolSpec;
+use crate::sandbox::policy::{self, FLOCK_TOOLS};
+
+/// The plugin's id; its folder has the same name, because OpenClaw wants that.
+pub const ID: &str = "flock";
+/// The name of the secret that the plugin shows flock's gateway.
+pub const SECRET: &str = "openclaw-plugin";
+/// What an agent's runtime is called whose turns OpenClaw runs.
+pub const RUNTIME: &str = "openclaw";
+
+const CODE: &str = include_str!("plugin/index.js");
+/// No file of it is longer, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Where the plugin is in this home.
+#[must_use]
+pub fn folder(home: &Home) -> PathBuf {
+    home.extension(ID)
+}
+
+/// Writes the plugin with these tools, as far as what is there differs; says whether anything did. Each file is
+/// replaced in one step, and the manifest, which makes a plugin of the folder, comes last.
+///
+/// # Errors
+///
+/// As [`HomeError`] says.
+pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
+    let folder = folder(home);
+    let made = fs_err::create_dir_all(&folder);
+    made.map_err(|source| HomeError::Io { verb: "make", path: folder.clone(), source })?;
+    let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| is_ours(&tool.name)).collect();
+    let mut changed = false;
+    for (name, text) in [
+        ("index.js", CODE.to_owned()),
+        ("tools.json", format!("{:#}\n", described(&ours))),
+        ("openclaw.plugin.json", format!("{:#}\n", manifest(&ours))),
+    ] {
+        let path = folder.join(name);
+        // What can't be read is as good as missing.
+        if atomic::read(&path, LARGEST).ok().flatten().as_deref() != Some(text.as_bytes()) {
+            atomic::write(&path, text.as_bytes(), 0o644)?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// The plugin's configuration (`plugins.entries.flock.config` of OpenClaw's own file): where this home's gateway is,
+/// where the token is that it takes, and the tools that each of OpenClaw's agents is offered.
+#[must_use]
+pub fn settings(home: &Home, config: &Config) -> Value {
+    let agents = config.agents.iter().filter(|agent| agent.runtime == RUNTIME);
+    let offered: Map<String, Value> = agents
+        .map(|agent| {
+            let names = FLOCK_TOOLS.iter().map(|(name, _)| *name);
+            let names: Vec<&str> = names.filter(|name| policy::offers(agent, name)).collect();
+            (agent.id.to_string(), json!(names))
+        })
+        .collect();
+    json!({
+        "gateway": format!("http://127.0.0.1:{}", config.port),
+        "tokenFile": home.secrets().join(SECRET),
+        "tools": offered,
+    })
+}
+
+/// Whether a tool is flock's own. The others OpenClaw has itself.
+#[must_use]
+pub fn is_ours(tool: &str) -> bool {
+    FLOCK_TOOLS.iter().any(|(name, _)| *name == tool)
+}
+
+fn described(tools: &[&ToolSpec]) -> Value {
+    let one = |tool: &&ToolSpec| {
+        json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+    };
+    tools.iter().map(one).collect()
+}
+
+fn manifest(tools: &[&ToolSpec]) -> Value {
+    json!({
+        "id": ID,
+        "name": "Flock",
+        "description": "The tools of a flock team, and its record of tool calls.",
+        "version": env!("CARGO_PKG_VERSION"),
+        "configSchema": {
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "gateway": {"type": "string"},
+                "tokenFile": {"type": "string"},
+                "tools": {
+                    "type": "object",
+                    "additionalProperties": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        },
+        "contracts": {"tools": tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        (dir, home)
+    }
+
+    fn tool(name: &str) -> ToolSpec {
+        let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+        ToolSpec { name: name.to_owned(), description: format!("Does {name}."), parameters }
+    }
+
+    fn read(home: &Home, name: &str) -> Value {
+        serde_json::from_slice(&std::fs::read(folder(home).join(name)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn it_is_written_with_flocks_own_tools_and_only_where_it_differs() {
+        let (_dir, home) = home();
+        let tools = [tool("flock_status"), tool("exec"), tool("triage_decision")];
+        assert!(install(&home, &tools).unwrap());
+        assert!(!install(&home, &tools).unwrap());
+        let manifest = read(&home, "openclaw.plugin.json");
+        assert_eq!(manifest["id"], folder(&home).file_name().unwrap().to_str().unwrap());
+        assert_eq!(manifest["contracts"]["tools"], json!(["flock_status", "triage_decision"]));
+        let described = read(&home, "tools.json");
+        assert_eq!(described[0]["name"], "flock_status");
+        assert_eq!(described[0]["parameters"]["properties"]["text"]["type"], "string");
+        for file in ["index.js", "tools.json", "openclaw.plugin.json"] {
+            std::fs::write(folder(&home).join(file), "an older one").unwrap();
+            assert!(install(&home, &tools).unwrap(), "{file}");
+            assert!(!install(&home, &tools).unwrap(), "{file}");
+        }
+        assert_eq!(std::fs::read_to_string(folder(&home).join("index.js")).unwrap(), CODE);
+    }
+
+    #[test]
+    fn each_agent_of_openclaw_is_offered_what_its_role_has() {
+        let (_dir, home) = home();
+        let model = "script/demo".parse().unwrap();
+        let mut document = crate::config::starter::document(&home, Some(&model), "t", 4321);
+        for (id, role, runtime) in [
+            ("boss", crate::config::Role::Orchestrator, RUNTIME),
+            ("coder", crate::config::Role::Worker, RUNTIME),
+            ("tester", crate::config::Role::Worker, "native"),
+        ] {
+            let mut agent = crate::config::agents::NewAgent::new(id.parse().unwrap(), role);
+            agent.runtime = runtime.to_owned();
+            crate::config::agents::add(&mut document, &home, &agent).unwrap();
+        }
+        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        let config = crate::config::Live::open(home.clone()).unwrap().current();
+        let settings = settings(&home, &config);
+        assert_eq!(settings["gateway"], "http://127.0.0.1:4321");
+        assert_eq!(settings["tokenFile"], json!(home.secrets().join("openclaw-plugin")));
+        let has = |agent: &str, tool: &str| {
+            settings["tools"][agent].as_array().unwrap().iter().any(|name| name == tool)
+        };
+        assert!(has("boss", "flock_create_agent") && !has("coder", "flock_create_agent"));
+        assert!(has("coder", "flock_channel_post") && !has("coder", "exec"));
+        assert!(settings["tools"].get("tester").is_none());
+    }
+}
