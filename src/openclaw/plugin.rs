@@ -82,9 +82,7 @@ pub fn is_ours(tool: &str) -> bool {
 }
 
 fn described(tools: &[&ToolSpec]) -> Value {
-    let one = |tool: &&ToolSpec| {
-        json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
-    };
+    let one = |tool: &&ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     tools.iter().map(one).collect()
 }
 
