@@ -46,7 +46,7 @@ vars! {
     AWS_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID", "The id of the pair of AWS keys that requests to amazon-bedrock are signed with";
     AWS_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY", "The secret of that pair";
     AWS_SESSION_TOKEN = "AWS_SESSION_TOKEN", "The token of that pair's session, if it is of one";
-    AWS_REGION = "AWS_REGION", "The region of amazon-bedrock where its base URL does not say";
+    AWS_REGION = "AWS_REGION", "The region of amazon-bedrock where neither its base URL nor models.bedrockDiscovery.region says it";
     AWS_DEFAULT_REGION = "AWS_DEFAULT_REGION", "As AWS_REGION, where that is not set";
     GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
     DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";

@@ -14,7 +14,7 @@ use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::listing;
-use crate::provider::{Request, Resolved, ToolSpec};
+use crate::provider::{Request, Resolved, ToolSpec, effort};
 use crate::sandbox::policy;
 use crate::store::StoredPrompt;
 
@@ -140,7 +140,7 @@ pub(super) fn asked(
         messages: Vec::new(),
         tools,
         max_tokens: answer_limit(resolved),
-        effort: agent.effort,
+        effort: effort::told(resolved.reasons, agent.effort),
         cache_key,
     }
 }

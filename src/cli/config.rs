@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Context, Exit, Failure, models, team};
 use crate::config::{self, Config, unused};
 use crate::error::Kind;
-use crate::provider::price;
+use crate::provider::{effort, price};
 use crate::sandbox::policy;
 use crate::ui::{Line, Tone};
 use path::Path;
@@ -135,6 +135,9 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     }
     for model in price::unbound(&config) {
         context.printer.warn(&price::unbound_warning(&model));
+    }
+    for warning in effort::warnings(&config) {
+        context.printer.warn(&warning);
     }
     check_tool_patterns(&config)?;
     if context.printer.json_wanted() {

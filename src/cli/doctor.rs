@@ -45,6 +45,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(config) = &config {
         checks.extend(setup::unused(&home));
         checks.extend(setup::unbound(config));
+        checks.extend(setup::idle_effort(config));
         checks.extend(setup::models(&home, config));
         checks.extend(mounts::all(&home, config, Engine::from_env().socket()));
     }

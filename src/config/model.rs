@@ -304,6 +304,8 @@ pub struct Config {
     pub chat_completions: bool,
     /// Providers of one's own.
     pub providers: BTreeMap<String, ProviderSettings>,
+    /// Bedrock's region, where no base URL says it.
+    pub bedrock_region: Option<String>,
     /// The flake that packages come from; `None` is the built-in one.
     pub nix_flake: Option<String>,
     /// The store's image; `None` is the built-in one.

@@ -96,6 +96,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         token: token.need_text()?.to_owned(),
         chat_completions: chat_completions.flag()?.unwrap_or(true),
         providers: providers(&root)?,
+        bedrock_region: bedrock_region(&root)?,
         nix_flake: nix.get("flake")?.text()?,
         nix_image: nix.get("image")?.text()?,
         sandbox_image: own.get("sandbox")?.get("image")?.text()?,
@@ -466,6 +467,16 @@ fn cpu_millis(value: &Value) -> Option<u64> {
         _ => return None,
     };
     (0.1..=1024.0).contains(&cpus).then(|| (cpus * 1000.0).round() as u64)
+}
+
+/// The region where OpenClaw looks for Bedrock's models is the one where they are asked.
+fn bedrock_region(root: &View<'_>) -> Result<Option<String>, Problem> {
+    let view = root.get("models")?.get("bedrockDiscovery")?.get("region")?;
+    let Some(region) = view.text()? else { return Ok(None) };
+    let fits = (4..=32).contains(&region.len())
+        && region.contains('-')
+        && region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if fits { Ok(Some(region)) } else { Err(view.problem("must be a region of AWS, as in eu-central-1")) }
 }
 
 fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Problem> {

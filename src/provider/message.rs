@@ -270,14 +270,32 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input written to the provider's cache.
     pub cache_write: u64,
+    /// What the provider says that it charges, in millionths of a dollar; `None` where it says nothing of money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+}
+
+impl Usage {
+    /// Whether nothing was counted.
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
+        let was_nothing = self.is_nothing();
         self.input += other.input;
         self.output += other.output;
         self.cache_read += other.cache_read;
         self.cache_write += other.cache_write;
+        // Of a sum, what was charged is known only where it is known of each; nothing costs nothing.
+        self.cost = match (self.cost, other.cost) {
+            (Some(cost), Some(more)) => Some(cost.saturating_add(more)),
+            (cost, None) if other.is_nothing() => cost,
+            (None, more) if was_nothing => more,
+            _ => None,
+        };
     }
 }
 
@@ -285,6 +303,22 @@ impl std::ops::AddAssign for Usage {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_was_charged_is_summed_where_all_of_it_is_known() {
+        let told = |cost| Usage { input: 1, cost, ..Usage::default() };
+        let sum = |parts: [Option<u64>; 2]| {
+            let mut sum = Usage::default();
+            parts.into_iter().for_each(|cost| sum += told(cost));
+            sum.cost
+        };
+        assert_eq!(sum([Some(3), Some(4)]), Some(7));
+        assert_eq!(sum([Some(3), None]), None);
+        assert_eq!(sum([None, Some(4)]), None);
+        let mut nothing = told(Some(3));
+        nothing += Usage::default();
+        assert_eq!(nothing.cost, Some(3));
+    }
 
     #[test]
     fn blocks_read_back_and_what_lacks_a_field_is_none() {

@@ -10,6 +10,7 @@ pub mod bedrock;
 mod call;
 pub mod catalog;
 mod data_url;
+pub mod effort;
 pub mod error;
 pub mod google;
 pub mod http;

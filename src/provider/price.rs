@@ -73,6 +73,13 @@ fn micros(dollars: f64) -> u64 {
     (dollars * 1e6).round() as u64
 }
 
+/// What a call cost, in millionths of a dollar: what its provider charged, where it says that, else what its tokens
+/// cost by this price.
+#[must_use]
+pub fn charged(price: Option<&ModelCost>, usage: &Usage) -> Option<u64> {
+    usage.cost.or_else(|| price.map(|price| cost(price, usage)))
+}
+
 /// What this much costs, in millionths of a dollar, rounded up.
 #[must_use]
 pub fn cost(price: &ModelCost, usage: &Usage) -> u64 {
@@ -119,12 +126,29 @@ mod tests {
     }
 
     #[test]
+    fn what_was_charged_goes_before_the_price() {
+        let price = ModelCost { input: 1_000_000, ..ModelCost::default() };
+        let told = |cost| Usage { input: 5, cost, ..Usage::default() };
+        assert_eq!(charged(Some(&price), &told(Some(2))), Some(2));
+        assert_eq!(charged(Some(&price), &told(None)), Some(5));
+        assert_eq!(charged(None, &told(Some(0))), Some(0));
+        assert_eq!(charged(None, &told(None)), None);
+    }
+
+    #[test]
     fn costs_are_rounded_up_and_never_overflow() {
         let price = ModelCost { input: 250_000, output: 2_000_000, cache_read: 25_000, cache_write: 300_000 };
-        let usage = Usage { input: 1_000_000, output: 500_000, cache_read: 1, cache_write: 0 };
+        let usage = Usage { input: 1_000_000, output: 500_000, cache_read: 1, ..Usage::default() };
         assert_eq!(cost(&price, &usage), 1_250_001);
         assert_eq!(most(&price, 1_000_000, 0), 300_000);
-        let all = Usage { input: u64::MAX, output: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX };
+        let most_of_all = u64::MAX;
+        let all = Usage {
+            input: most_of_all,
+            output: most_of_all,
+            cache_read: most_of_all,
+            cache_write: most_of_all,
+            cost: None,
+        };
         let dear =
             ModelCost { input: u64::MAX, output: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX };
         assert_eq!(cost(&dear, &all), u64::MAX);

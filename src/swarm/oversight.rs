@@ -213,9 +213,9 @@ impl TeamOversight {
             Taken::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
             Taken::Sent | Taken::Told(_) => {
                 let usage = taken.told().unwrap_or(Usage { input, ..Usage::default() });
-                let Usage { input, output, cache_read, cache_write } = usage;
+                let Usage { input, output, cache_read, cache_write, .. } = usage;
                 let tokens = Tokens { input, output, cache_read, cache_write };
-                Some((tokens, price.map(|price| price::cost(&price, &usage))))
+                Some((tokens, price::charged(price.as_ref(), &usage)))
             }
         }
     }

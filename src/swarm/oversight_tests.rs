@@ -67,7 +67,7 @@ async fn a_call_is_set_aside_at_its_most_and_settled_at_its_truth() {
     let rig = rig(json!({"day": {"tokens": 10_000}})).await;
     let first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     assert_eq!(used(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
-    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40 };
+    let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40, cost: None };
     rig.watch.settle(first, Taken::Told(usage));
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (100, 815));
@@ -246,6 +246,21 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
     assert!(why.contains("$0.40 of $1.00"), "{why}");
     let audited = rig.swarm.store().audit_rows(&AuditFilter::default(), 10).unwrap();
     assert!(audited.iter().any(|row| row.action == "budget.pause" && row.subject == "coder"), "{audited:?}");
+}
+
+#[tokio::test]
+async fn what_a_provider_says_it_charged_is_what_counts() {
+    let rig = rig(json!({"day": {"tokens": 10_000}})).await;
+    for model in ["anthropic/claude-opus-4-5", "openrouter/somebody/new"] {
+        let asked = ModelCall { model: model.parse().unwrap(), ..call("coder", "channel:dev") };
+        let reserved = rig.watch.reserve(&asked).await.unwrap();
+        let usage = Usage { input: 10, output: 20, cost: Some(77), ..Usage::default() };
+        rig.watch.settle(reserved, Taken::Told(usage));
+    }
+    rig.swarm.store().settle().await.unwrap();
+    assert_eq!(used(&rig), (60, 2 * 77));
+    let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
+    assert_eq!(sums[0].unpriced, 0, "the price of one is not known, and what it cost is");
 }
 
 #[tokio::test]

@@ -49,6 +49,7 @@ impl From<Session> for SessionInfo {
                 output: session.tokens.output,
                 cache_read: session.tokens.cache_read,
                 cache_write: session.tokens.cache_write,
+                cost: None,
             },
             key: session.key,
         }

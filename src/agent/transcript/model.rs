@@ -265,7 +265,7 @@ mod tests {
             Block::Thinking { thinking: String::new(), signature: Some("s".into()), redacted: None },
         ];
         let mut message = MessageRecord::new(turn, 5, Message { role: Role::Assistant, content });
-        message.usage = Some(Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 });
+        message.usage = Some(Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cost: None });
         message.stop = Some(StopReason::ToolUse);
         let compaction = CompactionRecord {
             id: "c".into(),

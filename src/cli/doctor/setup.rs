@@ -9,7 +9,7 @@ use crate::error::{Explain as _, chain};
 use crate::home::{Home, version};
 use crate::id::ModelRef;
 use crate::provider::catalog::Catalog;
-use crate::provider::price;
+use crate::provider::{effort, price};
 
 /// The folder: made by `init`, of a format this flock writes, closed to others.
 pub fn home(home: &Home) -> Check {
@@ -59,6 +59,12 @@ pub fn unbound(config: &Config) -> Vec<Check> {
         Check::warn("budgets", price::unbound_warning(&model), set)
     };
     price::unbound(config).into_iter().map(warn).collect()
+}
+
+/// Agents whose effort a model of theirs can't be told.
+pub fn idle_effort(config: &Config) -> Vec<Check> {
+    let warn = |text: String| Check::warn("effort", text, "flock config get agents");
+    effort::warnings(config).into_iter().map(warn).collect()
 }
 
 /// Whether each model in use could be asked. Nothing is sent to a provider.

@@ -181,7 +181,7 @@ mod tests {
         TurnOutcome {
             text: text.to_owned(),
             stop: Stop::End,
-            usage: Usage { input: 3, output: 4, cache_read: 2, cache_write: 1 },
+            usage: Usage { input: 3, output: 4, cache_read: 2, cache_write: 1, cost: None },
             model: "script/x".parse().unwrap(),
             steps: 1,
         }

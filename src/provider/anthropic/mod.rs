@@ -2,7 +2,7 @@
 
 pub(super) mod decode;
 mod encode;
-mod thinking;
+pub(super) mod thinking;
 
 use std::sync::Arc;
 
@@ -48,7 +48,13 @@ impl Provider for Anthropic {
         Box::pin(async move {
             let body = self.body(request)?;
             let mut decoder = decode::Messages::new(sink, self.http.limits().answer);
-            stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
+            if thinking::interleaves(request) {
+                let mut endpoint = self.endpoint.clone();
+                endpoint.header("anthropic-beta", thinking::INTERLEAVED);
+                stream::run(&endpoint, &self.http, body, &mut decoder).await?;
+            } else {
+                stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
+            }
             Ok(decoder.finish(request))
         })
     }

@@ -1,13 +1,13 @@
-//! How a model of Anthropic's is told how much to think.
+//! How a model of Anthropic's is told how much to think, by Anthropic's own API or by Bedrock's.
 
 use serde::Serialize;
 
-use super::super::Effort;
+use super::super::{Effort, Request};
 
 /// What the API takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Thinking {
+pub(in crate::provider) enum Thinking {
     /// As many tokens as this, of those of the answer.
     Enabled {
         /// The tokens.
@@ -21,7 +21,7 @@ pub(super) enum Thinking {
 const LEAST: u32 = 1_024;
 
 /// What to send of thinking, and the word of the effort where it goes by that.
-pub(super) fn of(
+pub(in crate::provider) fn of(
     model: &str,
     effort: Option<Effort>,
     max_tokens: u32,
@@ -45,6 +45,20 @@ pub(super) fn of(
         }
         _ => None,
     }
+}
+
+/// The beta in which Claude 4 thinks between its calls of tools, and not only before the first of them. Models that
+/// adapt do so by themselves.
+pub(in crate::provider) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+
+/// Whether [`INTERLEAVED`] is asked for. Anthropic's own API lets any model have it; the platforms of others refuse it
+/// for all but these (the guide to extended thinking, "Interleaved thinking").
+pub(in crate::provider) fn interleaves(request: &Request) -> bool {
+    let budget = of(&request.model, request.effort, request.max_tokens);
+    let known = ["opus", "sonnet"].iter().any(|line| request.model.contains(line));
+    let fourth = matches!(version(&request.model), Some((4, _)));
+    let has_budget = matches!(budget, Some((Thinking::Enabled { .. }, _)));
+    !request.tools.is_empty() && has_budget && fourth && known
 }
 
 /// The two numbers in a model's name, `claude-opus-4-6` or `claude-3-7-sonnet`. The day of a release is none.

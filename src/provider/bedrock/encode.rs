@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::super::call::{self, Style};
 use super::super::{Block, Message, Request, Role};
+use super::effort::{self, Additional};
 use super::family::Family;
 use super::wire::{Body, Image, Inference, Json, Part, Point, Reasoning, Source, Tool, ToolConfig, Turn};
 
@@ -39,11 +40,24 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
             last.content.push(Part::CachePoint(Point::Default));
         }
     }
-    let inference_config = Inference { max_tokens: request.max_tokens };
-    let body = Body { inference_config, tool_config, system, messages };
+    let told = effort::of(request, || began_thinking(&messages));
+    // Nova refuses a limit where it is to think as much as it can.
+    let max_tokens = (!told.as_ref().is_some_and(Additional::is_unlimited)).then_some(request.max_tokens);
+    let inference_config = Inference { max_tokens };
+    let body =
+        Body { inference_config, additional_model_request_fields: told, tool_config, system, messages };
     let mut bytes = Vec::with_capacity(8 * 1024);
     serde_json::to_writer(&mut bytes, &body)?;
     Ok(bytes)
+}
+
+/// Whether the chain of calls that is running, if one is, began with a thought.
+fn began_thinking(turns: &[Turn<'_>]) -> bool {
+    let is_chain = |turn: &&Turn<'_>| {
+        turn.role == ASSISTANT || matches!(turn.content.first(), Some(Part::ToolResult { .. }))
+    };
+    let first = turns.iter().rev().take_while(is_chain).filter(|turn| turn.role == ASSISTANT).last();
+    first.and_then(|turn| turn.content.first()).is_none_or(|part| matches!(part, Part::ReasoningContent(_)))
 }
 
 fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'a>> {

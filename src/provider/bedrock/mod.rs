@@ -2,6 +2,7 @@
 
 mod credentials;
 pub(super) mod decode;
+mod effort;
 mod encode;
 mod family;
 mod frame;
@@ -37,16 +38,23 @@ pub struct Bedrock {
 }
 
 impl Bedrock {
-    /// The API at `base`. The key is one of Bedrock's own, or a pair of AWS keys, `ID:SECRET` or `ID:SECRET:TOKEN`.
+    /// The API at `base`. The key is one of Bedrock's own, or a pair of AWS keys, `ID:SECRET` or `ID:SECRET:TOKEN`;
+    /// `region` is the one that is signed for where `base` does not say it.
     #[must_use]
-    pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
+    pub fn new(
+        http: Arc<Http>,
+        provider: &str,
+        base: &Url,
+        key: Option<&ApiKey>,
+        region: Option<&str>,
+    ) -> Self {
         let mut endpoint = Endpoint::new(provider, base.clone(), key.cloned());
         endpoint.header("accept", "application/vnd.amazon.eventstream");
         let credentials = key.map(Credentials::read);
         if let Some(Credentials::Bearer(key)) = &credentials {
             endpoint.header("authorization", &format!("Bearer {}", key.expose()));
         }
-        Self { region: region::of(base), base: base.clone(), endpoint, http, credentials }
+        Self { region: region::of(base, region), base: base.clone(), endpoint, http, credentials }
     }
 
     /// Where this model is asked.
@@ -153,7 +161,8 @@ mod tests {
     use super::*;
 
     fn bedrock(base: &str) -> Bedrock {
-        Bedrock::new(Arc::default(), "x", &base.parse().unwrap(), ApiKey::new("AKID:secret:token").as_ref())
+        let key = ApiKey::new("AKID:secret:token");
+        Bedrock::new(Arc::default(), "x", &base.parse().unwrap(), key.as_ref(), None)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The region of a Bedrock endpoint: what its host says, then the environment.
+//! The region of a Bedrock endpoint: what its host says, then the configuration, then the environment.
 
 use reqwest::Url;
 
@@ -8,18 +8,22 @@ use crate::env;
 const USUAL: &str = "us-east-1";
 
 /// The region to sign for.
-pub(super) fn of(base: &Url) -> String {
-    base.host_str().and_then(in_host).map_or_else(usual, str::to_owned)
+pub(super) fn of(base: &Url, configured: Option<&str>) -> String {
+    base.host_str().and_then(in_host).map_or_else(|| set_or_usual(configured), str::to_owned)
 }
 
-/// Bedrock's public address in the environment's region, or in the usual one.
+/// Bedrock's public address in the region that is configured, or in the environment's, or in the usual one.
 #[must_use]
-pub fn public_address() -> String {
-    format!("https://bedrock-runtime.{}.amazonaws.com", usual())
+pub fn public_address(configured: Option<&str>) -> String {
+    let region = set_or_usual(configured);
+    // China's regions are a partition with a domain of its own.
+    let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+    format!("https://bedrock-runtime.{region}.{domain}")
 }
 
-fn usual() -> String {
-    let set = env::AWS_REGION.get().or_else(|| env::AWS_DEFAULT_REGION.get());
+fn set_or_usual(configured: Option<&str>) -> String {
+    let of_environment = || env::AWS_REGION.get().or_else(|| env::AWS_DEFAULT_REGION.get());
+    let set = configured.map(str::to_owned).or_else(of_environment);
     set.filter(|name| is_region(name)).unwrap_or_else(|| USUAL.to_owned())
 }
 
@@ -39,6 +43,18 @@ fn is_region(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_configured_goes_before_the_environment_and_after_the_host() {
+        assert_eq!(
+            public_address(Some("eu-central-1")),
+            "https://bedrock-runtime.eu-central-1.amazonaws.com"
+        );
+        assert_eq!(public_address(Some("cn-north-1")), "https://bedrock-runtime.cn-north-1.amazonaws.com.cn");
+        let of = |base: &str| super::of(&base.parse().unwrap(), Some("eu-central-1"));
+        assert_eq!(of("http://127.0.0.1:1"), "eu-central-1");
+        assert_eq!(of("https://bedrock-runtime.us-west-2.amazonaws.com"), "us-west-2");
+    }
 
     #[test]
     fn a_host_says_its_region() {

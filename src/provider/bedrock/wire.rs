@@ -5,10 +5,14 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::effort::Additional;
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Body<'a> {
     pub(super) inference_config: Inference,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) additional_model_request_fields: Option<Additional>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -20,7 +24,8 @@ pub(super) struct Body<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Inference {
-    pub(super) max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u32>,
 }
 
 #[derive(Serialize)]

@@ -102,11 +102,11 @@ pub fn known(id: &str) -> Option<&'static Endpoint> {
 }
 
 impl Endpoint {
-    /// Where it answers; Bedrock in the environment's region.
+    /// Where it answers; Bedrock in this region, or in the environment's.
     #[must_use]
-    pub fn public_address(&self) -> Cow<'static, str> {
+    pub fn public_address(&self, region: Option<&str>) -> Cow<'static, str> {
         if self.api == Api::BedrockConverseStream {
-            bedrock::public_address().into()
+            bedrock::public_address(region).into()
         } else {
             self.base_url.into()
         }

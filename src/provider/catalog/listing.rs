@@ -95,6 +95,15 @@ pub fn calls_tools(config: &Config, model: &ModelRef) -> bool {
     if is_described { config.calls_tools(model) } else { of(model).tools.unwrap_or(true) }
 }
 
+/// Whether a model reasons: as its entry in the configuration says, else as the list of well-known models does; `None`
+/// where nobody says.
+#[must_use]
+pub fn reasons(config: &Config, model: &ModelRef) -> Option<bool> {
+    let own = config.providers.get(model.provider());
+    let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
+    own.and_then(|one| one.reasoning).or_else(|| of(model).reasoning)
+}
+
 /// Whether a provider's models are listed, and this one is not among them: its name may be misspelt.
 #[must_use]
 pub fn is_strange(model: &ModelRef) -> bool {

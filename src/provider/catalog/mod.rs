@@ -20,7 +20,7 @@ use super::openai::OpenAi;
 use super::responses::Responses;
 use super::script::{self, Script};
 use super::{Provider, ProviderError, Route};
-use crate::config::model::{ModelSettings, ProviderSettings};
+use crate::config::model::ModelSettings;
 use crate::config::{Api, Config};
 use crate::env;
 use crate::home::Home;
@@ -41,6 +41,8 @@ pub struct Resolved {
     pub images: bool,
     /// Whether it reasons, where the configuration says so.
     pub reasoning: Option<bool>,
+    /// Whether it reasons, where the configuration or the list of well-known models says so.
+    pub reasons: Option<bool>,
     /// What to show: the model's name, or that a script plays it.
     pub label: String,
 }
@@ -59,6 +61,8 @@ struct Target {
     speaks: Speaks,
     base_url: reqwest::Url,
     key: Option<ApiKey>,
+    /// Bedrock's, where the configuration says it.
+    region: Option<String>,
 }
 
 /// Whether a provider's key is looked for.
@@ -113,12 +117,13 @@ impl Catalog {
                 max_tokens: 8_192,
                 images: true,
                 reasoning: None,
+                reasons: None,
                 label: label(model),
             });
         }
         let settings = config.providers.get(model.provider());
         let known = known(model.provider());
-        let target = self.target(model, settings, known, keys)?;
+        let target = self.target(model, config, known, keys)?;
         let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
         let listed = listing::of(model);
         Ok(Resolved {
@@ -138,6 +143,7 @@ impl Catalog {
                 (None, None) => known.is_some_and(|known| known.images),
             },
             reasoning: own.and_then(|own| own.reasoning),
+            reasons: listing::reasons(config, model),
             label: label(model),
         })
     }
@@ -151,8 +157,7 @@ impl Catalog {
         if model.is_script() {
             return self.script(model).map(drop);
         }
-        let settings = config.providers.get(model.provider());
-        self.target(model, settings, known(model.provider()), Keys::Wanted).map(drop)
+        self.target(model, config, known(model.provider()), Keys::Wanted).map(drop)
     }
 
     /// The variable of the environment that the key of this model's provider comes from, if it does.
@@ -184,11 +189,12 @@ impl Catalog {
     fn target(
         &self,
         model: &ModelRef,
-        settings: Option<&ProviderSettings>,
+        config: &Config,
         known: Option<&'static Endpoint>,
         keys: Keys,
     ) -> Result<Target, ProviderError> {
         let provider = model.provider();
+        let settings = config.providers.get(provider);
         let missing = |reason: String, key: &str, value: &str| ProviderError::NotConfigured {
             provider: provider.to_owned(),
             model: model.to_string(),
@@ -196,7 +202,8 @@ impl Catalog {
             hint: format!("flock config set models.providers.{provider}.{key} {value}"),
         };
         let own_url = settings.and_then(|settings| settings.base_url.as_deref());
-        let public = || known.map(Endpoint::public_address);
+        let region = config.bedrock_region.clone();
+        let public = || known.map(|known| known.public_address(region.as_deref()));
         let Some(base_url) = own_url.map(Cow::Borrowed).or_else(public) else {
             return Err(missing("it has no base URL".to_owned(), "baseUrl", "URL"));
         };
@@ -213,7 +220,7 @@ impl Catalog {
             ProviderError::NotConfigured { provider, model, reason, hint }
         })?;
         if keys == Keys::LeftAlone {
-            return Ok(Target { api, speaks, base_url, key: None });
+            return Ok(Target { api, speaks, base_url, key: None, region });
         }
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(reason, "apiKey", "-"))?
@@ -225,11 +232,11 @@ impl Catalog {
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(missing("its key holds characters that no key has".to_owned(), "apiKey", "-"));
         }
-        Ok(Target { api, speaks, base_url, key })
+        Ok(Target { api, speaks, base_url, key, region })
     }
 
     fn provider(&self, model: &ModelRef, target: Target) -> Arc<dyn Provider> {
-        let Target { speaks, base_url, key, .. } = target;
+        let Target { speaks, base_url, key, region, .. } = target;
         let (http, provider, key) = (self.http.clone(), model.provider(), key.as_ref());
         match speaks {
             Speaks::Messages => Arc::new(Anthropic::new(http, provider, &base_url, key)),
@@ -237,7 +244,7 @@ impl Catalog {
             Speaks::Responses => Arc::new(Responses::new(http, provider, &base_url, key)),
             Speaks::Codex => Arc::new(Responses::codex(http, provider, &base_url, key)),
             Speaks::Google => Arc::new(Google::new(http, provider, &base_url, key)),
-            Speaks::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key)),
+            Speaks::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key, region.as_deref())),
         }
     }
 }

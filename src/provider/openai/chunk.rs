@@ -86,6 +86,39 @@ pub(super) struct Tokens {
     /// Where DeepSeek counts.
     #[serde(default)]
     pub prompt_cache_hit_tokens: Option<u64>,
+    /// What OpenRouter charges, in dollars.
+    #[serde(default)]
+    pub cost: Option<f64>,
+    /// Whether it charges for its service alone, and whose key it used the rest.
+    #[serde(default)]
+    pub is_byok: Option<bool>,
+    #[serde(default)]
+    pub cost_details: Option<CostDetails>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+pub(super) struct CostDetails {
+    /// What the provider behind the router charges, in dollars.
+    #[serde(default)]
+    pub upstream_inference_cost: Option<f64>,
+}
+
+impl Tokens {
+    /// What it cost in millionths of a dollar, rounded up; nothing where that is no amount of money.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked before"
+    )]
+    pub(super) fn charged(&self) -> Option<u64> {
+        const MOST: f64 = 1e9;
+        let upstream = self.cost_details.and_then(|details| details.upstream_inference_cost);
+        let upstream = upstream.filter(|_| self.is_byok == Some(true)).unwrap_or(0.0);
+        let dollars = self.cost? + upstream;
+        // Without this a sum that is off by its last binary digit would be rounded up.
+        let micros = (dollars * 1e6 - 1e-6).ceil().max(0.0);
+        (0.0..=MOST).contains(&dollars).then_some(micros as u64)
+    }
 }
 
 #[derive(Deserialize, Clone, Copy)]

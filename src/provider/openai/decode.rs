@@ -20,6 +20,8 @@ pub(in crate::provider) struct Completion<'a> {
     /// The part of thinking that they belong to.
     detailed: Option<usize>,
     limit: usize,
+    /// Whether what the server says of money is believed.
+    priced: bool,
 }
 
 impl<'a> Completion<'a> {
@@ -32,7 +34,13 @@ impl<'a> Completion<'a> {
             details: Details::default(),
             detailed: None,
             limit,
+            priced: false,
         }
+    }
+
+    /// Takes what the server says that it charges: it is one that sells by what it says.
+    pub(in crate::provider) fn priced(self, priced: bool) -> Self {
+        Self { priced, ..self }
     }
 
     pub(in crate::provider) fn finish(mut self, request: &Request) -> Response {
@@ -152,6 +160,9 @@ impl<'a> Completion<'a> {
             usage.input = prompt - usage.cache_read - usage.cache_write;
         }
         usage.output = tokens.completion_tokens.unwrap_or(usage.output);
+        if self.priced {
+            usage.cost = tokens.charged().or(usage.cost);
+        }
     }
 }
 

@@ -15,7 +15,8 @@ pub(super) struct Dialect {
     pub ids: Style,
     /// How it is told how much to think.
     pub effort: Words,
-    /// Whether it routes to others: it wants their reasoning back with its details, and marks of what to keep.
+    /// Whether it routes to others: it wants their reasoning back with its details, and marks of what to keep, and it
+    /// says what it charges.
     pub routes: bool,
 }
 

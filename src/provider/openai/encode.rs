@@ -19,6 +19,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
@@ -35,6 +37,12 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct StreamOptions {
     include_usage: bool,
+}
+
+/// How a router is asked for what it charges. It may say so unasked.
+#[derive(Serialize)]
+struct UsageOptions {
+    include: bool,
 }
 
 #[derive(Serialize)]
@@ -140,6 +148,7 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         model: &request.model,
         stream: true,
         stream_options: dialect.ask_usage.then_some(StreamOptions { include_usage: true }),
+        usage: dialect.routes.then_some(UsageOptions { include: true }),
         max_tokens,
         max_completion_tokens,
         reasoning_effort: dialect.word(&request.model, request.effort, !request.tools.is_empty()),

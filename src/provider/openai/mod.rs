@@ -51,7 +51,8 @@ impl Provider for OpenAi {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let body = self.body(request)?;
-            let mut decoder = decode::Completion::new(sink, self.http.limits().answer);
+            let decoder = decode::Completion::new(sink, self.http.limits().answer);
+            let mut decoder = decoder.priced(self.dialect.routes);
             stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })

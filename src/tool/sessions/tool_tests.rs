@@ -41,7 +41,7 @@ fn info(key: &SessionKey) -> SessionInfo {
         created_at: 0,
         updated_at: 61_000,
         model: Some("script/x".to_owned()),
-        usage: Usage { input: 1, output: 2, cache_read: 3, cache_write: 4 },
+        usage: Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cost: None },
     }
 }
 

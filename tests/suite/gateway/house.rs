@@ -286,7 +286,7 @@ fn outcome(text: &str) -> TurnOutcome {
     TurnOutcome {
         text: text.to_owned(),
         stop: Stop::End,
-        usage: Usage { input: 10, output: 5, cache_read: 2, cache_write: 0 },
+        usage: Usage { input: 10, output: 5, cache_read: 2, cache_write: 0, cost: None },
         model: "script/demo".parse().unwrap(),
         steps: 1,
     }

@@ -112,6 +112,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         token: String::new(),
         chat_completions: true,
         providers: BTreeMap::from(providers.map(|(name, settings)| (name.to_owned(), settings))),
+        bedrock_region: None,
         nix_flake: None,
         nix_image: None,
         sandbox_image: None,

@@ -78,6 +78,47 @@ async fn reasoning_details_of_a_router_are_kept_and_given_back() {
 }
 
 #[tokio::test]
+async fn what_a_router_charges_is_kept_and_what_others_say_of_money_is_not() {
+    let told = |usage: Value| {
+        chunks(&[
+            delta(&json!({"content": "hi"})),
+            json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+            json!({"choices": [], "usage": usage}),
+        ])
+    };
+    let tokens = json!({"prompt_tokens": 20, "completion_tokens": 4});
+    let with = |more: Value| {
+        let mut usage = tokens.clone();
+        usage.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        usage
+    };
+    let own_key = json!({"cost": 0.001, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.02}});
+    let plain = json!({"cost": 0.001, "is_byok": false, "cost_details": {"upstream_inference_cost": 0.001}});
+    for (more, expected) in [
+        (json!({"cost": 0.000_123_4}), Some(124)),
+        (json!({"cost": 0.01}), Some(10_000)),
+        (json!({"cost": 0}), Some(0)),
+        (own_key, Some(21_000)),
+        (plain, Some(1_000)),
+        (json!({"cost": null}), None),
+        (json!({"cost": -1}), None),
+        (json!({"cost": 1e30}), None),
+        (json!({}), None),
+    ] {
+        let stage = stage("openrouter");
+        stage.server.reply(told(with(more.clone())));
+        let usage = ask(&stage, "openrouter/somebody/new", hello()).await.unwrap().usage;
+        assert_eq!((usage.input, usage.output, usage.cost), (20, 4, expected), "{more}");
+        let body = stage.server.requests().pop().unwrap().body;
+        assert_eq!(body["usage"], json!({"include": true}));
+    }
+    let stage = stage("lab");
+    stage.server.reply(told(with(json!({"cost": 0.01}))));
+    assert_eq!(ask(&stage, "lab/m", hello()).await.unwrap().usage.cost, None);
+    assert!(stage.server.requests().pop().unwrap().body.get("usage").is_none());
+}
+
+#[tokio::test]
 async fn the_fake_refuses_geminis_calls_without_their_reasoning() {
     let stage = stage("openrouter");
     let without = ask_with(vec![

@@ -56,6 +56,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         token: String::new(),
         chat_completions: true,
         providers: BTreeMap::new(),
+        bedrock_region: None,
         nix_flake: None,
         nix_image: None,
         sandbox_image: None,

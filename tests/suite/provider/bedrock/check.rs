@@ -30,8 +30,10 @@ pub fn converse(model: &str, body: &Value) -> Result<(), String> {
     for name in body.as_object().ok_or("an object is needed")?.keys() {
         need(known.contains(&name.as_str()), format!("{name} is not a member of the request"))?;
     }
+    let unlimited = effort(model, body)?;
     // InferenceConfiguration: maxTokens is at least 1.
-    need(body["inferenceConfig"]["maxTokens"].as_u64().is_some_and(|tokens| tokens > 0), "maxTokens")?;
+    let limit = body["inferenceConfig"].get("maxTokens");
+    need(limit.map_or(unlimited, |tokens| tokens.as_u64().is_some_and(|tokens| tokens > 0)), "maxTokens")?;
     for part in body["system"].as_array().into_iter().flatten() {
         if let ("text", text) = kind(part)? {
             need(!is_blank(text), "The text field in system is blank")?;
@@ -79,6 +81,47 @@ pub fn converse(model: &str, body: &Value) -> Result<(), String> {
         open = uses;
     }
     need(open.is_empty(), "Expected toolResult blocks after the last message")
+}
+
+/// The fields that are passed on, as each maker's models take them; whether there may be no limit of the answer.
+fn effort(model: &str, body: &Value) -> Result<bool, String> {
+    let Some(fields) = body.get("additionalModelRequestFields") else { return Ok(false) };
+    let known: &[&str] = match model {
+        _ if model.contains("claude") => &["thinking", "output_config", "anthropic_beta"],
+        _ if model.contains("nova-2") => &["reasoningConfig"],
+        _ if model.contains("gpt-oss") => &["reasoning_effort"],
+        _ => &[],
+    };
+    for name in fields.as_object().ok_or("additionalModelRequestFields: an object")?.keys() {
+        need(known.contains(&name.as_str()), format!("{name}: Extra inputs are not permitted"))?;
+    }
+    if let Some(beta) = fields.get("anthropic_beta") {
+        // Anthropic's guide to extended thinking: other platforms refuse it for other models.
+        let takes = model.contains("opus-4") || model.contains("sonnet-4");
+        need(takes && beta[0] == "interleaved-thinking-2025-05-14", "invalid beta flag")?;
+    }
+    match fields["thinking"]["type"].as_str() {
+        // The user guide, "Adaptive thinking": older models take a budget, the newest no budget.
+        Some("adaptive") => need(
+            ["-4-6", "-4-7", "-5"].iter().any(|version| model.contains(version)) && !model.contains("4-5"),
+            "adaptive thinking is not supported on this model",
+        )?,
+        Some("enabled") => {
+            let budget = fields["thinking"]["budget_tokens"].as_u64().unwrap_or_default();
+            need(budget >= 1024, "thinking.enabled.budget_tokens: greater than or equal to 1024")?;
+            let limit = body["inferenceConfig"]["maxTokens"].as_u64();
+            need(limit > Some(budget), "`max_tokens` must be greater than `thinking.budget_tokens`")?;
+        }
+        None => need(fields.get("thinking").is_none(), "thinking.type")?,
+        Some(_) => return Err("thinking.type".to_owned()),
+    }
+    // Nova's user guide, "Extended thinking in Amazon Nova 2": no limit beside the highest effort.
+    let high = fields["reasoningConfig"]["maxReasoningEffort"] == "high";
+    need(
+        !high || body["inferenceConfig"].get("maxTokens").is_none(),
+        "maxTokens with maxReasoningEffort high",
+    )?;
+    Ok(high)
 }
 
 fn tools(config: &Value) -> Result<(), String> {

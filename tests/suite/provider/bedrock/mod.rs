@@ -6,7 +6,9 @@ pub mod server;
 mod signature;
 
 use flock::config::model::{Api, Config, ProviderSettings};
-use flock::provider::{Block, Catalog, Delta, Message, ProviderError, Request, Response, Role, StopReason};
+use flock::provider::{
+    Block, Catalog, Delta, Effort, Message, ProviderError, Request, Response, Role, StopReason,
+};
 use frames::{event, exception};
 use serde_json::{Value, json};
 use server::{BedrockServer, answer};
@@ -180,6 +182,34 @@ async fn a_conversation_of_any_shape_is_one_that_converse_takes() {
             assert_eq!(sent["messages"].as_array().unwrap().len(), 5, "{sent:#}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_effort_is_passed_on_to_models_that_think() {
+    for (model, effort, field) in [
+        (CLAUDE, Effort::High, "thinking"),
+        ("anthropic.claude-opus-4-6-v1", Effort::Low, "output_config"),
+        ("amazon.nova-2-lite-v1:0", Effort::High, "reasoningConfig"),
+        ("openai.gpt-oss-120b-1:0", Effort::Medium, "reasoning_effort"),
+        (LLAMA, Effort::High, ""),
+    ] {
+        let stage = Stage::new().await;
+        let answer =
+            stage.ask(model, Request { effort: Some(effort), max_tokens: 20_000, ..hello() }).await.0;
+        assert!(answer.is_ok(), "{model}: {:?}", stage.server.rejections());
+        let fields = &stage.server.last().body["additionalModelRequestFields"];
+        assert_eq!(fields.get(field).is_some(), !field.is_empty(), "{model}: {fields}");
+        assert_eq!(fields.is_null(), field.is_empty(), "{model}: {fields}");
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_is_configured_is_the_one_that_is_signed_for() {
+    let mut stage = Stage::new().await;
+    stage.config.bedrock_region = Some("eu-central-1".into());
+    stage.ask(CLAUDE, hello()).await.0.unwrap();
+    let signed = stage.server.last().headers["authorization"].to_str().unwrap().to_owned();
+    assert!(signed.contains("/eu-central-1/bedrock/aws4_request"), "{signed}");
 }
 
 #[tokio::test]

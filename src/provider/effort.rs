@@ -1,0 +1,78 @@
+//! Which models are told how much to think. One that does not reason is told nothing: its provider may refuse whatever
+//! speaks of reasoning. Of one that nobody knows, its wire format decides.
+
+use super::catalog::listing::reasons;
+use crate::config::{Agent, Config, Effort};
+
+/// What a model is told of an agent's effort.
+#[must_use]
+pub fn told(reasons: Option<bool>, effort: Option<Effort>) -> Option<Effort> {
+    effort.filter(|_| reasons != Some(false))
+}
+
+/// A sentence for each agent with an effort that one of its models can't be told.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    let wants = |agent: &&Agent| agent.effort.is_some_and(|effort| effort != Effort::Off);
+    let agents = config.agents.iter().filter(wants);
+    let pairs = agents.flat_map(|agent| agent.models().map(move |model| (agent, model)));
+    let idle = pairs.filter(|(_, model)| reasons(config, model) == Some(false));
+    idle.map(|(agent, model)| {
+        format!(
+            "the effort of agent {} has no effect with {model}, which does not reason: take it away, or say that the \
+             model does (models.providers.{}.models[].reasoning)",
+            agent.id,
+            model.provider()
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::home::Home;
+
+    fn config(model: &str, effort: &str, reasoning: Option<bool>) -> Config {
+        let (provider, name) = model.split_once('/').unwrap();
+        let models = reasoning.map(|reasoning| json!([{"id": name, "reasoning": reasoning}]));
+        let document = json!({
+            "gateway": {"auth": {"token": "t"}},
+            "agents": {"defaults": {"model": {"primary": model}}},
+            "models": {"providers": {provider: {"models": models.unwrap_or_else(|| json!([]))}}},
+            "plugins": {"entries": {"flock": {"config": {"gatewayAgents": [
+                {"id": "coder", "role": "worker", "effort": effort},
+            ]}}}},
+        });
+        crate::config::parse::config(&document, &Home::new("/nowhere".into(), None)).unwrap()
+    }
+
+    #[test]
+    fn only_models_that_reason_are_told_and_the_others_are_said() {
+        let high = Some(Effort::High);
+        for (model, effort, reasoning, expected) in [
+            ("anthropic/claude-opus-4-5", "high", None, high),
+            ("anthropic/claude-3-5-haiku-latest", "high", None, None),
+            ("openai/gpt-4o", "high", None, None),
+            ("amazon-bedrock/us.amazon.nova-pro-v1:0", "high", None, None),
+            ("amazon-bedrock/us.amazon.nova-2-lite-v1:0", "high", None, high),
+            ("lab/qwen3", "high", None, high),
+            ("lab/qwen3", "high", Some(false), None),
+            ("openai/gpt-4o", "high", Some(true), high),
+        ] {
+            let config = config(model, effort, reasoning);
+            let agent = &config.agents[0];
+            let reasons = reasons(&config, agent.model.as_ref().unwrap());
+            assert_eq!(told(reasons, agent.effort), expected, "{model} {reasoning:?}");
+            let warnings = warnings(&config);
+            assert_eq!(warnings.len(), usize::from(expected.is_none()), "{warnings:?}");
+            assert!(
+                warnings.iter().all(|text| text.contains("coder") && text.contains(model)),
+                "{warnings:?}"
+            );
+        }
+        assert_eq!(warnings(&config("openai/gpt-4o", "off", None)), Vec::<String>::new());
+    }
+}
