@@ -2289,7 +2289,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__init)
-            opts="-q -v -y -h --model --token-file --port --no-images --gateway --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --model --token-file --port --no-images --gateway --repo --ref --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2308,7 +2308,15 @@ _flock() {
                     return 0
                     ;;
                 --gateway)
-                    COMPREPLY=($(compgen -W "native" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "native openclaw" -- "${cur}"))
+                    return 0
+                    ;;
+                --repo)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ref)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --home)

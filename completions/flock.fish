@@ -64,7 +64,10 @@ complete -c flock -n "__fish_flock_needs_command" -f -a "help" -d 'Print this me
 complete -c flock -n "__fish_flock_using_subcommand init" -l model -d 'The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5' -r
 complete -c flock -n "__fish_flock_using_subcommand init" -l token-file -d 'Take the owner\'s token for the HTTP API from a file, or from stdin with "-"' -r
 complete -c flock -n "__fish_flock_using_subcommand init" -l port -d 'The gateway\'s port on 127.0.0.1; without it 3779, or the next free one' -r
-complete -c flock -n "__fish_flock_using_subcommand init" -l gateway -d 'Which gateway to set up' -r -f -a "native\t'The one in this program'"
+complete -c flock -n "__fish_flock_using_subcommand init" -l gateway -d 'Which gateway to set up' -r -f -a "native\t'The one in this program; it needs nothing more'
+openclaw\t'OpenClaw as well: cloned and built here'"
+complete -c flock -n "__fish_flock_using_subcommand init" -l repo -d 'Where OpenClaw is cloned from: any URL that git takes, or a path' -r
+complete -c flock -n "__fish_flock_using_subcommand init" -l ref -d 'The branch, tag or commit of OpenClaw; an update follows a branch' -r
 complete -c flock -n "__fish_flock_using_subcommand init" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
 complete -c flock -n "__fish_flock_using_subcommand init" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'

@@ -33,6 +33,7 @@ vars! {
     HANDED_OVER = "FLOCK_HANDED_OVER", "Set by flock itself: the copies of it that a call of util-linux flock has passed through";
     PATH = "PATH", "Where programs are looked for";
     USER = "USER", "The login a person's chat session is named after, and their name in channels";
+    NODE = "FLOCK_NODE", "The Node that builds and runs OpenClaw, instead of the first on PATH that fits it";
     DOCKER_HOST = "DOCKER_HOST", "The Docker engine to use, as in unix:///run/user/1000/docker.sock";
     RUNTIME_DIR = "XDG_RUNTIME_DIR", "Where the control socket goes when the home's path is too long for one";
     ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY", "Key of the provider anthropic";

@@ -31,6 +31,7 @@ pub mod error;
 pub mod gateway;
 pub mod home;
 pub mod id;
+pub mod install;
 pub mod nix;
 pub mod openclaw;
 pub mod picture;

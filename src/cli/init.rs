@@ -6,13 +6,13 @@
 mod choice;
 mod found;
 mod home;
+mod openclaw;
 
 use clap::ValueEnum;
 use serde_json::json;
 
 use super::{Context, Exit, Failure, images, models, team};
 use crate::config;
-use crate::error::Kind;
 use crate::home::{Home, version};
 use crate::id::ModelRef;
 use crate::ui::{Line, Tone};
@@ -38,18 +38,24 @@ pub struct Args {
     #[arg(long)]
     pub no_images: bool,
     /// Which gateway to set up
-    #[arg(long, value_enum, default_value_t)]
-    pub gateway: Gateway,
+    ///
+    /// Without it a person at a terminal is asked in a new home, and nothing changes in one that is there.
+    #[arg(long, value_enum)]
+    pub gateway: Option<Gateway>,
+    /// Where OpenClaw is cloned from: any URL that git takes, or a path
+    #[arg(long, value_name = "URL")]
+    pub repo: Option<String>,
+    /// The branch, tag or commit of OpenClaw; an update follows a branch
+    #[arg(long = "ref", value_name = "REF")]
+    pub reference: Option<String>,
 }
 
 /// A gateway that can be set up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Gateway {
-    /// The one in this program.
-    #[default]
+    /// The one in this program; it needs nothing more
     Native,
-    /// OpenClaw as well.
-    #[value(hide = true)]
+    /// OpenClaw as well: cloned and built here
     Openclaw,
 }
 
@@ -59,15 +65,12 @@ pub enum Gateway {
 ///
 /// What could not be made; what was made until then stays and is used by the next call.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    if args.gateway == Gateway::Openclaw {
-        let text = "this flock does not offer the OpenClaw gateway yet; the native one needs nothing more";
-        return Err(Failure::new(Kind::Usage, text).hint("flock init"));
-    }
+    openclaw::check(args)?;
     let home = context.place()?;
     version::check_writable(&home)?;
     let fresh = !home.config().exists();
     let token = args.token_file.as_deref().map(home::read_token).transpose()?;
-    let choice = choice::choose(args.model.as_ref(), &home, fresh, context)?;
+    let choice = choice::choose(args.model.as_ref(), &home, fresh, args.gateway.is_none(), context)?;
 
     let wanted = home::Wanted { model: choice.model, base_url: choice.base_url, token, port: args.port };
     let made = home::complete(&home, &wanted)?;
@@ -84,7 +87,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(served) = moved {
         context.printer.warn(&team::port_note(served, config.port));
     }
-    let said = json!({
+    let mut said = json!({
         "home": home.root(),
         "config": home.config(),
         "created": fresh,
@@ -103,6 +106,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Ok(())
         })?;
     }
+    let openclaw = openclaw::install(args, choice.openclaw, &home, context)?;
+    said["openclaw"] = json!(openclaw.as_ref().map(openclaw::described));
     if context.printer.json_wanted() {
         context.printer.json(&said);
     } else {
@@ -112,6 +117,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             None => " once started",
         };
         report(&home, config.port, when, fresh, args.no_images, context);
+        if let Some(version) = &openclaw {
+            openclaw::report(version, context);
+        }
+        next(context);
     }
     Ok(Exit::Done)
 }
@@ -128,6 +137,10 @@ fn report(home: &Home, port: u16, when: &str, fresh: bool, no_images: bool, cont
     } else {
         "  images   ready, and the package store, too"
     });
+}
+
+fn next(context: &Context) {
+    let printer = &context.printer;
     printer.say("");
     printer.say("next:");
     for (command, what) in [

@@ -28,7 +28,7 @@ pub use file::read;
 pub use live::Live;
 pub use model::{
     Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, ModelCost, Network,
-    Retention, Role, SandboxMode, SkillsMode,
+    OpenClawSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 pub use policy::CommandPolicy;
 

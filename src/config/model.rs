@@ -332,6 +332,19 @@ pub struct Config {
     pub packages_per_day: u32,
     /// How long records are kept.
     pub retention: Retention,
+    /// What is said of the bundled OpenClaw.
+    pub openclaw: OpenClawSettings,
+}
+
+/// What is said of the bundled OpenClaw; what is `None` flock chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenClawSettings {
+    /// Where it is cloned from.
+    pub repository: Option<String>,
+    /// The branch, tag or commit.
+    pub reference: Option<String>,
+    /// The Node that builds and runs it.
+    pub node: Option<PathBuf>,
 }
 
 /// How many days records are kept; what has no number is kept for good, or as flock itself bounds it.

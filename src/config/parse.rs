@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::budgets;
 use super::model::{
     Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost,
-    ModelSettings, Network, ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
+    ModelSettings, Network, OpenClawSettings, ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 use super::policy::{self, CommandPolicy};
 use super::starter::SANDBOX_TOOLS;
@@ -112,6 +112,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         approval_time: approval_time(&own)?,
         packages_per_day: packages_per_day(&own)?,
         retention: retention(&own.get("retention")?)?,
+        openclaw: openclaw(&own.get("openclaw")?)?,
         image_side: image_side(&defaults.get("imageMaxDimensionPx")?)?,
         compaction: compaction(&own)?,
     })
@@ -195,6 +196,19 @@ fn retention(view: &View<'_>) -> Result<Retention, Problem> {
         audit: days("audit")?,
         logs: days("logs")?,
     })
+}
+
+fn openclaw(view: &View<'_>) -> Result<OpenClawSettings, Problem> {
+    view.only(&["repo", "ref", "node"])?;
+    let filled = |name: &str| {
+        let item = view.get(name)?;
+        if item.value.is_none() { Ok(None) } else { item.need_text().map(|text| Some(text.to_owned())) }
+    };
+    let node = filled("node")?.map(PathBuf::from);
+    if node.as_ref().is_some_and(|node| !node.is_absolute()) {
+        return Err(view.get("node")?.problem("must be an absolute path"));
+    }
+    Ok(OpenClawSettings { repository: filled("repo")?, reference: filled("ref")?, node })
 }
 
 /// What holds for agents that say nothing else.

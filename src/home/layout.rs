@@ -211,6 +211,30 @@ impl Home {
         self.root.join("backups")
     }
 
+    /// Every installed OpenClaw, a folder each, and what belongs to their making.
+    #[must_use]
+    pub fn openclaw_versions(&self) -> PathBuf {
+        self.root.join("gateways").join("openclaw")
+    }
+
+    /// The link to the OpenClaw in use.
+    #[must_use]
+    pub fn openclaw(&self) -> PathBuf {
+        self.root.join("openclaw")
+    }
+
+    /// The commits of OpenClaw that did not work here.
+    #[must_use]
+    pub fn openclaw_failed(&self) -> PathBuf {
+        self.openclaw_versions().join("failed.json")
+    }
+
+    /// Held by the one that installs a gateway.
+    #[must_use]
+    pub fn install_lock(&self) -> PathBuf {
+        self.run().join("install.lock")
+    }
+
     /// The folders `init` makes, each with its mode.
     #[must_use]
     pub fn folders(&self) -> Vec<(PathBuf, u32)> {
@@ -228,6 +252,7 @@ impl Home {
             (self.logs(), 0o700),
             (self.secrets(), 0o700),
             (self.backups(), 0o700),
+            (self.openclaw_versions(), 0o700),
         ]
     }
 }

@@ -6,6 +6,7 @@ pub mod beneath;
 pub mod instance;
 pub mod layout;
 pub mod lock;
+pub mod log;
 pub mod shared;
 pub mod version;
 pub mod walk;

@@ -14,10 +14,10 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::log::Log;
 use super::mark::Mark;
 use super::output::Output;
 use super::state::Exit;
+use crate::home::log::Log;
 use crate::process::ProcessId;
 
 /// What is run.

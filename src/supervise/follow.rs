@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::log::files;
+use crate::home::log::files;
 
 /// A place in a log, from which it is read on.
 #[derive(Debug)]
@@ -111,8 +111,8 @@ const MOST: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
-    use super::super::log::{Cap, Log};
     use super::*;
+    use crate::home::log::{Cap, Log};
 
     #[test]
     fn every_line_is_read_once_over_rotations() {

@@ -1,7 +1,7 @@
 //! The supervisor's own log: a line for each thing it decides.
 
-use super::log::{Cap, Log};
 use crate::home::Home;
+use crate::home::log::{Cap, Log};
 
 /// Somebody who wants to hear each line of the journal as well.
 pub type Echo<'a> = Box<dyn FnMut(&str) + 'a>;

@@ -16,7 +16,6 @@ pub mod health;
 pub mod journal;
 pub mod launch;
 pub mod leftover;
-pub mod log;
 pub mod loopback;
 pub mod mark;
 mod output;

@@ -9,7 +9,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-use super::log::Log;
+use crate::home::log::Log;
 
 /// The output of one process.
 #[derive(Debug)]
@@ -167,8 +167,8 @@ const KEPT_LINE: usize = 300;
 mod tests {
     use std::io::Write as _;
 
-    use super::super::log::Cap;
     use super::*;
+    use crate::home::log::Cap;
 
     #[test]
     fn lines_are_whole_and_bounded() {

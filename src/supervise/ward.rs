@@ -9,13 +9,13 @@ use super::child::Child;
 use super::control::UnitStatus;
 use super::health::{Health, Unseen};
 use super::journal::Journal;
-use super::log::{Cap, Log};
 use super::mark::Mark;
 use super::pid;
 use super::restart::{Limits, Memory};
 use super::state::{Action, Event, Phase, Standing, State};
 use super::unit::Unit;
 use crate::error::chain;
+use crate::home::log::{Cap, Log};
 use crate::home::{Home, atomic};
 
 /// What a health check found, and of which start of the process.

@@ -3,6 +3,7 @@
 
 use super::super::{Context, Failure};
 use super::found::{self, Found, Key};
+use super::openclaw;
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::ui::ask::{self, Item};
@@ -16,11 +17,13 @@ pub struct Choice {
     pub base_url: Option<String>,
     /// A key to be stored.
     pub key: Option<Key>,
+    /// Whether a person wants OpenClaw as well.
+    pub openclaw: bool,
 }
 
 impl From<Found> for Choice {
     fn from(found: Found) -> Self {
-        Self { model: Some(found.model), base_url: found.base_url, key: found.key }
+        Self { model: Some(found.model), base_url: found.base_url, key: found.key, ..Self::default() }
     }
 }
 
@@ -33,6 +36,7 @@ pub fn choose(
     given: Option<&ModelRef>,
     home: &Home,
     fresh: bool,
+    asks_gateway: bool,
     context: &Context,
 ) -> Result<Choice, Failure> {
     if given.is_some() || !fresh {
@@ -45,7 +49,7 @@ pub fn choose(
         context.printer.say(format!("found {names}; this flock does not run agents with them yet"));
     }
     if context.may_ask() {
-        return ask_person(home, found);
+        return ask_person(home, found, asks_gateway);
     }
     let mut choice = match found.into_iter().next() {
         Some(found) => {
@@ -67,7 +71,7 @@ pub fn choose(
     Ok(choice)
 }
 
-fn ask_person(home: &Home, found: Vec<Found>) -> Result<Choice, Failure> {
+fn ask_person(home: &Home, found: Vec<Found>, asks_gateway: bool) -> Result<Choice, Failure> {
     ask::begin(&format!("Setting up flock in {}", home.root().display()));
     let mut items: Vec<Item> = found
         .iter()
@@ -80,7 +84,7 @@ fn ask_person(home: &Home, found: Vec<Found>) -> Result<Choice, Failure> {
     });
     items.push(Item { label: "another model".to_owned(), note: "provider/model".to_owned() });
     let place = ask::choose("Which model shall the agents use?", &items)?;
-    let choice = match found.into_iter().nth(place) {
+    let mut choice = match found.into_iter().nth(place) {
         Some(found) => keep_key(found.into())?,
         None if place == demo => Choice { model: Some(DEMO.parse()?), ..Choice::default() },
         None => {
@@ -89,6 +93,9 @@ fn ask_person(home: &Home, found: Vec<Found>) -> Result<Choice, Failure> {
             Choice { model: Some(text.parse()?), ..Choice::default() }
         }
     };
+    if asks_gateway {
+        choice.openclaw = ask::confirm(openclaw::QUESTION, false)?;
+    }
     ask::end("That is all there is to ask");
     Ok(choice)
 }

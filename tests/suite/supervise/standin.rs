@@ -285,7 +285,7 @@ fn a_flood_of_output_is_bounded_and_blocks_nobody() {
         echo the end; touch $DIR/healthy; cat";
     let supervisor = stage.supervise(script, false);
     assert_eq!(stage.ask(Request::WaitReady).units[0].state, Standing::Healthy);
-    let size: u64 = flock::supervise::log::files(&stage.home.log("gateway"))
+    let size: u64 = flock::home::log::files(&stage.home.log("gateway"))
         .iter()
         .map(|path| std::fs::metadata(path).unwrap().len())
         .sum();

@@ -1,0 +1,124 @@
+//! What a build gets to see of flock's environment: what it needs, by name. Keys of providers, flock's own variables
+//! and whatever else is set stay out: a build runs the code of hundreds of packages.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::env;
+
+/// Passed on as they are.
+const NAMES: [&str; 27] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TERM",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_OPTIONS",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO",
+    "PNPM_HOME",
+    "COREPACK_HOME",
+    "COREPACK_NPM_REGISTRY",
+];
+
+/// Passed on with whatever follows.
+const PREFIXES: [&str; 3] = ["LC_", "npm_config_", "NPM_CONFIG_"];
+
+/// Set for every step: nobody is there to be asked, and the log is not a terminal.
+const FIXED: [(&str, &str); 4] =
+    [("CI", "true"), ("NO_COLOR", "1"), ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0"), ("npm_config_yes", "true")];
+
+/// The environment of a step of the build that runs with this Node.
+#[must_use]
+pub fn of_build(node: &Path) -> Vec<(OsString, OsString)> {
+    allowed(env::inherited(), node)
+}
+
+fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec<(OsString, OsString)> {
+    let mut path = OsString::new();
+    let mut kept = Vec::new();
+    for (name, value) in from {
+        if name == "PATH" {
+            path = value;
+        } else if passes(&name) {
+            kept.push((name, value));
+        }
+    }
+    kept.extend(FIXED.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+    kept.push(("PATH".into(), with_first(node, &path)));
+    kept
+}
+
+fn passes(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|name| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+}
+
+/// PATH with the folder of the chosen Node before all others: scripts say `node` and mean that one.
+fn with_first(node: &Path, path: &OsStr) -> OsString {
+    let folder = node.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folders = folder.into_iter().map(Path::to_owned).chain(std::env::split_paths(path));
+    std::env::join_paths(folders).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_sees_no_key_and_nothing_of_flock() {
+        let all = [
+            ("PATH", "/usr/bin:/bin"),
+            ("HOME", "/home/ann"),
+            ("LC_ALL", "C"),
+            ("https_proxy", "http://proxy:3128"),
+            ("npm_config_registry", "http://registry"),
+            ("ANTHROPIC_API_KEY", "sk-1"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("FLOCK_HOME", "/x"),
+            ("FLOCK_SUPERVISED", "y"),
+            ("GITHUB_TOKEN", "g"),
+            ("SSH_AUTH_SOCK", "/tmp/agent"),
+            ("LD_PRELOAD", "/evil.so"),
+        ];
+        let given = all.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let mut seen: Vec<(String, String)> = allowed(given, Path::new("/opt/node/bin/node"))
+            .into_iter()
+            .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
+            .collect();
+        seen.sort();
+        let names: Vec<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "CI",
+                "COREPACK_ENABLE_DOWNLOAD_PROMPT",
+                "HOME",
+                "LC_ALL",
+                "NO_COLOR",
+                "PATH",
+                "https_proxy",
+                "npm_config_registry",
+                "npm_config_yes"
+            ]
+        );
+        let path = &seen.iter().find(|(name, _)| name == "PATH").unwrap().1;
+        assert_eq!(path, "/opt/node/bin:/usr/bin:/bin");
+    }
+}

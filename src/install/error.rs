@@ -1,0 +1,163 @@
+//! Why a gateway could not be installed.
+
+use std::path::PathBuf;
+
+use crate::error::{Explain, Kind};
+use crate::home::HomeError;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The home's own files.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// Another install is under way.
+    #[error("another flock is installing a gateway in this home")]
+    Busy,
+    /// The repository can't be named like this.
+    #[error("{repository} can't be cloned: {reason}")]
+    Repository {
+        /// As it was given, without a password.
+        repository: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The repository does not answer, or breaks off.
+    #[error("failed to {verb} {repository}")]
+    Fetch {
+        /// As in `fetch`.
+        verb: &'static str,
+        /// From where.
+        repository: String,
+        /// Why.
+        #[source]
+        source: git2::Error,
+    },
+    /// There is no such branch, tag or commit.
+    #[error("{repository} has no branch, tag or commit {reference}")]
+    NoReference {
+        /// Where it was looked for.
+        repository: String,
+        /// What was looked for.
+        reference: String,
+    },
+    /// A file or folder of an installation.
+    #[error("failed to {verb} {}", path.display())]
+    Io {
+        /// As in `read`.
+        verb: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// What was cloned is no OpenClaw.
+    #[error("what was cloned from {repository} is no OpenClaw: {reason}")]
+    Shape {
+        /// From where.
+        repository: String,
+        /// What it lacks.
+        reason: String,
+    },
+    /// No Node that fits.
+    #[error("this OpenClaw needs Node {needed}; {found}")]
+    Node {
+        /// The range, as the package writes it.
+        needed: String,
+        /// What there is instead.
+        found: String,
+    },
+    /// The package manager is not there.
+    #[error("this OpenClaw is built with {manager}, and neither it nor corepack nor npm is on PATH")]
+    Manager {
+        /// Its name.
+        manager: &'static str,
+    },
+    /// The machine is too small.
+    #[error("building OpenClaw from source needs {needed} of {what}; this machine has {found}")]
+    Machine {
+        /// As in `memory`.
+        what: &'static str,
+        /// As in `8 GB`.
+        needed: String,
+        /// As in `3.9 GB`.
+        found: String,
+    },
+    /// A step of the build failed.
+    #[error("{}", step_text(command, how, tail, log))]
+    Step {
+        /// What was run, as in `npm run build`.
+        command: String,
+        /// As in `ended with code 1`.
+        how: String,
+        /// The last lines it wrote.
+        tail: Vec<String>,
+        /// Where all of it is.
+        log: PathBuf,
+    },
+    /// There is nothing installed, or nothing of that name.
+    #[error("{0}")]
+    Missing(String),
+}
+
+fn step_text(command: &str, how: &str, tail: &[String], log: &std::path::Path) -> String {
+    let mut text = format!("{command} {how}; all it wrote is in {}", log.display());
+    if !tail.is_empty() {
+        text.push_str("; its last lines:");
+        for line in tail {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+    }
+    text
+}
+
+impl Explain for InstallError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Home(error) => error.kind(),
+            Self::Busy => Kind::Conflict,
+            Self::Repository { .. } => Kind::Usage,
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        const AGAIN: &str = "flock init --gateway openclaw";
+        Some(match self {
+            Self::Home(error) => return error.hint(),
+            Self::Busy => "wait for it to end, then flock status".to_owned(),
+            Self::Repository { .. } => format!("{AGAIN} --repo https://github.com/openclaw/openclaw.git"),
+            Self::Fetch { repository, .. } => {
+                format!("git ls-remote {repository} shows whether it answers; then {AGAIN} goes on")
+            }
+            Self::NoReference { repository, .. } => format!("git ls-remote {repository}"),
+            Self::Io { source, path, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                format!("df -h {}", path.display())
+            }
+            Self::Io { path, .. } => format!("ls -ld {}", path.display()),
+            Self::Shape { .. } => format!("{AGAIN} --repo URL --ref REF, with a repository of OpenClaw"),
+            Self::Node { needed, .. } => format!(
+                "install Node {needed} from https://nodejs.org or with nvm, or name one: FLOCK_NODE=/path/to/node {AGAIN}"
+            ),
+            Self::Manager { manager } => format!("npm install --global {manager}, then {AGAIN}"),
+            Self::Machine { .. } => {
+                format!(
+                    "{AGAIN} --repo URL, with a repository that holds OpenClaw built, as its npm package does"
+                )
+            }
+            Self::Step { log, .. } => format!("less {}; {AGAIN} tries again", log.display()),
+            Self::Missing(_) => AGAIN.to_owned(),
+        })
+    }
+}
+
+/// Shorthand for errors of files.
+pub(super) fn io(
+    verb: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(std::io::Error) -> InstallError {
+    let path = path.into();
+    move |source| InstallError::Io { verb, path, source }
+}

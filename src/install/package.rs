@@ -1,0 +1,181 @@
+//! What a checkout says of itself: its `package.json` and which files lie beside it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::error::io;
+
+/// The program that is run.
+pub const ENTRY: &str = "openclaw.mjs";
+
+/// `package.json`, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Package {
+    /// Its version.
+    pub version: String,
+    /// What it runs on.
+    pub engines: Engines,
+    /// As in `pnpm@10.23.0+sha512.…`.
+    pub package_manager: Option<String>,
+    /// Its scripts by name.
+    pub scripts: BTreeMap<String, String>,
+    /// What it needs to run, by name.
+    pub dependencies: BTreeMap<String, serde_json::Value>,
+}
+
+/// What a package runs on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Engines {
+    /// A range of Node versions.
+    pub node: Option<String>,
+}
+
+/// A checkout as it is on the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkout {
+    /// Its package.
+    pub package: Package,
+    /// Lock files that are there.
+    pub locks: Vec<&'static str>,
+    /// Whether it is built: `dist` is there and has something in it.
+    pub built: bool,
+    /// Whether it has what a build starts from.
+    pub sources: bool,
+    /// Whether it is a workspace of many packages, as upstream's source is.
+    pub workspace: bool,
+    /// Whether dependencies are installed.
+    pub installed: bool,
+}
+
+/// Lock files, each of one package manager.
+pub const LOCKS: [&str; 6] =
+    ["pnpm-lock.yaml", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "bun.lock", "bun.lockb"];
+
+/// Reads a checkout.
+///
+/// # Errors
+///
+/// What it lacks to be an OpenClaw, in words for a person.
+pub fn read(root: &Path) -> Result<Checkout, String> {
+    let file = root.join("package.json");
+    let bytes = crate::home::atomic::read(&file, MOST_PACKAGE)
+        .map_err(|error| crate::error::chain(&error))?
+        .ok_or("it has no package.json")?;
+    let package: Package =
+        serde_json::from_slice(&bytes).map_err(|error| format!("its package.json can't be read: {error}"))?;
+    if !root.join(ENTRY).is_file() {
+        return Err(format!("it has no {ENTRY}"));
+    }
+    if !is_version(&package.version) {
+        return Err("its package.json has no version that can name a folder".to_owned());
+    }
+    let has_entries =
+        |name: &str| std::fs::read_dir(root.join(name)).is_ok_and(|mut dir| dir.next().is_some());
+    Ok(Checkout {
+        locks: LOCKS.into_iter().filter(|name| root.join(name).is_file()).collect(),
+        built: has_entries("dist"),
+        sources: root.join("src").is_dir() || root.join("tsconfig.json").is_file(),
+        workspace: root.join("pnpm-workspace.yaml").is_file() || is_workspace(&bytes),
+        installed: has_entries("node_modules"),
+        package,
+    })
+}
+
+fn is_workspace(package: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(package)
+        .is_ok_and(|package| package.get("workspaces").is_some())
+}
+
+/// A version becomes a part of a folder's name.
+fn is_version(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|first: char| first.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
+}
+
+/// Removes from a checkout what an interrupted build left, so that the next one starts from what was cloned. With
+/// `keep_dependencies` the installed ones stay.
+pub(super) fn clean(
+    repository: &git2::Repository,
+    keep_dependencies: bool,
+) -> Result<(), super::InstallError> {
+    let Some(root) = repository.workdir() else { return Ok(()) };
+    let mut options = git2::StatusOptions::new();
+    options
+        .include_untracked(true)
+        .include_ignored(true)
+        .recurse_untracked_dirs(false)
+        .recurse_ignored_dirs(false);
+    let fail = |source| super::InstallError::Fetch {
+        verb: "look through",
+        repository: root.display().to_string(),
+        source,
+    };
+    let statuses = repository.statuses(Some(&mut options)).map_err(fail)?;
+    for entry in statuses.iter() {
+        let status = entry.status();
+        if !status.intersects(git2::Status::WT_NEW | git2::Status::IGNORED) {
+            continue;
+        }
+        let relative = entry.path_bytes();
+        let path = {
+            use std::os::unix::ffi::OsStrExt as _;
+            Path::new(std::ffi::OsStr::from_bytes(relative)).to_owned()
+        };
+        if keep_dependencies && path.components().any(|part| part.as_os_str() == "node_modules") {
+            continue;
+        }
+        let full = root.join(&path);
+        let removed = match full.symlink_metadata() {
+            Ok(there) if there.is_dir() => fs_err::remove_dir_all(&full),
+            Ok(_) => fs_err::remove_file(&full),
+            Err(_) => Ok(()),
+        };
+        removed.map_err(io("remove", full))?;
+    }
+    Ok(())
+}
+
+const MOST_PACKAGE: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_can_name_a_folder_or_is_refused() {
+        for (text, expected) in [
+            ("2026.2.9", true),
+            ("2026.9.6-beta.1+build", true),
+            ("", false),
+            ("../../x", false),
+            ("1/2", false),
+            ("v1", false),
+            ("1 2", false),
+        ] {
+            assert_eq!(is_version(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_checkout_lacks_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read(dir.path()).unwrap_err().contains("no package.json"));
+        std::fs::write(dir.path().join("package.json"), "{").unwrap();
+        assert!(read(dir.path()).unwrap_err().contains("can't be read"));
+        std::fs::write(dir.path().join("package.json"), r#"{"version":"1.0.0","scripts":{"build":"x"}}"#)
+            .unwrap();
+        assert!(read(dir.path()).unwrap_err().contains(ENTRY));
+        std::fs::write(dir.path().join(ENTRY), "").unwrap();
+        std::fs::write(dir.path().join("yarn.lock"), "").unwrap();
+        let found = read(dir.path()).unwrap();
+        assert_eq!(
+            (found.locks.as_slice(), found.built, found.workspace),
+            (["yarn.lock"].as_slice(), false, false)
+        );
+    }
+}

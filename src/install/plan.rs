@@ -1,0 +1,227 @@
+//! What has to be done to make a checkout run, decided from what it says and what the machine has. Pure.
+
+use std::path::PathBuf;
+
+use super::InstallError;
+use super::machine::{Machine, gigabytes};
+use super::package::{Checkout, Package};
+
+/// A package manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manager {
+    /// npm.
+    Npm,
+    /// pnpm.
+    Pnpm,
+    /// Yarn.
+    Yarn,
+    /// Bun.
+    Bun,
+}
+
+impl Manager {
+    /// The program's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pnpm => "pnpm",
+            Self::Yarn => "yarn",
+            Self::Bun => "bun",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::Npm, Self::Pnpm, Self::Yarn, Self::Bun].into_iter().find(|manager| manager.as_str() == name)
+    }
+}
+
+/// The programs that are there, each with its path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Programs {
+    /// By name, for the managers.
+    pub managers: Vec<(Manager, PathBuf)>,
+    /// Corepack, which runs pnpm and Yarn in the version that a package asks for.
+    pub corepack: Option<PathBuf>,
+}
+
+impl Programs {
+    fn path(&self, manager: Manager) -> Option<&PathBuf> {
+        self.managers.iter().find(|(known, _)| *known == manager).map(|(_, path)| path)
+    }
+}
+
+/// A command of the build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it does.
+    pub kind: StepKind,
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The command for people, as in `pnpm run build`.
+    pub title: String,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepKind {
+    /// Installs dependencies.
+    Dependencies,
+    /// Builds.
+    Build,
+}
+
+/// The steps, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// None where there is nothing to do.
+    pub steps: Vec<Step>,
+}
+
+/// Whether there is nothing to build: it is built, and has not what a build starts from.
+#[must_use]
+pub fn is_package(checkout: &Checkout) -> bool {
+    checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD))
+}
+
+/// Decides the steps.
+///
+/// # Errors
+///
+/// If the package manager can't be had.
+pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallError> {
+    if is_package(checkout) {
+        if checkout.package.dependencies.is_empty() || checkout.installed {
+            return Ok(Plan::default());
+        }
+        let start = launcher(Manager::Npm, None, programs)?;
+        let args = ["install", "--omit=dev", "--no-audit", "--no-fund"];
+        return Ok(Plan { steps: vec![start.step(StepKind::Dependencies, &args)] });
+    }
+    let (manager, version) = manager(&checkout.package, &checkout.locks);
+    let start = launcher(manager, version.as_deref(), programs)?;
+    let mut steps =
+        vec![start.step(StepKind::Dependencies, install_args(manager, version.as_deref(), checkout))];
+    for script in scripts(&checkout.package) {
+        steps.push(start.step(StepKind::Build, &["run", script]));
+    }
+    Ok(Plan { steps })
+}
+
+/// `packageManager`, else whose lock file is there, else npm.
+fn manager(package: &Package, locks: &[&str]) -> (Manager, Option<String>) {
+    let named = package.package_manager.as_deref().and_then(|text| {
+        let (name, version) = text.split_once('@').unwrap_or((text, ""));
+        // After a plus is a checksum, which Corepack alone can use.
+        let version = version.split('+').next().filter(|version| !version.is_empty());
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+        Manager::named(name)
+            .map(|manager| (manager, version.filter(|text| text.chars().all(plain)).map(str::to_owned)))
+    });
+    named.unwrap_or_else(|| {
+        let by_lock = match locks.first() {
+            Some(&"pnpm-lock.yaml") => Manager::Pnpm,
+            Some(&"yarn.lock") => Manager::Yarn,
+            Some(&("bun.lock" | "bun.lockb")) => Manager::Bun,
+            _ => Manager::Npm,
+        };
+        (by_lock, None)
+    })
+}
+
+/// How a package manager is started.
+struct Launcher {
+    manager: Manager,
+    program: PathBuf,
+    before: Vec<String>,
+}
+
+impl Launcher {
+    fn step(&self, kind: StepKind, args: &[&str]) -> Step {
+        let own = args.iter().map(|arg| (*arg).to_owned());
+        Step {
+            kind,
+            program: self.program.clone(),
+            args: self.before.iter().cloned().chain(own).collect(),
+            title: format!("{} {}", self.manager.as_str(), args.join(" ")),
+        }
+    }
+}
+
+/// The manager itself, else Corepack, else npm runs it from the registry: Node has shipped without Corepack since 25.
+fn launcher(manager: Manager, version: Option<&str>, programs: &Programs) -> Result<Launcher, InstallError> {
+    let with =
+        |program: &PathBuf, before: Vec<String>| Launcher { manager, program: program.clone(), before };
+    if let Some(program) = programs.path(manager) {
+        return Ok(with(program, Vec::new()));
+    }
+    if let (Some(corepack), Manager::Pnpm | Manager::Yarn) = (&programs.corepack, manager) {
+        return Ok(with(corepack, vec![manager.as_str().to_owned()]));
+    }
+    if let (Some(npm), true) = (programs.path(Manager::Npm), manager != Manager::Npm) {
+        let package = match version {
+            Some(version) => format!("{}@{version}", manager.as_str()),
+            None => manager.as_str().to_owned(),
+        };
+        return Ok(with(npm, vec!["exec".to_owned(), "--yes".to_owned(), "--".to_owned(), package]));
+    }
+    Err(InstallError::Manager { manager: manager.as_str() })
+}
+
+/// As the lock file says, where there is one.
+fn install_args(manager: Manager, version: Option<&str>, checkout: &Checkout) -> &'static [&'static str] {
+    let has = |names: &[&str]| checkout.locks.iter().any(|lock| names.contains(lock));
+    match manager {
+        Manager::Npm if has(&["package-lock.json", "npm-shrinkwrap.json"]) => {
+            &["ci", "--no-audit", "--no-fund"]
+        }
+        Manager::Npm => &["install", "--no-audit", "--no-fund"],
+        Manager::Pnpm if has(&["pnpm-lock.yaml"]) => &["install", "--frozen-lockfile"],
+        Manager::Yarn if has(&["yarn.lock"]) => match version {
+            Some(version) if !version.starts_with("1.") => &["install", "--immutable"],
+            _ => &["install", "--frozen-lockfile"],
+        },
+        Manager::Bun if has(&["bun.lock", "bun.lockb"]) => &["install", "--frozen-lockfile"],
+        Manager::Pnpm | Manager::Yarn | Manager::Bun => &["install"],
+    }
+}
+
+/// The scripts that make a gateway. `build` may empty `dist`, where the control page goes as well, so that comes
+/// after it, unless `build` makes it itself.
+fn scripts(package: &Package) -> Vec<&'static str> {
+    let Some(build) = package.scripts.get(BUILD) else { return Vec::new() };
+    let own = package.scripts.contains_key(PAGE) && !build.contains(PAGE);
+    if own { vec![BUILD, PAGE] } else { vec![BUILD] }
+}
+
+/// Fails where a build of a workspace as large as upstream's would run out of memory or disk.
+///
+/// # Errors
+///
+/// [`InstallError::Machine`].
+pub fn check_machine(machine: &Machine) -> Result<(), InstallError> {
+    // A machine sold with 8 GB has a little less for its programs.
+    let memory = ("memory", "8 GB", 7_500_000_000, machine.memory);
+    let disk = ("free disk", "10 GB", 10_000_000_000, machine.disk);
+    for (what, needed, least, found) in [memory, disk] {
+        if found < least {
+            return Err(InstallError::Machine { what, needed: needed.to_owned(), found: gigabytes(found) });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a build needs a machine of that size.
+#[must_use]
+pub fn is_large(checkout: &Checkout) -> bool {
+    checkout.workspace && !is_package(checkout)
+}
+
+const BUILD: &str = "build";
+const PAGE: &str = "ui:build";
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

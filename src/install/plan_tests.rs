@@ -1,0 +1,125 @@
+use super::*;
+
+fn programs(names: &[Manager], corepack: bool) -> Programs {
+    Programs {
+        managers: names.iter().map(|name| (*name, format!("/bin/{}", name.as_str()).into())).collect(),
+        corepack: corepack.then(|| "/bin/corepack".into()),
+    }
+}
+
+fn checkout(manager: Option<&str>, locks: &[&'static str], scripts: &[(&str, &str)]) -> Checkout {
+    Checkout {
+        package: Package {
+            version: "2026.2.9".to_owned(),
+            package_manager: manager.map(str::to_owned),
+            scripts: scripts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
+            ..Package::default()
+        },
+        locks: locks.to_vec(),
+        sources: true,
+        ..Checkout::default()
+    }
+}
+
+const BOTH: [(&str, &str); 2] = [("build", "tsc"), ("ui:build", "vite")];
+
+/// The commands of a plan, as they are started.
+fn lines(checkout: &Checkout, programs: &Programs) -> Vec<String> {
+    let plan = plan(checkout, programs).unwrap();
+    plan.steps.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()
+}
+
+#[test]
+fn the_manager_is_the_named_one_else_that_of_the_lock_file_else_npm() {
+    use Manager::{Bun, Npm, Pnpm, Yarn};
+    for (named, locks, expected) in [
+        (Some("pnpm@10.23.0+sha512.abc"), vec![], (Pnpm, Some("10.23.0"))),
+        (Some("yarn@4.1.0"), vec!["pnpm-lock.yaml"], (Yarn, Some("4.1.0"))),
+        (Some("bun"), vec![], (Bun, None)),
+        (Some("cnpm@1"), vec!["yarn.lock"], (Yarn, None)),
+        (Some("pnpm@1; rm -rf /"), vec![], (Pnpm, None)),
+        (None, vec!["pnpm-lock.yaml", "package-lock.json"], (Pnpm, None)),
+        (None, vec!["bun.lockb"], (Bun, None)),
+        (None, vec!["package-lock.json"], (Npm, None)),
+        (None, vec![], (Npm, None)),
+    ] {
+        let found = checkout(named, &locks, &[]);
+        let (chosen, version) = manager(&found.package, &found.locks);
+        assert_eq!((chosen, version.as_deref()), expected, "{named:?} {locks:?}");
+    }
+}
+
+#[test]
+fn pnpm_is_the_found_one_else_by_corepack_else_by_npm() {
+    let source = checkout(Some("pnpm@10.23.0"), &["pnpm-lock.yaml"], &BOTH);
+    assert_eq!(
+        lines(&source, &programs(&[Manager::Npm, Manager::Pnpm], true)),
+        ["/bin/pnpm install --frozen-lockfile", "/bin/pnpm run build", "/bin/pnpm run ui:build"]
+    );
+    assert_eq!(
+        lines(&source, &programs(&[Manager::Npm], true))[0],
+        "/bin/corepack pnpm install --frozen-lockfile"
+    );
+    assert_eq!(
+        lines(&source, &programs(&[Manager::Npm], false))[1],
+        "/bin/npm exec --yes -- pnpm@10.23.0 run build"
+    );
+    let told = plan(&source, &programs(&[], false)).unwrap_err().to_string();
+    assert!(told.contains("pnpm"), "{told}");
+}
+
+#[test]
+fn a_lock_file_is_kept_to() {
+    let all = programs(&[Manager::Npm, Manager::Yarn, Manager::Bun], false);
+    for (named, locks, expected) in [
+        ("npm@11", vec!["package-lock.json"], "/bin/npm ci --no-audit --no-fund"),
+        ("npm@11", vec![], "/bin/npm install --no-audit --no-fund"),
+        ("yarn@1.22.0", vec!["yarn.lock"], "/bin/yarn install --frozen-lockfile"),
+        ("yarn@4.0.0", vec!["yarn.lock"], "/bin/yarn install --immutable"),
+        ("bun@1.2.0", vec!["bun.lock"], "/bin/bun install --frozen-lockfile"),
+        ("bun@1.2.0", vec![], "/bin/bun install"),
+    ] {
+        assert_eq!(lines(&checkout(Some(named), &locks, &[]), &all), [expected], "{named} {locks:?}");
+    }
+}
+
+#[test]
+fn a_page_that_the_build_makes_itself_is_not_made_twice() {
+    let own = checkout(None, &[], &[("build", "tsc && npm run ui:build"), ("ui:build", "vite")]);
+    let found = lines(&own, &programs(&[Manager::Npm], false));
+    assert_eq!(found[1..], ["/bin/npm run build".to_owned()]);
+}
+
+#[test]
+fn what_is_built_already_is_not_built() {
+    let npm = programs(&[Manager::Npm], true);
+    let mut published = checkout(Some("pnpm@10.23.0"), &[], &BOTH);
+    published.built = true;
+    published.sources = false;
+    assert!(is_package(&published));
+    assert!(lines(&published, &npm).is_empty(), "nothing to install either");
+    published.package.dependencies.insert("ws".to_owned(), "8".into());
+    assert_eq!(lines(&published, &npm), ["/bin/npm install --omit=dev --no-audit --no-fund"]);
+    published.installed = true;
+    assert!(lines(&published, &npm).is_empty());
+    // A source tree with an old build in it is built again.
+    published.sources = true;
+    assert!(!is_package(&published) && lines(&published, &npm).len() == 3);
+}
+
+#[test]
+fn only_a_workspace_to_be_built_needs_a_large_machine() {
+    let small = Machine { memory: 4_000_000_000, disk: 50_000_000_000 };
+    let told = check_machine(&small).unwrap_err().to_string();
+    assert!(told.contains("8 GB of memory") && told.contains("4.0 GB"), "{told}");
+    let full = Machine { memory: 16_000_000_000, disk: 3_000_000_000 };
+    assert!(check_machine(&full).unwrap_err().to_string().contains("free disk"));
+    assert!(check_machine(&Machine { memory: 8_200_000_000, disk: 20_000_000_000 }).is_ok());
+    let mut source = checkout(None, &[], &BOTH);
+    assert!(!is_large(&source));
+    source.workspace = true;
+    assert!(is_large(&source));
+    source.built = true;
+    source.sources = false;
+    assert!(!is_large(&source));
+}

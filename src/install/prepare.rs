@@ -1,0 +1,253 @@
+//! Making a version: everything up to a complete folder that nobody uses yet.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::error::io;
+use super::node::{self, Node};
+use super::package::{self, Checkout};
+use super::plan::{self, Manager, Programs, StepKind};
+use super::source::{self, Origin};
+use super::staging::{Stage, Staging};
+use super::step::{self, Run};
+use super::versions::{self, Version};
+use super::{Event, InstallError, Installer, Phase, REPOSITORY, Wanted, environment, machine, swap};
+use crate::clock;
+use crate::home::Home;
+use crate::home::log::{Cap, Log};
+
+/// The name of the build log.
+pub const LOG: &str = "build-openclaw";
+
+/// Makes what is wanted, or finds it made. The version is complete, tried, and not in use: [`swap()`](super::swap())
+/// puts it in use. An install that was interrupted is gone on with.
+///
+/// # Errors
+///
+/// What failed. No installed version is touched by it.
+pub fn prepare(
+    _: &Installer,
+    home: &Home,
+    wanted: &Wanted,
+    events: &dyn Fn(Event<'_>),
+) -> Result<Version, InstallError> {
+    let origin = Origin::parse(&wanted.repository)?;
+    let folder = home.openclaw_versions();
+    fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
+    swap::sweep(home)?;
+    if wanted.repository == REPOSITORY {
+        // Known to be large before anything of it is fetched.
+        plan::check_machine(&machine::measure(home.root())?)?;
+    }
+    events(Event::Phase(Phase::Asking));
+    let tip = source::resolve(&origin, &wanted.reference)?;
+    let named = Named { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
+    if let Some(version) = tip.commit.as_deref().and_then(|commit| made(home, commit)) {
+        return named.take_up(version);
+    }
+
+    let staging = Staging::of(home);
+    let (fetched, mut stage) = source_of(&staging, &origin, &wanted.reference, &tip, events)?;
+    if let Some(version) = made(home, &fetched.commit) {
+        // A short commit, or a branch that moved on to one that is there.
+        staging.remove()?;
+        return named.take_up(version);
+    }
+    let root = staging.checkout();
+    let shape = |reason| InstallError::Shape { repository: origin.as_str().to_owned(), reason };
+    let checkout = package::read(&root).map_err(shape)?;
+    let node = node::find(checkout.package.engines.node.as_deref(), wanted.node.as_deref())?;
+    if plan::is_large(&checkout) && stage < Stage::Built {
+        plan::check_machine(&machine::measure(home.root())?)?;
+    }
+    let work =
+        Work { home, staging: &staging, origin: &origin, commit: &fetched.commit, node: &node, events };
+    if stage < Stage::Built {
+        stage = work.build(&checkout, stage)?;
+    }
+    debug_assert_eq!(stage, Stage::Built);
+    work.try_out(&checkout.package.version)?;
+
+    let mut version = Version {
+        version: checkout.package.version,
+        commit: fetched.commit.clone(),
+        reference: named.reference.to_owned(),
+        follows: named.follows,
+        origin: named.origin.to_owned(),
+        committed_at: fetched.committed_at,
+        built_at: clock::unix_ms() / 1000,
+        node: node.path.clone(),
+        node_version: node.version.clone(),
+        replaces: None,
+        path: root.clone(),
+    };
+    version.write(&root)?;
+    let place = folder.join(version.name());
+    if place.symlink_metadata().is_ok() {
+        // Not a version, or it would have been found: what a person or a fault left under its name.
+        fs_err::remove_dir_all(&place).map_err(io("remove", &place))?;
+    }
+    fs_err::rename(&root, &place).map_err(io("move into place", &place))?;
+    swap::sync(&folder)?;
+    staging.remove()?;
+    version.path = place;
+    Ok(version)
+}
+
+/// A version of this commit that is made already.
+fn made(home: &Home, commit: &str) -> Option<Version> {
+    let known = versions::list(home).ok()?;
+    known.into_iter().find(|version| version.commit == commit && version.entry().is_file())
+}
+
+/// As what a version is asked for this time.
+struct Named<'a> {
+    origin: &'a str,
+    reference: &'a str,
+    follows: bool,
+}
+
+impl Named<'_> {
+    /// A version that is there, with what it was asked for this time in its record.
+    fn take_up(&self, version: Version) -> Result<Version, InstallError> {
+        let named = Version {
+            origin: self.origin.to_owned(),
+            reference: self.reference.to_owned(),
+            follows: self.follows,
+            ..version.clone()
+        };
+        if named != version {
+            named.write(&named.path)?;
+        }
+        Ok(named)
+    }
+}
+
+/// The files of the commit: those of an interrupted install, else fetched.
+fn source_of(
+    staging: &Staging,
+    origin: &Origin,
+    reference: &str,
+    tip: &source::Tip,
+    events: &dyn Fn(Event<'_>),
+) -> Result<(source::Fetched, Stage), InstallError> {
+    let root = staging.checkout();
+    if let Some(commit) = tip.commit.as_deref()
+        && let Some(stage) = staging.stage(origin.as_str(), commit)
+    {
+        events(Event::Phase(Phase::Resuming { commit }));
+        // A build that came to its end left what it made; one that did not starts from what was cloned.
+        let restored = match stage {
+            Stage::Built => source::look(&root, commit),
+            Stage::Installed => source::restore(&root, commit, true),
+            Stage::Fetched => source::restore(&root, commit, false),
+        };
+        if let Ok(fetched) = restored {
+            return Ok((fetched, stage));
+        }
+    }
+    staging.clear()?;
+    events(Event::Phase(Phase::Fetching { commit: tip.commit.as_deref().unwrap_or(reference) }));
+    let fetched = source::fetch(origin, reference, tip, &root, events)?;
+    staging.reach(origin.as_str(), &fetched.commit, Stage::Fetched)?;
+    Ok((fetched, Stage::Fetched))
+}
+
+/// What the steps share.
+struct Work<'a> {
+    home: &'a Home,
+    staging: &'a Staging,
+    origin: &'a Origin,
+    commit: &'a str,
+    node: &'a Node,
+    events: &'a dyn Fn(Event<'_>),
+}
+
+impl Work<'_> {
+    fn build(&self, checkout: &Checkout, from: Stage) -> Result<Stage, InstallError> {
+        let plan = plan::plan(checkout, &programs(self.node))?;
+        let mut log = self.log();
+        let _ = log.append(format!("== {} {}\n", self.origin.as_str(), self.commit).as_bytes());
+        let mut reached = from;
+        for planned in plan.steps {
+            if planned.kind == StepKind::Dependencies && from >= Stage::Installed {
+                continue;
+            }
+            if planned.kind == StepKind::Build && reached < Stage::Installed {
+                reached = self.reach(Stage::Installed)?;
+            }
+            (self.events)(Event::Phase(Phase::Running(&planned.title)));
+            let env = environment::of_build(&self.node.path);
+            let run = Run {
+                title: &planned.title,
+                program: &planned.program,
+                args: &planned.args,
+                folder: &self.staging.checkout(),
+                env: &env,
+                limit: STEP_LIMIT,
+                log: self.home.log(LOG),
+            };
+            step::run(&run, &mut log, self.events)?;
+        }
+        self.reach(Stage::Built)
+    }
+
+    /// Whether it starts and says the version that it is.
+    fn try_out(&self, version: &str) -> Result<(), InstallError> {
+        (self.events)(Event::Phase(Phase::Trying));
+        let title = format!("node {} --version", package::ENTRY);
+        let mut env = environment::of_build(&self.node.path);
+        env.push(("OPENCLAW_STATE_DIR".into(), self.staging.state().into()));
+        let args = [package::ENTRY.to_owned(), "--version".to_owned()];
+        let run = Run {
+            title: &title,
+            program: &self.node.path,
+            args: &args,
+            folder: &self.staging.checkout(),
+            env: &env,
+            limit: TRIAL_LIMIT,
+            log: self.home.log(LOG),
+        };
+        let said = step::run(&run, &mut self.log(), self.events)?;
+        // Some versions draw boxes with warnings around it.
+        if said.iter().any(|line| line.contains(version)) {
+            return Ok(());
+        }
+        Err(InstallError::Step {
+            command: title,
+            how: format!("did not say {version}"),
+            tail: said,
+            log: self.home.log(LOG),
+        })
+    }
+
+    fn reach(&self, stage: Stage) -> Result<Stage, InstallError> {
+        self.staging.reach(self.origin.as_str(), self.commit, stage)?;
+        Ok(stage)
+    }
+
+    fn log(&self) -> Log {
+        Log::new(self.home.log(LOG), Cap::default())
+    }
+}
+
+/// The package managers that are there: those beside the chosen Node before those on PATH.
+fn programs(node: &Node) -> Programs {
+    let beside = |name: &str| {
+        let path = node.path.parent().unwrap_or(Path::new("/")).join(name);
+        path.is_file().then_some(path)
+    };
+    let find = |name: &str| beside(name).or_else(|| which::which(name).ok());
+    Programs {
+        managers: [Manager::Npm, Manager::Pnpm, Manager::Yarn, Manager::Bun]
+            .into_iter()
+            .filter_map(|manager| find(manager.as_str()).map(|path| (manager, path)))
+            .collect(),
+        corepack: find("corepack"),
+    }
+}
+
+/// For one step. Upstream's whole build takes about ten minutes on a fast machine.
+const STEP_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// For the trial: the first start after an install took 70 seconds on a slow machine.
+const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);

@@ -1,0 +1,184 @@
+//! Git's protocol over HTTP: the references by GET, a pack by POST, each answer read as it arrives.
+
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, header};
+use tokio::runtime::Runtime;
+
+/// One conversation with a server.
+#[derive(Debug, Default)]
+pub struct Http {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    client: Option<Arc<Connection>>,
+    /// Where the repository is said to have moved.
+    moved: Option<String>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: Client,
+    runtime: Runtime,
+}
+
+impl Connection {
+    fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // An error only says that it was done before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            // Servers tell git's own clients from browsers by this.
+            .user_agent(concat!("git/2.0 (flock ", env!("CARGO_PKG_VERSION"), ")"))
+            .redirect(Policy::custom(|attempt| {
+                let from = attempt.previous().last().map(|url| url.scheme().to_owned());
+                if attempt.previous().len() > 5 {
+                    attempt.error("too many redirects")
+                } else if from.as_deref() == Some("https") && attempt.url().scheme() != "https" {
+                    attempt.error("a redirect away from https")
+                } else {
+                    attempt.follow()
+                }
+            }))
+            .connect_timeout(Duration::from_secs(30))
+            .read_timeout(SILENCE)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(io::Error::other)?;
+        Ok(Self { client, runtime })
+    }
+}
+
+impl SmartSubtransport for Http {
+    fn action(&self, url: &str, action: Service) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
+        let ask = match action {
+            Service::UploadPackLs => Ask::References,
+            Service::UploadPack => Ask::Pack,
+            Service::ReceivePackLs | Service::ReceivePack => {
+                return Err(git2::Error::from_str("flock never pushes"));
+            }
+        };
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = match &shared.client {
+            Some(connection) => Arc::clone(connection),
+            None => {
+                let made = Connection::new().map_err(|error| git2::Error::from_str(&error.to_string()))?;
+                Arc::clone(shared.client.insert(Arc::new(made)))
+            }
+        };
+        let base = shared.moved.clone().unwrap_or_else(|| url.trim_end_matches('/').to_owned());
+        drop(shared);
+        Ok(Box::new(Stream {
+            ask,
+            base,
+            connection,
+            shared: Arc::clone(&self.shared),
+            request: Vec::new(),
+            response: None,
+            piece: Bytes::new(),
+        }))
+    }
+
+    fn close(&self) -> Result<(), git2::Error> {
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    References,
+    Pack,
+}
+
+/// What is written is the request; the first read sends it.
+struct Stream {
+    ask: Ask,
+    base: String,
+    connection: Arc<Connection>,
+    shared: Arc<Mutex<Shared>>,
+    request: Vec<u8>,
+    response: Option<Response>,
+    piece: Bytes,
+}
+
+impl Stream {
+    fn send(&mut self) -> io::Result<Response> {
+        let Connection { client, runtime } = &*self.connection;
+        let request = match self.ask {
+            Ask::References => client.get(format!("{}{REFERENCES}", self.base)),
+            Ask::Pack => client
+                .post(format!("{}/{SERVICE}", self.base))
+                .header(header::CONTENT_TYPE, format!("application/x-{SERVICE}-request"))
+                .header(header::ACCEPT, format!("application/x-{SERVICE}-result"))
+                .body(std::mem::take(&mut self.request)),
+        };
+        let response = runtime.block_on(request.send()).map_err(|error| told(&error))?;
+        let status = response.status();
+        if !status.is_success() {
+            let more = match status.as_u16() {
+                401 | 403 => ": it wants a login, or there is no such repository",
+                404 => ": there is no such repository",
+                _ => "",
+            };
+            return Err(io::Error::other(format!("the server answered {}{more}", status.as_u16())));
+        }
+        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| kind.starts_with("application/x-git-upload-pack-")) {
+            return Err(io::Error::other("what answers there is no git server"));
+        }
+        if self.ask == Ask::References
+            && let Some(base) = response.url().as_str().strip_suffix(REFERENCES)
+        {
+            // The pack is asked for where the references were found.
+            self.shared.lock().unwrap_or_else(PoisonError::into_inner).moved = Some(base.to_owned());
+        }
+        Ok(response)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.response.is_none() {
+            self.response = Some(self.send()?);
+        }
+        while self.piece.is_empty() {
+            let Some(response) = self.response.as_mut() else { return Ok(0) };
+            match self.connection.runtime.block_on(response.chunk()).map_err(|error| told(&error))? {
+                Some(piece) => self.piece = piece,
+                None => return Ok(0),
+            }
+        }
+        let count = self.piece.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.piece.split_to(count));
+        Ok(count)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.request.extend_from_slice(buffer);
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// libgit2 keeps one line of an error: the whole chain has to be in it.
+fn told(error: &reqwest::Error) -> io::Error {
+    io::Error::other(crate::error::chain(error))
+}
+
+const SERVICE: &str = "git-upload-pack";
+const REFERENCES: &str = "/info/refs?service=git-upload-pack";
+
+/// So long a server may say nothing. Counting the objects of a large repository takes it a while.
+const SILENCE: Duration = Duration::from_secs(120);

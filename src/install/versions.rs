@@ -1,0 +1,189 @@
+//! What is installed: a folder for each version with a record in it that is written last, and a link to the one
+//! in use. There is no list of them that could be wrong.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::InstallError;
+use super::error::io;
+use crate::home::{Home, atomic};
+
+/// The record in a version's folder. A folder without one is no version.
+pub const RECORD: &str = "flock-install.json";
+
+/// An installed version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    /// The package's version, as in `2026.2.9`. Two commits may have the same.
+    pub version: String,
+    /// The commit, 40 hex digits: what tells versions apart.
+    pub commit: String,
+    /// The branch, tag or commit that was asked for.
+    pub reference: String,
+    /// Whether `reference` is a branch, which an update follows; a tag or a commit stays what it is.
+    pub follows: bool,
+    /// Where it was cloned from.
+    pub origin: String,
+    /// When it was committed, in seconds since the epoch.
+    pub committed_at: i64,
+    /// When it was built here, in seconds since the epoch.
+    pub built_at: i64,
+    /// The Node that it was built and tried with.
+    pub node: PathBuf,
+    /// That Node's version, as in `22.12.0`.
+    pub node_version: String,
+    /// The folder's name of the version that was in use before it; set when it comes into use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
+    /// Its folder. Not in the record: folders can be moved with their home.
+    #[serde(skip)]
+    pub path: PathBuf,
+}
+
+impl Version {
+    /// The name of its folder, as in `2026.2.9-0123456789ab`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        folder_name(&self.version, &self.commit)
+    }
+
+    /// What Node runs.
+    #[must_use]
+    pub fn entry(&self) -> PathBuf {
+        self.path.join(super::package::ENTRY)
+    }
+
+    /// Writes its record into a folder.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), InstallError> {
+        let text = serde_json::to_vec_pretty(self).map_err(|error| InstallError::Io {
+            verb: "describe",
+            path: folder.to_owned(),
+            source: error.into(),
+        })?;
+        Ok(atomic::write(&folder.join(RECORD), &text, 0o600)?)
+    }
+}
+
+/// The name of a version's folder.
+#[must_use]
+pub fn folder_name(version: &str, commit: &str) -> String {
+    format!("{version}-{}", commit.get(..12).unwrap_or(commit))
+}
+
+/// Every installed version, the newest build first. A folder without a readable record is left out.
+///
+/// # Errors
+///
+/// If the folder of all versions can't be read. One that is not there holds none.
+pub fn list(home: &Home) -> Result<Vec<Version>, InstallError> {
+    let folder = home.openclaw_versions();
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io("read", folder)(error)),
+    };
+    let mut found: Vec<Version> =
+        entries.filter_map(Result::ok).filter_map(|entry| read(&entry.path())).collect();
+    found.sort_by(|a, b| (b.built_at, &b.commit).cmp(&(a.built_at, &a.commit)));
+    Ok(found)
+}
+
+/// The version in a folder, if there is one. Its folder must have its name: what was left half-moved has not.
+#[must_use]
+pub fn read(folder: &Path) -> Option<Version> {
+    let bytes = atomic::read(&folder.join(RECORD), MOST_RECORD).ok()??;
+    let mut version: Version = serde_json::from_slice(&bytes).ok()?;
+    if folder.file_name()?.to_str()? != version.name() {
+        return None;
+    }
+    version.path = folder.to_owned();
+    Some(version)
+}
+
+/// The version in use, if there is one.
+#[must_use]
+pub fn current(home: &Home) -> Option<Version> {
+    let target = std::fs::read_link(home.openclaw()).ok()?;
+    // Only the name counts: the home may have been moved since.
+    read(&home.openclaw_versions().join(target.file_name()?))
+}
+
+/// The version that was in use before the current one, if it is still there.
+#[must_use]
+pub fn previous(home: &Home) -> Option<Version> {
+    let current = current(home)?;
+    let name = current.replaces.filter(|name| is_plain(name))?;
+    read(&home.openclaw_versions().join(name))
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains('/') && name != "." && name != ".."
+}
+
+/// A commit that did not work here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failed {
+    /// Its version, where that was found out.
+    pub version: Option<String>,
+    /// What went wrong, in one line.
+    pub reason: String,
+    /// When, in seconds since the epoch.
+    pub at: i64,
+}
+
+/// The commits that did not work here. A record that can't be read remembers none: then they are tried again.
+#[must_use]
+pub fn failed(home: &Home) -> BTreeMap<String, Failed> {
+    let bytes = atomic::read(&home.openclaw_failed(), MOST_RECORD).ok().flatten().unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+/// Remembers that a commit did not work. Only the newest few are kept.
+///
+/// # Errors
+///
+/// If that can't be written.
+pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<(), InstallError> {
+    let mut known = failed(home);
+    known.insert(commit.to_owned(), failure);
+    while known.len() > MOST_FAILED {
+        let Some(oldest) =
+            known.iter().min_by_key(|(_, failure)| failure.at).map(|(commit, _)| commit.clone())
+        else {
+            break;
+        };
+        known.remove(&oldest);
+    }
+    write_failed(home, &known)
+}
+
+/// Forgets that a commit did not work: it does now.
+///
+/// # Errors
+///
+/// If that can't be written.
+pub fn forget_failure(home: &Home, commit: &str) -> Result<(), InstallError> {
+    let mut known = failed(home);
+    if known.remove(commit).is_none() {
+        return Ok(());
+    }
+    write_failed(home, &known)
+}
+
+fn write_failed(home: &Home, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
+    let path = home.openclaw_failed();
+    let text =
+        serde_json::to_vec_pretty(known).map_err(|error| io("describe", path.clone())(error.into()))?;
+    Ok(atomic::write(&path, &text, 0o600)?)
+}
+
+const MOST_RECORD: u64 = 1 << 20;
+const MOST_FAILED: usize = 32;
+
+#[cfg(test)]
+#[path = "versions_tests.rs"]
+mod tests;
