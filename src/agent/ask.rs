@@ -7,7 +7,7 @@ use super::context::Context;
 use super::engine::Engine;
 use super::estimate;
 use super::failover::is_too_long;
-use super::line::Line;
+use super::line::{Line, Told};
 use super::oversight::{ModelCall, Oversight, Reservation};
 use super::running::Running;
 use super::steps::Course;
@@ -127,15 +127,16 @@ impl Course<'_> {
     /// The conversation as this model takes it. Pictures may have to be made smaller for that, so no other turn waits.
     async fn ready(
         &self,
-        resolved: &Resolved,
+        line: &Line,
         asked: &Request,
         context: &Context,
         refused_thinking: bool,
     ) -> Result<Vec<Arc<Message>>, TurnError> {
+        let side = self.engine.parts.config.current().image_side;
         let target = Target {
             refused_thinking,
             pictures: self.engine.pictures.clone(),
-            ..target(resolved, asked, self.engine.parts.config.current().image_side)
+            ..target(&line.resolved, asked, &line.told, side)
         };
         let entries = context.entries();
         let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
@@ -146,7 +147,7 @@ impl Course<'_> {
     /// session that has once grown too long could never go on.
     pub(super) async fn ask_what_fits(
         &self,
-        line: &Line,
+        line: &mut Line,
         asked: &mut Request,
         context: &mut Context,
         running: &mut Running,
@@ -154,7 +155,7 @@ impl Course<'_> {
     ) -> Result<Response, TurnError> {
         let mut refused_thinking = false;
         loop {
-            asked.messages = self.ready(&line.resolved, asked, context, refused_thinking).await?;
+            asked.messages = self.ready(line, asked, context, refused_thinking).await?;
             let answered = self.ask(&line.resolved, asked, reserved).await;
             match answered {
                 Err(TurnError::Provider(error)) if !refused_thinking && refuses_thinking(&error) => {
@@ -211,12 +212,13 @@ impl Course<'_> {
 }
 
 /// Whom a conversation is made ready for that is sent with this request; `side` is the longest side of a picture.
-pub(super) fn target(resolved: &Resolved, asked: &Request, side: u32) -> Target {
+pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u32) -> Target {
     Target {
         reasoning: resolved.reasoning,
         thinking: asked.effort.is_some_and(|effort| effort != Effort::Off),
         images: resolved.images,
         longest_side: side,
+        tools: Some(told.tools.iter().map(|tool| tool.name.clone()).collect()),
         ..Target::new(resolved.route.clone())
     }
 }

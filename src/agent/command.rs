@@ -1,13 +1,17 @@
-//! Commands of people as whole messages: `/compact`, `/context`, `/new`. They are answered here, and the model is
-//! not asked.
+//! Commands of people as whole messages: `/compact`, `/context`, `/new`; in a channel behind the names of the agents
+//! they are for. They are answered here, and the model is not asked.
 
 use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 
 use super::engine::Engine;
+use super::provenance::Provenance;
 use super::session::{Compacted, Report};
+use super::transcript::{CommandRecord, Record};
 use super::turn::TurnError;
+use crate::clock;
+use crate::error::chain;
 use crate::id::SessionKey;
 
 /// What a person wants done with their session.
@@ -29,6 +33,16 @@ impl Command {
         [Self::Compact, Self::Context, Self::New].into_iter().find(|command| command.as_str() == text.trim())
     }
 
+    /// The command that a post in a channel is: nothing but whom it calls, and the command. Only to be asked of what a
+    /// person posted.
+    #[must_use]
+    pub fn of_post(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace().rev();
+        let command = Self::parse(words.next()?)?;
+        let mut called = words.peekable();
+        (called.peek().is_some() && called.all(|word| word.len() > 1 && word.starts_with('@'))).then_some(command)
+    }
+
     /// As a person writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -40,14 +54,37 @@ impl Command {
     }
 }
 
-/// Does it, and says what was done.
-pub(super) async fn run(engine: &Engine, key: &SessionKey, command: Command) -> Result<String, TurnError> {
+/// Does it, says what was done, and writes both down: for people, no model is shown them.
+pub(super) async fn run(
+    engine: &Engine,
+    key: &SessionKey,
+    command: Command,
+    provenance: Option<Provenance>,
+) -> Result<String, TurnError> {
+    let answer = carry_out(engine, key, command).await?;
+    let record = CommandRecord {
+        id: uuid::Uuid::now_v7().to_string(),
+        at: clock::unix_ms(),
+        command: command.as_str().to_owned(),
+        answer: answer.clone(),
+        provenance,
+    };
+    // It is done, whether or not it could be noted.
+    if let Err(error) = engine.note(key, Record::Command(record)) {
+        tracing::warn!(error = chain(&error), %key, "a command was not written down");
+    }
+    Ok(answer)
+}
+
+async fn carry_out(engine: &Engine, key: &SessionKey, command: Command) -> Result<String, TurnError> {
     let nothing = "Nothing was said in this session yet.";
     let done = match command {
         Command::Context => {
             return Ok(engine.report(key)?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
         }
         Command::Compact => engine.compact(key, true).await.map(|done| match done {
+            // A channel's members have no use for what the agent found.
+            Some(done) if key.channel().is_some() => told_briefly(&done),
             Some(done) => told(&done),
             None => "There is nothing to take out: the conversation is short.".to_owned(),
         }),
@@ -89,9 +126,13 @@ pub fn describe(report: &Report, zone: &TimeZone) -> String {
 /// A compaction in words.
 #[must_use]
 pub fn told(done: &Compacted) -> String {
+    format!("{}\n\n{}", told_briefly(done), done.marker)
+}
+
+fn told_briefly(done: &Compacted) -> String {
     format!(
-        "The conversation was compacted from about {} to {} tokens. The transcript has all of it.\n\n{}",
-        done.before, done.after, done.marker
+        "The conversation was compacted from about {} to {} tokens. The transcript has all of it.",
+        done.before, done.after
     )
 }
 
@@ -106,6 +147,16 @@ mod tests {
         assert_eq!(Command::parse("/context"), Some(Command::Context));
         for text in ["/new session", "please /new", "/NEW", "new", "/newer", "", "/compact\n/new"] {
             assert_eq!(Command::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_post_is_a_command_where_it_only_calls_somebody() {
+        for text in ["@ada /new", " @ada\n/new ", "@ada, @bob: /new", "@all /new"] {
+            assert_eq!(Command::of_post(text), Some(Command::New), "{text:?}");
+        }
+        for text in ["/new", "@ada", "@ /new", "@ada please /new", "@ada /new now", "/new @ada", "ada /new", ""] {
+            assert_eq!(Command::of_post(text), None, "{text:?}");
         }
     }
 }

@@ -13,10 +13,11 @@ use crate::provider::{Request, Resolved};
 
 impl Course<'_> {
     /// Makes room for the next request where there is too little of it. The prompt is made anew with it: the
-    /// provider's cache is void anyway, and what the agent has written down since belongs into it.
+    /// provider's cache is void anyway, and what the agent has written down since belongs into it. For a model that
+    /// stands in for one with more room only its requests get shorter.
     pub(super) async fn make_room(
         &self,
-        line: &Line,
+        line: &mut Line,
         context: &mut Context,
         running: &mut Running,
         asked: &mut Request,
@@ -30,7 +31,7 @@ impl Course<'_> {
 
     async fn compact(
         &self,
-        line: &Line,
+        line: &mut Line,
         context: &mut Context,
         running: &mut Running,
         asked: &mut Request,
@@ -46,6 +47,16 @@ impl Course<'_> {
             at: clock::unix_ms(),
         };
         let Some(mut draft) = context.draft(&wanted, false) else { return Ok(()) };
+        let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
+        if line.stands_in() {
+            context.shorten(draft);
+            self.events.tell(TurnEvent::Notice(format!(
+                "{} is shown a shorter conversation, of about {after} tokens in the place of {before}; nothing was \
+                 compacted for other models",
+                line.told.label
+            )));
+            return Ok(());
+        }
         if config.compaction.summary {
             self.summarise(context, &mut draft, running, &line.resolved).await?;
         }
@@ -53,6 +64,7 @@ impl Course<'_> {
         let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
         let at = draft.record.at;
         context.apply(draft);
+        line.began = at;
         let Told { label, tools, calls } = &line.told;
         let prompt = self.engine.prompt(agent, label, tools, *calls, at)?;
         asked.system = prompt.text.to_string();

@@ -1,9 +1,8 @@
 //! The conversation of a session as its model is shown it: what the last compaction left, the turns since, the
 //! input, the steps of this turn. Pure: what is taken out is written to the transcript by whoever holds it.
 //!
-//! Three things always hold of what [`Context::messages`] gives: the first message is a user's; a message with
-//! calls is followed by one message with exactly their results, in their order; no message is empty. What was
-//! said to the agent in the turn that runs is never taken out.
+//! What of it a model's route takes is [`super::transcript::hygiene`]'s. Here a call is never parted from its results, and
+//! what was said to the agent in the turn that runs is never taken out.
 
 use std::sync::Arc;
 
@@ -15,7 +14,6 @@ use super::compaction::marker::{self, Facts};
 use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
 use super::estimate::{Images, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::history::{replay, shown_as};
-use super::pairing;
 use super::transcript::{About, CompactionRecord, Entry, Kind, MessageRecord, Recent};
 use crate::clean;
 use crate::id::TurnId;
@@ -46,6 +44,8 @@ pub struct Context {
     /// The message that the conversation began with, as it is stored.
     first: Option<Box<MessageRecord>>,
     last: Option<Box<CompactionRecord>>,
+    /// The conversation as the transcript has it, where what is shown was made shorter for one model alone.
+    whole: Option<Box<Self>>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +111,7 @@ impl Context {
             has_more,
             first,
             last: None,
+            whole: None,
         };
         if let Some(compaction) = compaction {
             context.items = context.standing_in(&compaction, is_import, false);
@@ -138,8 +139,11 @@ impl Context {
     }
 
     /// The input is in the transcript now.
-    pub const fn begun(&mut self) {
+    pub fn begun(&mut self) {
         self.has_begun = true;
+        if let Some(whole) = &mut self.whole {
+            whole.begun();
+        }
     }
 
     /// What was said to the agent between two steps, and is in the transcript.
@@ -153,10 +157,16 @@ impl Context {
         }
         self.said.push(record.clone());
         self.add(record, false, Place::Said, true);
+        if let Some(whole) = &mut self.whole {
+            whole.hear(record);
+        }
     }
 
     /// A step of the turn: what the model said, and the results of all its calls.
     pub fn step(&mut self, answer: &MessageRecord, results: Vec<Block>) {
+        if let Some(whole) = &mut self.whole {
+            whole.step(answer, results.clone());
+        }
         self.add(answer, false, Place::Free, true);
         if !results.is_empty() {
             let about = About { at: answer.at, ..About::default() };
@@ -185,13 +195,6 @@ impl Context {
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         self.items.iter().map(|item| item.entry.clone()).collect()
-    }
-
-    /// What the model is shown, in a form that every provider takes.
-    #[must_use]
-    pub fn messages(&self) -> Vec<Arc<Message>> {
-        let this_turn = self.items.iter().position(|item| item.is_of_this_turn).unwrap_or(self.items.len());
-        pairing::messages(&self.entries(), this_turn, self.images)
     }
 
     /// What the messages cost in all.
@@ -239,9 +242,19 @@ impl Context {
         self.has_more || self.cost() > share(self.room, FULL)
     }
 
-    /// There is room for so many tokens from now on.
-    pub const fn set_room(&mut self, room: u64) {
+    /// The conversation is for another model from now on, which has room for so many tokens. What was left out for the
+    /// one before it alone is there again.
+    pub fn go_to(&mut self, room: u64, images: Images) {
+        if let Some(whole) = self.whole.take() {
+            *self = *whole;
+        }
         self.room = room;
+        if self.images != images {
+            self.images = images;
+            for item in &mut self.items {
+                item.cost = cost(&item.entry.message.content, images);
+            }
+        }
     }
 
     /// Takes half of the room away, because the estimate was wrong.
@@ -336,6 +349,14 @@ impl Context {
         self.head = self.items.iter().take_while(|item| is_standing_in(item)).count();
         self.has_more = false;
         self.last = Some(Box::new(record));
+    }
+
+    /// What was compacted is left out of what this model is shown, and of nothing else: the transcript says nothing of
+    /// it.
+    pub fn shorten(&mut self, draft: Draft) {
+        let whole = self.whole.take().unwrap_or_else(|| Box::new(self.clone()));
+        self.apply(draft);
+        self.whole = Some(whole);
     }
 
     fn applied(&self, record: &CompactionRecord, from: usize) -> Vec<Item> {

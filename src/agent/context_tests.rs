@@ -2,8 +2,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::compaction::findings::Task;
-use super::super::pairing::unknown_result;
+use super::super::transcript::hygiene::{Target, sanitise};
 use super::*;
+use crate::config::Api;
+use crate::provider::Route;
 use crate::provider::message::ToolCall;
 
 fn user(text: &str) -> Message {
@@ -53,18 +55,24 @@ fn make_room(context: &mut Context) -> Option<CompactionRecord> {
     record
 }
 
+/// What a model is sent that takes messages as they are, but for calls without results and the like.
+fn sent(context: &Context) -> Vec<Arc<Message>> {
+    let route = Route { model: "openai/gpt-4o".parse().unwrap(), api: Api::OpenAiCompletions };
+    sanitise(&context.entries(), &Target::new(route)).unwrap().messages
+}
+
 /// What must hold of every request.
 fn check(messages: &[Arc<Message>]) -> Result<(), String> {
-    if messages.first().is_none_or(|first| first.role != Role::User) {
-        return Err("the first message is not a user's".to_owned());
-    }
     for (at, message) in messages.iter().enumerate() {
         if message.content.is_empty() {
             return Err(format!("message {at} is empty"));
         }
         let wanted: Vec<&str> = message.tool_calls().map(|ToolCall { id, .. }| id).collect();
-        let next = messages.get(at + 1).filter(|next| next.role == Role::Tool);
-        let given: Vec<&str> = next.into_iter().flat_map(|next| &next.content).map(call_id).collect();
+        let next = messages[at + 1..].iter().take_while(|next| next.role == Role::Tool);
+        let given: Vec<&str> = next.flat_map(|next| &next.content).map(call_id).collect();
+        if message.role == Role::Tool {
+            continue;
+        }
         if wanted != given {
             return Err(format!("message {at} calls {wanted:?} and gets {given:?}"));
         }
@@ -91,10 +99,10 @@ fn an_open_call_gets_a_result_and_a_stray_result_goes() {
         Message { role: Role::Tool, content: vec![result("2", "two"), result("9", "stray")] },
         results(&["8"]),
     ];
-    let messages = context(10_000, past, user("b")).messages();
+    let messages = sent(&context(10_000, past, user("b")));
     check(&messages).unwrap();
-    assert_eq!(messages.len(), 4);
-    assert_eq!(messages[2].content, [unknown_result("1", "t"), result("2", "two")]);
+    assert_eq!(messages.len(), 5);
+    assert_eq!(messages[3].content, [result("2", "two")]);
 }
 
 #[test]
@@ -106,7 +114,7 @@ fn the_beginning_the_marker_and_what_came_last_are_left() {
     }));
     let mut context = context(2_000, past, user("and now?"));
     let record = make_room(&mut context).expect("it was full");
-    let messages = context.messages();
+    let messages = sent(&context);
     check(&messages).unwrap();
     assert_eq!(messages[0].joined_text(), "the task");
     assert!(messages[1].joined_text().starts_with("[HISTORY COMPRESSED]\nSTATUS: "), "{messages:#?}");
@@ -135,7 +143,7 @@ fn what_is_written_says_all_that_is_shown() {
     };
     let again = Context::new(2_000, Images::Shown, &TimeZone::UTC, read);
     assert_eq!(again.entries(), context.entries());
-    assert_eq!(again.messages(), context.messages());
+    assert_eq!(sent(&again), sent(&context));
 }
 
 #[test]
@@ -146,16 +154,16 @@ fn what_was_said_in_the_turn_stays_when_its_steps_are_taken_out() {
     context.deliver(&record(user("and one thing more")));
     push(&mut context, calls(&["2"]), vec![result("2", &"z".repeat(1_800))]);
     let record = make_room(&mut context).expect("it was full");
-    let texts: Vec<String> = context.messages().iter().map(|message| message.joined_text()).collect();
+    let texts: Vec<String> = sent(&context).iter().map(|message| message.joined_text()).collect();
     assert_eq!(texts.len(), 5, "{texts:#?}");
     assert_eq!((texts[0].as_str(), texts[2].as_str()), ("the question", "and one thing more"));
     assert!(texts[1].starts_with("[HISTORY COMPRESSED]"));
     assert!(record.said.is_empty() && record.keep_from.is_some(), "the delivery lies in what is kept");
-    check(&context.messages()).unwrap();
+    check(&sent(&context)).unwrap();
     push(&mut context, calls(&["3"]), vec![result("3", &"z".repeat(40_000))]);
     let record = make_room(&mut context).expect("it was full");
     assert_eq!(record.said.len(), 1, "and now before it");
-    let messages = context.messages();
+    let messages = sent(&context);
     check(&messages).unwrap();
     assert_eq!(messages[2].joined_text(), "and one thing more");
     assert!(total(&messages) <= 1_200, "a result that does not fit is cut: {}", total(&messages));
@@ -178,7 +186,7 @@ fn a_long_question_does_not_compact_at_every_step() {
         let id = step.to_string();
         push(&mut context, calls(&[&id]), vec![result(&id, &"r".repeat(80))]);
         written += usize::from(make_room(&mut context).is_some());
-        check(&context.messages()).unwrap();
+        check(&sent(&context)).unwrap();
         assert!(context.cost() <= 4_000);
     }
     assert!(written <= 6, "{written}");
@@ -198,35 +206,46 @@ fn a_refused_conversation_gets_smaller_until_nothing_can_go() {
         }
         before = context.cost();
         times += 1;
-        check(&context.messages()).unwrap();
+        check(&sent(&context)).unwrap();
         assert!(times < 20);
     }
     assert!(times >= 2);
-    assert_eq!(context.messages().last().unwrap().joined_text(), "new");
+    assert_eq!(sent(&context).last().unwrap().joined_text(), "new");
 }
 
 #[test]
-fn thinking_of_earlier_turns_and_pictures_for_a_blind_model_are_not_shown() {
-    let thought = Block::Thinking { thinking: "hm".into(), signature: Some("s".into()), redacted: None };
-    let past = [user("a"), Message { role: Role::Assistant, content: vec![thought.clone()] }];
+fn a_picture_that_is_not_shown_costs_little() {
     let picture = Block::Image { media_type: "image/png".into(), data: "AAAA".into() };
-    let recent = Recent { messages: past.map(record).to_vec(), ..Recent::default() };
-    let mut context = Context::new(10_000, Images::Named, &TimeZone::UTC, recent);
+    let mut context = Context::new(10_000, Images::Named, &TimeZone::UTC, Recent::default());
     context.ask(&[record(Message { role: Role::User, content: vec![picture] })]);
-    assert!(context.cost() < 100, "a picture that is not shown costs little");
-    let messages = context.messages();
-    assert_eq!(messages.len(), 2, "an answer of nothing but thinking goes");
-    assert!(messages[1].joined_text().contains("image/png"));
-    let mut answer = calls(&["1"]);
-    answer.content.insert(0, thought.clone());
-    push(&mut context, answer, vec![result("1", "x")]);
-    assert_eq!(context.messages()[2].content[0], thought);
+    assert!(context.cost() < 100, "{}", context.cost());
+    context.go_to(20_000, Images::Shown);
+    assert!(context.cost() > 1_000 && context.room() == 20_000, "{}", context.cost());
 }
 
 #[test]
-fn a_conversation_that_begins_with_an_answer_begins_with_its_first_question() {
-    let past = vec![Message::text(Role::Assistant, "welcome"), calls(&["1"]), results(&["1"])];
-    assert_eq!(context(10_000, past, user("hi")).messages(), [user("hi").into()]);
+fn what_one_model_has_no_room_for_is_there_for_the_next() {
+    let past: Vec<Message> = (0..30).map(|n| user(&format!("{n} {}", "x".repeat(200)))).collect();
+    let mut context = context(100_000, past, user("now"));
+    let before = context.entries();
+    context.go_to(1_000, Images::Shown);
+    let findings = Findings { mission: "main".into(), ..Findings::default() };
+    let wanted = Wanted { findings: &findings, most_staged: 20, turn: None, at: 1 };
+    let draft = context.draft(&wanted, false).expect("it is too much");
+    context.shorten(draft);
+    assert!(context.cost() <= 1_000 && context.entries().len() < before.len());
+    context.begun();
+    push(&mut context, calls(&["1"]), vec![result("1", &"y".repeat(2_000))]);
+    context.deliver(&record(user("and one thing more")));
+    // Once more in the same turn, for the same model.
+    let draft = context.draft(&wanted, true).expect("something can go");
+    context.shorten(draft);
+    assert!(context.last().is_some());
+    context.go_to(100_000, Images::Shown);
+    let entries = context.entries();
+    assert_eq!(entries[..before.len()], before);
+    assert_eq!(entries.len(), before.len() + 3, "with the step and the message of this turn");
+    assert!(context.last().is_none(), "nothing was compacted");
 }
 
 #[test]
@@ -240,7 +259,7 @@ fn what_was_not_read_is_said_to_be_out() {
     let mut context = Context::new(10_000, Images::Shown, &TimeZone::UTC, recent);
     context.ask(&[record(user("now"))]);
     let written = make_room(&mut context).expect("something is missing");
-    let texts: Vec<String> = context.messages().iter().map(|message| message.joined_text()).collect();
+    let texts: Vec<String> = sent(&context).iter().map(|message| message.joined_text()).collect();
     assert_eq!((texts[0].as_str(), texts[2].as_str(), texts[3].as_str()), ("the task", "late", "now"));
     assert!(written.keep_from.is_some());
     assert!(make_room(&mut context).is_none());
@@ -266,13 +285,13 @@ fn what_was_done_is_carried_from_one_compaction_to_the_next() {
         push(&mut context, calls(&["last"]), vec![result("last", "-")]);
         let draft = context.draft(&wanted, true).expect("something can go");
         context.apply(draft);
-        check(&context.messages()).unwrap();
+        check(&sent(&context)).unwrap();
     }
     let last = context.last().unwrap();
     assert_eq!((last.number, last.completed.len()), (50, 50));
     assert!(last.marker.contains("Completed: 50 tasks: task 49; task 48"), "{}", last.marker);
     assert!(last.marker.contains("Todo: 1 open: go on"));
-    assert_eq!(context.messages()[0].joined_text(), "a", "the beginning is still there");
+    assert_eq!(sent(&context)[0].joined_text(), "a", "the beginning is still there");
 }
 
 #[test]
@@ -291,7 +310,7 @@ fn the_marker_is_cut_before_the_question_and_its_findings_last() {
     assert!(draft.record.marker.contains("200 files in /workspace/deliverables/findings/main/"));
     context.apply(draft);
     context.fit();
-    assert!(context.messages().iter().any(|message| message.joined_text() == "q".repeat(1_600)));
+    assert!(sent(&context).iter().any(|message| message.joined_text() == "q".repeat(1_600)));
     assert!(context.cost() <= 700, "{}", context.cost());
 }
 
@@ -301,7 +320,7 @@ fn what_is_brought_from_elsewhere_is_shown_as_that() {
     let recent =
         Recent { messages: vec![record(user(evil)), record(user("here"))], imported: 1, ..Recent::default() };
     let context = Context::new(10_000, Images::Shown, &TimeZone::UTC, recent);
-    let messages = context.messages();
+    let messages = sent(&context);
     let first = messages[0].joined_text();
     assert!(first.contains("imported") && first.matches("<flock-context").count() == 1, "{first}");
     assert_eq!(*messages[1], user("here"));
@@ -331,27 +350,27 @@ proptest! {
         let mut said = vec![user("the new input")];
         let mut context = context(room, past, user("the new input"));
         make_room(&mut context);
-        prop_assert_eq!(check(&context.messages()), Ok(()));
+        prop_assert_eq!(check(&sent(&context)), Ok(()));
         context.begun();
         for (count, text, delivered) in steps {
             let ids: Vec<String> = (0..count).map(|n| n.to_string()).collect();
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
             push(&mut context, calls(&ids), ids.iter().map(|id| result(id, &text)).collect());
             make_room(&mut context);
-            let messages = context.messages();
+            let messages = sent(&context);
             prop_assert_eq!(check(&messages), Ok(()));
             // The newest step is there, with at least the ends of its results.
-            let last: Vec<&str> = messages[messages.len() - 1].content.iter().map(call_id).collect();
-            prop_assert_eq!(last, ids);
-            prop_assert!(total(&messages) <= room, "{} in {room}", total(&messages));
+            let given = messages.iter().rev().take_while(|message| message.role == Role::Tool);
+            prop_assert_eq!(given.map(|message| message.content.len()).sum::<usize>(), ids.len());
+            prop_assert!(context.cost() <= room, "{} in {room}", context.cost());
             if let Some(text) = delivered {
                 said.push(user(&text));
                 context.deliver(&record(user(&text)));
                 make_room(&mut context);
-                prop_assert_eq!(check(&context.messages()), Ok(()));
+                prop_assert_eq!(check(&sent(&context)), Ok(()));
             }
             // What was said to the model is never taken out, and stays in its order.
-            let shown: Vec<Message> = context.messages().iter().filter(|message| said.contains(message)).map(|message| Message::clone(message)).collect();
+            let shown: Vec<Message> = sent(&context).iter().filter(|message| said.contains(message)).map(|message| Message::clone(message)).collect();
             prop_assert_eq!(&shown, &said);
         }
     }

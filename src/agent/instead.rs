@@ -3,7 +3,7 @@
 
 use super::ask::Reserved;
 use super::context::Context;
-use super::failover::{self, Decision};
+use super::failover::{self, Decision, Trouble};
 use super::line::{Line, instead};
 use super::running::Running;
 use super::steps::Course;
@@ -35,16 +35,33 @@ impl Course<'_> {
             let Some(trouble) = failover::trouble(&error) else { return Err(error) };
             let failed = line.resolved.route.model.clone();
             self.engine.cooldowns.failed(&failed, trouble, clock::unix_ms());
-            let next = failover::decide(Some(trouble), shown, line.others.len()) == Decision::Next
-                && line.step(self.engine, asked, context, trouble);
-            if !next {
+            let may_ask_on = failover::decide(Some(trouble), shown, line.others.len()) == Decision::Next;
+            if !may_ask_on || !self.step_on(line, asked, context, running, trouble).await? {
                 return Err(error);
             }
             self.halt.thawed().await?;
             self.halt.now()?;
-            running.route = line.resolved.route.clone();
             reserved = self.reserve(asked, context, running).await?;
             self.events.tell(TurnEvent::Notice(instead(&line.resolved.label, &failed, &chain(&error))));
         }
+    }
+
+    /// Steps on to the next model that the conversation fits into once room was made in it; `false` where none is left.
+    async fn step_on(
+        &self,
+        line: &mut Line,
+        asked: &mut Request,
+        context: &mut Context,
+        running: &mut Running,
+        trouble: Trouble,
+    ) -> Result<bool, TurnError> {
+        while line.step(self.engine, asked, context, trouble) {
+            running.route = line.resolved.route.clone();
+            self.make_room(line, context, running, asked).await?;
+            if context.cost() <= context.room() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

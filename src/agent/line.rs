@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::context::Context;
 use super::engine::Engine;
-use super::estimate;
+use super::estimate::{self, Images};
 use super::failover::Trouble;
 use super::prompt::{Calls, locale};
 use super::text_calls::TextCalling;
@@ -13,7 +13,7 @@ use super::turn::TurnError;
 use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::ModelRef;
-use crate::provider::catalog::listing;
+use crate::provider::catalog::{self, listing};
 use crate::provider::{Request, Resolved, ToolSpec, effort};
 use crate::sandbox::policy;
 use crate::store::StoredPrompt;
@@ -30,8 +30,8 @@ pub(super) struct Line {
     pub(super) passed: Option<String>,
     config: Arc<Config>,
     agent: Agent,
-    /// When the session began (Unix milliseconds), which its prompt says.
-    began: i64,
+    /// When the session began, or was last compacted (Unix milliseconds), which its prompt says.
+    pub(super) began: i64,
 }
 
 /// What a prompt is made from besides the agent and its files, so that a turn can make it anew.
@@ -47,7 +47,24 @@ impl Line {
         Self { resolved, told, others: VecDeque::new(), passed: None, config, agent, began }
     }
 
-    /// Steps on to the next model that can be asked and has room for this conversation; `false` where none is left.
+    /// Whether the model is asked in the place of the agent's own one and takes less than that: what has to go for it
+    /// goes for its requests alone, and the agent's own model is shown it again.
+    pub(super) fn stands_in(&self) -> bool {
+        self.resolved.context_window < self.widest()
+    }
+
+    /// How much of the conversation is read: as much as the agent's own model takes, where that is more.
+    pub(super) fn reach(&self, room: u64) -> u64 {
+        if self.stands_in() { self.widest() } else { room }
+    }
+
+    /// What the agent's own model takes.
+    fn widest(&self) -> u64 {
+        self.agent.model.as_ref().map_or(0, |own| catalog::window(own, &self.config))
+    }
+
+    /// Steps on to the next model that can be asked; `false` where none is left. There may be too little room yet for the
+    /// conversation.
     pub(super) fn step(
         &mut self,
         engine: &Engine,
@@ -61,10 +78,10 @@ impl Line {
                 continue;
             };
             let is_longer = next.resolved.context_window > self.resolved.context_window;
-            if context.cost() > next.room || (trouble == Trouble::TooLong && !is_longer) {
+            if trouble == Trouble::TooLong && !is_longer {
                 continue;
             }
-            context.set_room(next.room);
+            context.go_to(next.room, Images::of(&next.resolved));
             *asked = next.asked;
             self.resolved = next.resolved;
             self.told = next.told;

@@ -21,7 +21,6 @@ mod inbox;
 mod instead;
 mod line;
 mod oversight;
-mod pairing;
 pub mod preview;
 pub mod prompt;
 mod provenance;

@@ -94,7 +94,7 @@ impl Preview<'_> {
         };
         context.fit();
         let tokens = estimate::fixed_cost(&asked) + context.cost();
-        let target = target(&resolved, &asked, self.config.image_side);
+        let target = target(&resolved, &asked, &told, self.config.image_side);
         let ready = sanitise(&context.entries(), &target)?;
         asked.messages = ready.messages;
         Ok(Previewed {

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use super::engine::Engine;
-use super::pairing::unknown_result;
 use super::running::{result_record, tokens};
-use super::transcript::{Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model};
+use super::transcript::{
+    Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model, unknown_result,
+};
 use super::turn::TurnError;
 use crate::clock;
 use crate::error::chain;
@@ -163,7 +164,7 @@ fn left(transcript: &Transcript, turn: &Turn) -> std::io::Result<Left> {
                 | Record::Imported(_),
             ) => break,
             // What stands in a turn may stand before its beginning too.
-            Ok(Record::Compaction(_) | Record::Unknown) | Err(_) => {}
+            Ok(Record::Compaction(_) | Record::Command(_) | Record::Unknown) | Err(_) => {}
         }
     }
     Ok(left)

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use super::inbox::Delivery;
-use super::pairing::unknown_result;
 use super::prompt::without_marks;
 use super::provenance::Provenance;
-use super::transcript::{CompactionRecord, MessageRecord, Phase, Record, Transcript, TurnRecord};
+use super::transcript::{
+    CompactionRecord, MessageRecord, Phase, Record, Transcript, TurnRecord, unknown_result,
+};
 use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;

@@ -171,6 +171,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Appends a record to the session's transcript; where there is no such session, nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
+    pub(super) fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
+        let _claim = self.claim(key)?;
+        match self.parts.store.session(key)? {
+            Some(session) => run::open(self, &session)?.append(&[record]),
+            None => Ok(()),
+        }
+    }
+
     /// Where the transcript of this name would be of a session with this key.
     #[must_use]
     pub fn transcript(&self, key: &SessionKey, file: &str) -> std::path::PathBuf {

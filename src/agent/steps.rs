@@ -75,13 +75,13 @@ impl Course<'_> {
     ) -> Result<Last, TurnError> {
         let Conversation { input, client, provenance, inbox, mut line, mut asked, room } = conversation;
         let images = Images::of(&line.resolved);
-        let past = past(running, room, images)?;
+        let past = past(running, line.reach(room), images)?;
         let said = running.said(input, client, provenance);
         let mut context = Context::new(room, images, &self.engine.zone, past);
         context.ask(&said);
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.may_ask(running).await?;
-        self.make_room(&line, &mut context, running, &mut asked).await?;
+        self.make_room(&mut line, &mut context, running, &mut asked).await?;
         let mut reserved = self.reserve(&asked, &context, running).await?;
         running.begin(&said)?;
         context.begun();
@@ -120,7 +120,7 @@ impl Course<'_> {
             if let Some(inbox) = &inbox {
                 self.deliver(&**inbox, running, &mut context).await?;
             }
-            self.make_room(&line, &mut context, running, &mut asked).await?;
+            self.make_room(&mut line, &mut context, running, &mut asked).await?;
             reserved = self.reserve(&asked, &context, running).await?;
         }
     }

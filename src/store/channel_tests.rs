@@ -58,7 +58,8 @@ pub(super) async fn seq(store: &Store, post: NewPost) -> u64 {
     store.post(post).await.unwrap().posted().unwrap().seq
 }
 
-const ALL: BatchLimits = BatchLimits { messages: 50, bytes: 16 << 10 };
+const ALL: BatchLimits =
+    BatchLimits { messages: 50, bytes: 16 << 10, alone: |_| false, may_be_alone: true };
 
 #[tokio::test]
 async fn a_channel_is_made_once_in_whatever_case() {
@@ -182,7 +183,7 @@ async fn a_batch_holds_whole_messages_and_says_how_many_follow() {
     for size in [10, 60, 60, 60, 10] {
         seq(&store, says("x", "human:ann", &"x".repeat(size))).await;
     }
-    let limits = BatchLimits { messages: 50, bytes: 100 };
+    let limits = BatchLimits { bytes: 100, ..ALL };
     let turn = TurnId::new();
     let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
     assert_eq!((batch.messages.len(), batch.up_to, batch.more), (2, 2, 3));
@@ -198,13 +199,13 @@ async fn a_text_too_long_for_a_batch_is_not_read_and_what_follows_is_counted_to_
     for n in 0..MOST_COUNTED + 7 {
         seq(&store, says("x", "human:ann", &format!("n{n}"))).await;
     }
-    let limits = BatchLimits { messages: 2, bytes: 100 };
+    let limits = BatchLimits { messages: 2, bytes: 100, ..ALL };
     let turn = TurnId::new();
     let batch = store.take_batch(agent("a"), id("x"), turn, limits).await.unwrap().unwrap();
     let given: Vec<_> = batch.messages.iter().map(|given| (given.size, given.content.as_deref())).collect();
     assert_eq!(given, [(102, None), (2, Some("n0"))]);
     assert_eq!((batch.up_to, batch.more), (2, MOST_COUNTED));
-    let rest = BatchLimits { messages: 10_000, bytes: 100_000 };
+    let rest = BatchLimits { messages: 10_000, bytes: 100_000, ..ALL };
     let batch = store.take_batch(agent("a"), id("x"), turn, rest).await.unwrap().unwrap();
     assert_eq!((batch.messages.len() as u64, batch.more), (MOST_COUNTED + 6, 0));
 }
@@ -395,4 +396,27 @@ async fn posts_go_to_the_outbox_of_each_active_bridge() {
         })
         .unwrap();
     assert_eq!(sent, [("active".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn a_message_that_is_to_be_alone_is_given_alone_and_may_wait() {
+    let (_dir, store) = open();
+    make(&store, "dev", &["coder"]).await;
+    for text in ["one", "two", "!", "three"] {
+        seq(&store, says("dev", "human:ann", text)).await;
+    }
+    let alone = |given: &Given| given.content.as_deref() == Some("!");
+    let turn = TurnId::new();
+    let take = async |may_be_alone| {
+        let limits = BatchLimits { alone, may_be_alone, ..ALL };
+        let batch = store.take_batch("coder".parse().unwrap(), id("dev"), turn, limits).await.unwrap();
+        batch.map(|batch| {
+            let texts = batch.messages.iter().filter_map(|given| given.content.clone());
+            (texts.collect::<Vec<_>>().join(" "), batch.up_to, batch.more)
+        })
+    };
+    assert_eq!(take(true).await, Some(("one two".to_owned(), 2, 2)), "what is before it");
+    assert_eq!(take(false).await, None, "it waits, and what is after it with it");
+    assert_eq!(take(true).await, Some(("!".to_owned(), 3, 1)));
+    assert_eq!(take(true).await, Some(("three".to_owned(), 4, 0)));
 }

@@ -71,12 +71,16 @@ pub struct InFlight {
 }
 
 /// What a batch may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
     /// Messages.
     pub messages: u32,
     /// Bytes of all their texts; the first message is always taken.
     pub bytes: usize,
+    /// Which message is in a batch of its own: others before it are given before it, others after it later.
+    pub alone: fn(&Given) -> bool,
+    /// Whether such a message may be given now; if not, it waits, and what comes after it with it.
+    pub may_be_alone: bool,
 }
 
 fn position(
@@ -157,13 +161,20 @@ fn given(
             break;
         }
         room = room.saturating_sub(takes);
-        messages.push(Given {
+        let given = Given {
             seq: row.get::<_, i64>(0)?.unsigned_abs(),
             author: parsed(row, 1)?,
             mentions: Mentioned::from_column(row.get_ref(2)?.as_str_or_null()?),
             size,
             content: row.get(4)?,
-        });
+        };
+        if (limits.alone)(&given) {
+            if messages.is_empty() && limits.may_be_alone {
+                messages.push(given);
+            }
+            break;
+        }
+        messages.push(given);
     }
     Ok(messages)
 }

@@ -13,7 +13,7 @@ use crate::tool::bounded;
 pub const FOLDER: &str = "deliverables/findings";
 
 /// The mission of a session that belongs to no channel.
-const MAIN: &str = "main";
+pub const MAIN: &str = "main";
 
 /// The most entries of a mission's folder that are looked at.
 const MOST_ENTRIES: usize = 5_000;

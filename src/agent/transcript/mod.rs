@@ -12,11 +12,13 @@ mod recent;
 pub mod repair;
 mod store;
 mod tail;
+mod unknown;
 
 pub use entry::{About, Entry, Kind};
 pub use model::{
-    CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord, TurnRecord,
+    CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord, TurnRecord,
 };
 pub use recent::{Recent, recent};
 pub use store::Transcript;
 pub use tail::Tail;
+pub use unknown::{INTERRUPTED, unknown_result};

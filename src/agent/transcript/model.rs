@@ -25,6 +25,8 @@ pub enum Record {
     Compaction(Box<CompactionRecord>),
     /// The conversation begins anew; nothing before this is shown to a model again.
     Reset(ResetRecord),
+    /// A person had something done with the session; no model is ever shown it.
+    Command(CommandRecord),
     /// All records before this one were brought from elsewhere.
     Imported(ImportedRecord),
     /// A kind of record that this version does not know.
@@ -191,6 +193,23 @@ pub struct ResetRecord {
     pub at: i64,
 }
 
+/// A person had something done with the session, and was told what came of it. For people who read the transcript.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandRecord {
+    /// Its id, a UUIDv7.
+    pub id: String,
+    /// When, in Unix milliseconds.
+    pub at: i64,
+    /// As the person wrote it, without whom it called.
+    pub command: String,
+    /// What the person was told.
+    pub answer: String,
+    /// Where it came from, where it was not a client's request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
 /// All records before this one were brought from elsewhere: who said in them what is not flock's own knowledge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -225,6 +244,7 @@ impl Record {
             "turn" => Self::Turn(serde_json::from_slice(line)?),
             "compaction" => Self::Compaction(serde_json::from_slice(line)?),
             "reset" => Self::Reset(serde_json::from_slice(line)?),
+            "command" => Self::Command(serde_json::from_slice(line)?),
             "imported" => Self::Imported(serde_json::from_slice(line)?),
             _ => Self::Unknown,
         })
@@ -285,6 +305,13 @@ mod tests {
             Record::Compaction(Box::new(compaction)),
             Record::Compaction(Box::default()),
             Record::Reset(ResetRecord { id: "r".into(), at: 9 }),
+            Record::Command(CommandRecord {
+                id: "d".into(),
+                at: 9,
+                command: "/new".into(),
+                answer: "two\nlines".into(),
+                provenance: Some(Provenance::Resume { turn }),
+            }),
             Record::Imported(ImportedRecord { at: 9, key: key.clone() }),
             Record::Session(Header { version: VERSION, agent: key.agent().clone(), key, created: 1 }),
             Record::Message(Box::new(message)),

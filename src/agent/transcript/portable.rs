@@ -154,7 +154,7 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
             return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
         }
         let parsed = Record::parse(text.as_bytes()).map_err(|error| fail(format!("is none: {error}")))?;
-        for id in ids_of(&parsed).map_err(|problem| fail(problem.to_owned()))? {
+        for id in ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))? {
             if id.is_empty() || id.len() > ID_BYTES || id.chars().any(char::is_control) {
                 return Err(fail("has an id that is empty, too long or no text".to_owned()));
             }
@@ -181,10 +181,22 @@ fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
         Record::Message(message) => Ok(vec![&message.id]),
         Record::Compaction(compaction) => Ok(vec![&compaction.id]),
         Record::Reset(reset) => Ok(vec![&reset.id]),
+        Record::Command(command) => Ok(vec![&command.id]),
         Record::Turn(_) => Ok(Vec::new()),
-        Record::Session(_) | Record::Imported(_) => Err("is one that only flock writes"),
-        Record::Unknown => Err("is of a kind that this flock does not know"),
+        Record::Session(_) | Record::Imported(_) => Err("which only flock itself writes"),
+        Record::Unknown => Err("which this flock does not know"),
     }
+}
+
+/// What a record says that it is, for people.
+fn kind_of(record: &str) -> String {
+    #[derive(Deserialize)]
+    struct Tag {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    let kind = serde_json::from_str::<Tag>(record).map(|tag| tag.kind).unwrap_or_default();
+    format!("{:?}", crate::clean::label(&kind, 80))
 }
 
 #[cfg(test)]
@@ -193,7 +205,9 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::model::{CompactionRecord, MessageRecord, Phase, ResetRecord, TurnRecord};
+    use super::super::model::{
+        CommandRecord, CompactionRecord, MessageRecord, Phase, ResetRecord, TurnRecord,
+    };
     use super::super::recent;
     use super::*;
     use crate::agent::Provenance;
@@ -210,8 +224,21 @@ mod tests {
         record
     }
 
+    /// Whether a kind of record is exported. Each that is has to be in [`every_kind`].
+    fn is_exported(record: &Record) -> bool {
+        match record {
+            Record::Message(_)
+            | Record::Turn(_)
+            | Record::Compaction(_)
+            | Record::Reset(_)
+            | Record::Command(_) => true,
+            Record::Session(_) | Record::Imported(_) | Record::Unknown => false,
+        }
+    }
+
     fn every_kind() -> Vec<Record> {
-        let mut asked = message("u", Role::User, vec![Block::text("do \u{2028} it \"now\"")]);
+        let picture = Block::Image { media_type: "image/png".into(), data: "AAAA".into() };
+        let mut asked = message("u", Role::User, vec![Block::text("do \u{2028} it \"now\""), picture]);
         asked.provenance = Some(Provenance::Dm { peer: "human:ann".into(), item: "i".into() });
         asked.context = Some(vec!["client".into()]);
         let signed = Block::ToolCall {
@@ -220,7 +247,27 @@ mod tests {
             arguments: serde_json::json!({"b": 1, "a": 2}),
             signature: Some("state".into()),
         };
-        let answer = message("a", Role::Assistant, vec![signed]);
+        let thought = Block::Thinking {
+            thinking: "hm".into(),
+            signature: Some("{\"id\":\"rs_1\"}".into()),
+            redacted: Some("r".into()),
+        };
+        let said = Block::Text { text: "é".into(), signature: Some("msg_1".into()) };
+        let answer = message("a", Role::Assistant, vec![thought, said, signed]);
+        let given = Block::ToolResult {
+            call_id: "1".into(),
+            name: "exec".into(),
+            content: [Block::text("out")].into(),
+            is_error: true,
+        };
+        let given = message("t", Role::Tool, vec![given]);
+        let command = CommandRecord {
+            id: "d".into(),
+            at: 3,
+            command: "/compact".into(),
+            answer: "done\n".into(),
+            provenance: Some(Provenance::Resume { turn: TurnId::new() }),
+        };
         let compaction = CompactionRecord {
             id: "c".into(),
             initial: Some(Box::new(asked.clone())),
@@ -240,6 +287,8 @@ mod tests {
             Record::Turn(TurnRecord { state: Phase::Started, ..turn.clone() }),
             Record::Message(Box::new(asked)),
             Record::Message(Box::new(answer)),
+            Record::Message(Box::new(given)),
+            Record::Command(command),
             Record::Compaction(Box::new(compaction)),
             Record::Turn(turn),
             Record::Reset(ResetRecord { id: "r".into(), at: 3 }),
@@ -274,6 +323,10 @@ mod tests {
             created: 7,
         });
         let (_, lines) = file(&every_kind());
+        assert!(every_kind().iter().all(is_exported));
+        let mut kinds: Vec<_> = every_kind().iter().map(std::mem::discriminant).collect();
+        kinds.dedup();
+        assert_eq!(kinds.len(), 6, "a turn's two ends, and each other kind once");
         let mut with_header = vec![header];
         with_header.extend(every_kind());
         // Turn ids differ from call to call, so the lines are taken from one of them.
@@ -285,7 +338,7 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&document).unwrap();
         assert_eq!((value["format"].as_str(), value["created"].as_i64()), (Some(FORMAT), Some(7)));
         let read = import(&document).unwrap();
-        assert_eq!((read.records, &read.key), (6, &key()));
+        assert_eq!((read.records, &read.key), (8, &key()));
         assert!(read.lines == lines, "each record as it was");
         let other: SessionKey = "agent:coder:flock:main:eve".parse().unwrap();
         let mut brought = Vec::new();
@@ -301,12 +354,12 @@ mod tests {
 
     #[test]
     fn everything_in_it_is_known_to_be_from_elsewhere() {
-        let (transcript, _) = file(&every_kind()[..5]);
+        let (transcript, _) = file(&every_kind()[..7]);
         let read = import(&exported(&transcript)).unwrap();
         let mut lines = Vec::new();
         read.write(&key(), 9, &mut lines).unwrap();
         let shown = recent(&written(&lines), 1_000, |_| 1).unwrap();
-        assert_eq!((shown.messages.len(), shown.imported, shown.is_import), (1, 1, true));
+        assert_eq!((shown.messages.len(), shown.imported, shown.is_import), (2, 2, true));
     }
 
     #[test]
@@ -331,8 +384,11 @@ mod tests {
             (format!("{},{}", said("a"), said("a")), "record 2 has the id of another"),
             (said(""), "record 1 has an id"),
             (said(&"x".repeat(200)), "record 1 has an id"),
-            (format!("{},{{\"type\":\"vision\"}}", said("a")), "record 2 is of a kind"),
-            (imported, "record 1 is one that only flock writes"),
+            (
+                format!("{},{{\"type\":\"vision\"}}", said("a")),
+                "record 2 is of the kind \"vision\", which this flock does not know",
+            ),
+            (imported, "record 1 is of the kind \"imported\", which only flock itself writes"),
         ] {
             let error = import(document(&records).as_bytes()).unwrap_err();
             assert!(error.to_string().starts_with(part), "{error}");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::compose;
-use crate::agent::{Delivery, Inbox, Provenance};
+use crate::agent::{Command, Delivery, Inbox, Provenance};
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, TurnId};
 use crate::provider::BoxFuture;
-use crate::store::{Batch, BatchLimits, Store};
+use crate::store::{Batch, BatchLimits, Given, Store};
 
 /// The most messages of one delivery.
 pub const MESSAGES: u32 = 50;
@@ -61,9 +61,15 @@ impl ChannelInbox {
         self.wants_answer.store(true, Ordering::Release);
     }
 
-    /// What is new now, with at most so many bytes of text.
-    pub async fn batch(&self, bytes: usize) -> Result<Option<Batch>, crate::store::StoreError> {
-        let limits = BatchLimits { messages: MESSAGES, bytes };
+    /// What is new now, with at most so many bytes of text. A person's command is in a batch of its own, and with
+    /// `commands` off waits where it is.
+    pub async fn batch(
+        &self,
+        bytes: usize,
+        commands: bool,
+    ) -> Result<Option<Batch>, crate::store::StoreError> {
+        let is_command = |given: &Given| command_of(given).is_some();
+        let limits = BatchLimits { messages: MESSAGES, bytes, alone: is_command, may_be_alone: commands };
         let batch =
             self.store.take_batch(self.agent.clone(), self.channel.clone(), self.turn, limits).await?;
         if let Some(batch) = &batch
@@ -73,6 +79,14 @@ impl ChannelInbox {
         }
         Ok(batch)
     }
+}
+
+/// What a person wants done with the sessions of the agents that the message calls. What an agent posts is never a
+/// command.
+pub fn command_of(given: &Given) -> Option<Command> {
+    let calls = given.mentions.all || !given.mentions.agents.is_empty();
+    let text = given.content.as_deref().filter(|_| calls && given.author.is_human())?;
+    Command::of_post(text)
 }
 
 /// Where a batch comes from.
@@ -93,7 +107,7 @@ impl Inbox for ChannelInbox {
             if bytes < 512 {
                 return None;
             }
-            match self.batch(bytes).await {
+            match self.batch(bytes, false).await {
                 Ok(Some(batch)) => {
                     self.look();
                     Some(Delivery { text: compose::batch(&batch, bytes), provenance: provenance(&batch) })
@@ -118,5 +132,35 @@ impl Inbox for ChannelInbox {
                 tracing::error!(error = chain(&error), "failed to note a delivery");
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Mentioned;
+
+    #[test]
+    fn only_a_person_who_calls_an_agent_commands() {
+        let given = |author: &str, text: &str, agents: &[&str], all| Given {
+            seq: 1,
+            author: author.parse().unwrap(),
+            mentions: Mentioned { agents: agents.iter().map(|id| id.parse().unwrap()).collect(), all },
+            size: text.len(),
+            content: Some(text.to_owned()),
+        };
+        assert_eq!(command_of(&given("human:ann", "@ada /new", &["ada"], false)), Some(Command::New));
+        assert_eq!(command_of(&given("human:ann", "@all /new", &[], true)), Some(Command::New));
+        for (author, text, agents) in [
+            ("bob", "@ada /new", &["ada"][..]),
+            ("system", "@ada /new", &["ada"]),
+            ("human:ann", "@nobody /new", &[]),
+            ("human:ann", "/new", &[]),
+            ("human:ann", "@ada please /new", &["ada"]),
+        ] {
+            assert_eq!(command_of(&given(author, text, agents, false)), None, "{author}: {text}");
+        }
+        let long = Given { content: None, ..given("human:ann", "", &["ada"], false) };
+        assert_eq!(command_of(&long), None);
     }
 }

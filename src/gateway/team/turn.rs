@@ -11,9 +11,9 @@ use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
 use crate::gateway::driver::{Failure, Origin};
-use crate::id::{Party, SessionKey, TurnId};
+use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
-use crate::store::{Item, ItemKind, StoreError};
+use crate::store::{Batch, Item, ItemKind, StoreError};
 use crate::swarm::scheduler::{Ended, Event};
 
 /// A turn that is to be run.
@@ -24,6 +24,14 @@ pub(super) struct Work {
     pub(super) item: Option<Item>,
     /// The channel's end, in a channel.
     pub(super) inbox: Option<Arc<ChannelInbox>>,
+}
+
+/// What a turn is given of a channel.
+enum New {
+    /// Messages, or nothing.
+    Messages(Option<Batch>),
+    /// A person's command to this agent.
+    Command(Batch, Command),
 }
 
 impl Work {
@@ -77,9 +85,14 @@ impl Team {
         let inbox = session
             .channel()
             .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
-        let batch = match &inbox {
-            Some(inbox) => inbox.batch(inbox::BYTES).await?,
-            None => None,
+        // A command is carried out by itself: what else waits for the session is not lost beside it.
+        let new = match &inbox {
+            Some(inbox) => self.new_of(inbox, &agent, turn, item.is_none()).await?,
+            None => New::Messages(None),
+        };
+        let (batch, command) = match new {
+            New::Messages(batch) => (batch, item.as_ref().and_then(command_of)),
+            New::Command(batch, command) => (Some(batch), Some(command)),
         };
         if item.is_none() && batch.is_none() {
             return Ok(None);
@@ -110,17 +123,44 @@ impl Team {
             input: vec![Message::text(Role::User, parts.join("\n\n"))],
             context,
             provenance,
-            command: item.as_ref().and_then(command_of),
+            command,
             inbox: inbox.clone().map(|inbox| inbox as Arc<dyn Inbox>),
         };
         Ok(Some((Work { session: session.clone(), turn, item, inbox }, order)))
     }
 
+    /// Takes what is new in a channel. A command to others is for nobody to read, and passed over.
+    async fn new_of(
+        &self,
+        inbox: &ChannelInbox,
+        agent: &AgentId,
+        turn: TurnId,
+        commands: bool,
+    ) -> Result<New, StoreError> {
+        loop {
+            let Some(batch) = inbox.batch(inbox::BYTES, commands).await? else {
+                return Ok(New::Messages(None));
+            };
+            let Some((given, command)) =
+                batch.messages.first().and_then(|given| Some((given, inbox::command_of(given)?)))
+            else {
+                return Ok(New::Messages(Some(batch)));
+            };
+            if given.mentions.has(agent) {
+                return Ok(New::Command(batch, command));
+            }
+            let (store, channel) = (self.swarm.store(), batch.channel.id.clone());
+            store.end_delivery(agent.clone(), channel, turn, Some(batch.up_to)).await?;
+        }
+    }
+
     async fn run_one(&self, work: &Work, order: TurnRequest) -> Ended {
+        // No model is asked for a command, so it says nothing of the model's provider.
+        let mut has_answered = order.command.is_some();
+        let commanded = order.command.and(order.provenance.clone());
         let began = Arc::new(AtomicBool::new(false));
         let has_begun = Arc::clone(&began);
         let (bell, session) = (self.swarm.bell().clone(), work.session.clone());
-        let mut has_answered = false;
         let on_event = move |event: TurnEvent| match event {
             TurnEvent::Began => {
                 has_begun.store(true, Ordering::Release);
@@ -166,7 +206,12 @@ impl Team {
             return Ended::Cancelled;
         }
         match result {
-            Ok(outcome) => self.done(work, &outcome.text).await,
+            Ok(outcome) => {
+                if let (Some(provenance), Some(inbox)) = (&commanded, &work.inbox) {
+                    inbox.committed(provenance).await;
+                }
+                self.done(work, &outcome.text).await
+            }
             Err(Failure::Turn(error)) => self.failed(work, &error, began).await,
             Err(Failure::Lost) => self.broke_off(work, began).await,
         }

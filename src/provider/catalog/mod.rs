@@ -113,7 +113,7 @@ impl Catalog {
                 // It has no wire; it takes whatever this one takes.
                 route: Route { model: model.clone(), api: Api::OpenAiCompletions },
                 provider: Arc::new(script),
-                context_window: 200_000,
+                context_window: window(model, config),
                 max_tokens: 8_192,
                 images: true,
                 reasoning: None,
@@ -129,10 +129,7 @@ impl Catalog {
         Ok(Resolved {
             route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
-            context_window: own
-                .and_then(|own| own.context_window)
-                .or(listed.context)
-                .unwrap_or(known.map_or(32_768, |known| known.context_window)),
+            context_window: window(model, config),
             max_tokens: own
                 .and_then(answer_of)
                 .or(listed.answer)
@@ -247,6 +244,19 @@ impl Catalog {
             Speaks::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key, region.as_deref())),
         }
     }
+}
+
+/// How many tokens a model takes in all, whether or not it can be asked.
+#[must_use]
+pub fn window(model: &ModelRef, config: &Config) -> u64 {
+    if model.is_script() {
+        return 200_000;
+    }
+    let settings = config.providers.get(model.provider());
+    let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
+    own.and_then(|own| own.context_window)
+        .or(listing::of(model).context)
+        .unwrap_or(known(model.provider()).map_or(32_768, |known| known.context_window))
 }
 
 /// What to show for a model: its name, and where a script plays it, that too.

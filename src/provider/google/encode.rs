@@ -12,7 +12,7 @@ use super::super::text::{self, is_blank};
 use super::super::{Block, Message, Request, Role, ToolSpec};
 use super::family::{Family, Thinking};
 use super::schema;
-use super::signature::{STAND_IN, usable};
+use super::signature::usable;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -142,10 +142,6 @@ impl Part<'_> {
     const fn is_output(&self) -> bool {
         matches!(self.kind, Kind::Output { .. })
     }
-
-    const fn is_call(&self) -> bool {
-        matches!(self.kind, Kind::Call { .. })
-    }
 }
 
 /// The request's bytes.
@@ -209,14 +205,7 @@ fn contents(messages: &[Arc<Message>], family: Family) -> Vec<Content<'_>> {
 }
 
 fn answer(message: &Message, family: Family) -> Vec<Part<'_>> {
-    let mut parts: Vec<Part<'_>> =
-        message.content.iter().filter_map(|block| answer_part(block, family)).collect();
-    if family.is_third()
-        && let Some(first) = parts.iter_mut().find(|part| part.is_call())
-    {
-        first.thought_signature = first.thought_signature.or(Some(STAND_IN));
-    }
-    parts
+    message.content.iter().filter_map(|block| answer_part(block, family)).collect()
 }
 
 fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {

@@ -4,7 +4,7 @@ pub(super) mod decode;
 mod encode;
 mod family;
 mod schema;
-mod signature;
+pub mod signature;
 
 use std::sync::Arc;
 

@@ -1,26 +1,43 @@
 //! Thought signatures. They are bytes to the API: anything that is not base64 is refused with the whole
 //! request.
 
-/// What stands for the signature of a call that has none because another model made it.
-pub(super) const STAND_IN: &str = "skip_thought_signature_validator";
+/// What stands for the signature of a call that has none because another model made it. Hygiene gives it; here it goes
+/// through like any other.
+pub const STAND_IN: &str = "skip_thought_signature_validator";
 
 /// The signature, if this API can read it as one.
 pub(super) fn usable(signature: Option<&str>) -> Option<&str> {
     signature.filter(|signature| is_base64(signature))
 }
 
-/// A look at the letters and the length: to decode what may be many kilobytes for each request says no more.
-fn is_base64(text: &str) -> bool {
-    let body = text.trim_end_matches('=');
-    let padding = text.len() - body.len();
-    let letters = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'-' | b'_');
-    !body.is_empty()
-        && body.bytes().all(letters)
-        && body.len() % 4 != 1
-        && match padding {
-            0 => true,
-            _ => (body.len() + padding).is_multiple_of(4) && padding < 3,
-        }
+/// Whether a text is Base64 of at least one byte, in one of its two alphabets, as an encoder writes it. Padding may be
+/// missing, and white space does not count.
+#[must_use]
+pub fn is_base64(text: &str) -> bool {
+    let text = text.trim().trim_end_matches('=');
+    let (mut length, mut last) = (0usize, 0u8);
+    let (mut standard, mut url) = (false, false);
+    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+        last = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return false,
+        };
+        standard |= matches!(byte, b'+' | b'/');
+        url |= matches!(byte, b'-' | b'_');
+        length += 1;
+    }
+    // Bits that stand for no byte are zero.
+    let is_whole = match length % 4 {
+        0 => true,
+        2 => last & 0b1111 == 0,
+        3 => last & 0b11 == 0,
+        _ => false,
+    };
+    length > 1 && is_whole && !(standard && url)
 }
 
 #[cfg(test)]
@@ -28,11 +45,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_base64_goes_back() {
-        for good in ["c2lnbmVk", "YQ==", "YWI=", "YWI", "-_-_"] {
-            assert_eq!(usable(Some(good)), Some(good));
+    fn base64_is_known_by_its_form() {
+        for good in ["AA==", "AA", "QUJD", "YWJj ZGVm\n", "_-_-", "+/+/", "msg_abc1"] {
+            assert!(is_base64(good), "{good}");
         }
-        for bad in ["", "=", "a", "a=b", "{\"v\":1}", "msg_1=", "YQ=", "é"] {
+        for bad in
+            ["", " ", "A", "=", "msg_abc123", "reasoning_text", "sig-1", "AB==", "a b.c", "+-+-", "AAé="]
+        {
+            assert!(!is_base64(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_base64_goes_back() {
+        assert_eq!(usable(Some("c2lnbmVk")), Some("c2lnbmVk"));
+        assert_eq!(usable(Some(STAND_IN)), Some(STAND_IN));
+        for bad in ["{\"v\":1}", "msg_1="] {
             assert_eq!(usable(Some(bad)), None, "{bad}");
         }
         assert_eq!(usable(None), None);

@@ -1,7 +1,10 @@
 //! What the requests of a session have in common, whichever API its model is asked with.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flock::agent::TurnRequest;
 use flock::id::SessionKind;
-use flock::provider::BoxFuture;
+use flock::provider::{Block, BoxFuture, Message, Role};
 use flock::tool::{CallContext, ToolError, ToolOutput};
 use serde_json::{Value, json};
 
@@ -33,22 +36,52 @@ fn bytes(rig: &Rig) -> Vec<String> {
     texts.map(|text| text.trim_end_matches(['}', ']']).to_owned()).collect()
 }
 
+/// A picture that is too large for a request, and is made smaller for each.
+fn picture() -> Block {
+    let picture = image::RgbImage::from_pixel(1300, 3, image::Rgb([200, 9, 7]));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    picture.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    Block::Image { media_type: "image/png".into(), data: STANDARD.encode(bytes.into_inner()) }
+}
+
+fn show<'a>(_: &'a CallContext, _: &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+    Box::pin(async { Ok(ToolOutput { content: vec![Block::text("a file"), picture()] }) })
+}
+
+/// An answer that was thought about.
+fn thought(text: &str, calls: &[String]) -> Reply {
+    let calls = calls.iter().map(|id| (id.clone(), "look".to_owned(), "{\"n\":1}".to_owned()));
+    let (thinking, pieces) = (format!("What of {text}?"), vec![text.to_owned()]);
+    Reply::Answer(Answer { thinking, pieces, calls: calls.collect(), ..Answer::default() })
+}
+
 #[tokio::test]
 async fn each_request_begins_with_the_one_before_it_over_turns_and_tools() {
     for api in APIS {
-        let rig = rig(api);
-        rig.server.reply(Reply::Answer(Answer {
-            pieces: vec!["I look.".into()],
-            calls: vec![("call_1".into(), "look".into(), "{}".into())],
-            ..Answer::default()
-        }));
-        for text in ["one", "two", "three"] {
-            assert_eq!(rig.say(text).await.unwrap().text, "ok", "{api}");
+        let rig = Rig::with(Set { api, registry: registry(vec![Fake::new("look", show)]), ..Set::default() });
+        let mut config = rig.config();
+        let model = &mut config["models"]["providers"]["fake"]["models"][0];
+        model["input"] = json!(["text", "image"]);
+        // Without it a server of one's own is not given the thinking of earlier turns.
+        model["reasoning"] = json!(true);
+        rig.write_config(&config);
+        for round in 0..3 {
+            let id = |name: &str| format!("call_{name}{round}");
+            rig.server.reply(thought("I look.", &[id("a"), id("b")]));
+            rig.server.reply(thought("Once more.", &[id("c")]));
+            rig.server.reply(thought("ok", &[]));
+            let content = vec![Block::text("look at it"), picture()];
+            let input = vec![Message { role: Role::User, content }];
+            let outcome = rig.run(TurnRequest { input, ..turn("") }).await.unwrap();
+            assert_eq!((outcome.text.as_str(), outcome.steps), ("ok", 3), "{api}");
         }
         let requests = bytes(&rig);
-        assert_eq!(requests.len(), 4);
+        assert_eq!(requests.len(), 9);
         for pair in requests.windows(2) {
             assert!(pair[1].starts_with(&pair[0]), "{api}\n{}\n{}", pair[0], pair[1]);
+        }
+        if api == "anthropic-messages" {
+            assert!(requests[8].contains("What of I look.?"), "{}", requests[8]);
         }
     }
 }

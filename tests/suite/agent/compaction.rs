@@ -112,3 +112,89 @@ async fn a_command_of_a_person_is_answered_without_the_model() {
     assert!(request.contains("/new") && !request.contains("4711"), "{request}");
     assert!(rig.engine.compact(&"agent:coder:flock:main:nobody".parse().unwrap(), false).await.is_err());
 }
+
+/// Makes the session one that began, or was last begun anew, years ago.
+fn began_long_ago(rig: &Rig) {
+    let database = rusqlite::Connection::open(rig.home().root().join("data/flock.db")).unwrap();
+    // 2020-03-02, noon.
+    let changed = database
+        .execute("UPDATE session SET created_at = 1583150400000, renewed_at = 1583150400000", ())
+        .unwrap();
+    assert_eq!(changed, 1);
+}
+
+/// Whether the last prompt tells that day.
+fn tells_that_day(rig: &Rig) -> bool {
+    let body = rig.server.requests().pop().unwrap().body;
+    let prompt = body["messages"][0]["content"].to_string();
+    assert!(prompt.contains("## Current Date & Time"), "{prompt}");
+    prompt.contains("2020-03-0")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_prompt_tells_the_day_of_the_last_compaction_or_reset() {
+    let rig = Rig::new();
+    for n in 0..3 {
+        rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
+    }
+    assert!(!tells_that_day(&rig));
+    began_long_ago(&rig);
+    rig.say("again").await.unwrap();
+    assert!(tells_that_day(&rig), "as long as nothing is begun anew");
+    rig.engine.compact(&main_key(), false).await.unwrap().expect("something can go");
+    rig.say("and now?").await.unwrap();
+    assert!(!tells_that_day(&rig), "after a compaction by hand");
+
+    began_long_ago(&rig);
+    rig.engine.reset(&main_key()).await.unwrap();
+    rig.say("hi").await.unwrap();
+    assert!(!tells_that_day(&rig), "after a reset");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_prompt_tells_the_day_of_a_compaction_within_the_turn() {
+    let rig = Rig::with(Set { context_window: 16_000, ..Set::default() });
+    rig.say("the task").await.unwrap();
+    began_long_ago(&rig);
+    let is_compacted = |rig: &Rig| rig.transcript().iter().any(|record| record["type"] == "compaction");
+    for n in 0..40 {
+        if is_compacted(&rig) {
+            break;
+        }
+        assert!(n == 0 || tells_that_day(&rig));
+        rig.say(&format!("message {n} {}", "x".repeat(4_000))).await.unwrap();
+    }
+    assert!(is_compacted(&rig) && !tells_that_day(&rig));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_written_down_for_people_and_shown_to_no_model() {
+    let rig = Rig::new();
+    let order = |text: &str| flock::agent::TurnRequest {
+        command: flock::agent::Command::parse(text),
+        ..turn(text)
+    };
+    for n in 0..4 {
+        rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
+    }
+    let mut told = Vec::new();
+    for command in ["/context", "/compact"] {
+        told.push(rig.run(order(command)).await.unwrap().text);
+    }
+    rig.say("and now?").await.unwrap();
+    let request = rig.server.requests().pop().unwrap().body.to_string();
+    assert!(request.contains("[HISTORY COMPRESSED]"), "{request}");
+    assert!(!request.contains("/context") && !request.contains("The conversation has about"), "{request}");
+    assert!(!request.contains("was compacted from"), "{request}");
+    rig.run(order("/new")).await.unwrap();
+    let records = rig.transcript();
+    let commands: Vec<&serde_json::Value> =
+        records.iter().filter(|record| record["type"] == "command").collect();
+    let names: Vec<&str> = commands.iter().map(|record| record["command"].as_str().unwrap()).collect();
+    assert_eq!(names, ["/context", "/compact", "/new"]);
+    for (record, told) in commands.iter().zip(&told) {
+        assert_eq!(record["answer"].as_str(), Some(told.as_str()));
+    }
+    let history = rig.engine.history(&main_key(), 100).unwrap().unwrap();
+    assert!(history.iter().all(|entry| !entry.text.contains("/context")), "{history:?}");
+}

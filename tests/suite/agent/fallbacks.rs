@@ -153,6 +153,91 @@ async fn an_input_too_long_for_one_model_goes_to_one_with_more_room() {
     assert!(notices(&rig)[0].contains("has about"), "{:?}", notices(&rig));
 }
 
+/// The transcript's records of this type.
+fn records(rig: &Rig, kind: &str) -> usize {
+    rig.transcript().iter().filter(|record| record["type"] == kind).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fall_back_with_less_room_is_shown_less_and_nobody_else_is() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 9_000);
+    for n in 0..10 {
+        rig.say(&format!("message-{n} {}", "x".repeat(4_000))).await.unwrap();
+    }
+    rig.server.reply(Reply::status(500, "no"));
+    let outcome = rig.say("and now?").await.unwrap();
+    assert_eq!(outcome.model.as_str(), "spare/other");
+    let sent = spare.requests().pop().unwrap().body.to_string();
+    assert!(sent.contains("[HISTORY COMPRESSED]") && sent.contains("message-0 "), "{sent}");
+    assert!(!sent.contains("message-4 ") && sent.contains("and now?"), "{sent}");
+    assert!(sent.len() < 9_000 * 4, "{}", sent.len());
+    assert!(notices(&rig).iter().any(|notice| notice.contains("shown a shorter conversation")));
+
+    // In the next turn it is asked first, goes on in several steps, and then fails: the other one is shown all of it.
+    spare.reply(Reply::call("c1", "echo", &json!({"text": "y".repeat(12_000)})));
+    spare.reply(Reply::status(500, "no"));
+    let outcome = rig.say("go on").await.unwrap();
+    assert_eq!((outcome.model.as_str(), outcome.steps), ("fake/test-model", 2));
+    assert!(spare.requests()[1].body.to_string().contains("[HISTORY COMPRESSED]"));
+    let sent = rig.server.requests().pop().unwrap().body.to_string();
+    for text in ["message-0 ", "message-4 ", "message-9 ", "and now?", "go on", &"y".repeat(12_000)] {
+        assert!(sent.contains(text), "{text}");
+    }
+    assert!(!sent.contains("[HISTORY COMPRESSED]"), "{sent}");
+    assert_eq!(records(&rig, "compaction"), 0, "the transcript knows of none");
+    assert_eq!(spare.rejections(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fall_back_without_room_for_the_question_is_passed_over() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 4_000);
+    rig.server.reply(Reply::status(500, "first"));
+    let error = rig.say(&"word ".repeat(8_000)).await.unwrap_err();
+    assert!(error.to_string().contains("first"), "{error}");
+    assert_eq!(spare.requests().len(), 0);
+}
+
+/// Makes a model one that calls tools in its text.
+fn calls_in_text(rig: &Rig, provider: &str) {
+    let mut document = rig.config();
+    document["models"]["providers"][provider]["models"][0]["compat"] = json!({"supportsTools": false});
+    rig.write_config(&document);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fall_back_is_told_of_tools_in_the_way_it_calls_them() {
+    let call = "<tool_call>{\"name\": \"echo\", \"arguments\": {\"n\": 2}}</tool_call>";
+    for (of_text, other) in [("spare", "fake"), ("fake", "spare")] {
+        let spare = ModelServer::start();
+        let rig = with_spare(once(), &spare, "openai-completions", 50_000);
+        calls_in_text(&rig, of_text);
+        let by_text = of_text == "spare";
+        // The first model calls in its own way, and fails in the middle of the turn.
+        rig.server.reply(if by_text { Reply::call("c1", "echo", &json!({"n": 1})) } else { Reply::text(call) });
+        rig.server.reply(Reply::status(503, "no"));
+        spare.reply(if by_text { Reply::text(call) } else { Reply::call("c2", "echo", &json!({"n": 3})) });
+        spare.reply(Reply::text("done"));
+        let outcome = rig.say("work").await.unwrap();
+        assert_eq!((outcome.text.as_str(), outcome.steps), ("done", 3), "{other} first");
+        for (server, is_text) in [(&rig.server, !by_text), (&spare, by_text)] {
+            for request in server.requests() {
+                let body = request.body;
+                let prompt = body["messages"][0]["content"].to_string();
+                assert_eq!(prompt.contains("## Tool Use Protocol"), is_text, "{prompt}");
+                assert_eq!(body.get("tools").is_none(), is_text, "{body:#}");
+                let calls = body["messages"].to_string().contains("\"tool_calls\"");
+                assert!(!(calls && is_text), "{body:#}");
+            }
+        }
+        let last = spare.requests().pop().unwrap().body["messages"].to_string();
+        assert_eq!(last.contains("<tool_result name="), by_text, "{last}");
+        assert_eq!(last.matches("echo {").count(), 2, "both results are shown: {last}");
+        assert_eq!(spare.rejections(), Vec::<String>::new());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nobody_answers_the_turn_fails_with_the_last_failure() {
     let spare = ModelServer::start();

@@ -129,30 +129,6 @@ async fn older_models_get_pictures_after_results_and_no_ids() {
 }
 
 #[tokio::test]
-async fn calls_that_another_model_made_stand_in_for_their_signature() {
-    let stage = Stage::new(API);
-    let foreign = |id: &str, signature: Option<&str>| Block::ToolCall {
-        id: id.into(),
-        name: "exec".into(),
-        arguments: json!({}),
-        signature: signature.map(str::to_owned),
-    };
-    let history = ask_with(vec![
-        Message::text(Role::User, "a"),
-        message(Role::Assistant, vec![foreign("call_1|fc_1", None), foreign("call_2|fc_2", None)]),
-        message(Role::Tool, vec![result("call_1|fc_1", vec![]), result("call_2|fc_2", vec![])]),
-        message(Role::Assistant, vec![foreign("toolu_1", Some("{\"v\":1}"))]),
-        message(Role::Tool, vec![result("toolu_1", vec![])]),
-    ]);
-    ask(&stage, "gemini-3-pro-preview", history).await;
-    let contents = stage.server.requests()[0].body["contents"].clone();
-    let stand_in = "skip_thought_signature_validator";
-    assert_eq!(contents[1]["parts"][0]["thoughtSignature"], stand_in);
-    assert!(contents[1]["parts"][1].get("thoughtSignature").is_none());
-    assert_eq!(contents[3]["parts"][0]["thoughtSignature"], stand_in);
-}
-
-#[tokio::test]
 async fn tools_are_told_in_the_words_a_model_knows() {
     let stage = Stage::new(API);
     let mut request = hello();

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::home::TempHome;
 use crate::support::model_server::{ModelServer, Reply};
-use crate::team::stage::Served;
+use crate::support::wait_until;
+use crate::team::stage::{self, LIMIT, Served, until_said};
 
 const KEY: &str = "agent:ada:flock:main:ann";
 
@@ -87,6 +88,95 @@ fn what_is_said_by_others_is_no_command() {
     chat(&home, "still there?");
     let last = model.requests().pop().unwrap().body.to_string();
     assert!(last.contains("4711"), "what a model says is none");
+}
+
+#[test]
+fn a_person_commands_an_agent_in_a_channel_and_an_agent_does_not() {
+    let model = ModelServer::start();
+    model.always(Reply::text("understood"));
+    let home = crate::faults::provider::with_agents(&model, &["ada", "eve"]);
+    let order = json!({"name": "flock_channel_post", "arguments": {"channelId": "dev", "message": "@ada /new"}});
+    let replies =
+        json!([{"when": "please", "steps": [{"calls": [order]}, {"say": ""}]}, {"steps": [{"say": ""}]}]);
+    stage::add(&home, "bob", &replies);
+    home.flock(["channel", "create", "dev", "--topic", "x", "--member", "ada", "--member", "eve"]).ok();
+    let _served = Served::start(&home);
+    let post = |text: &str| drop(home.flock(["channel", "post", "dev", text]).ok());
+    // What the model was asked of late, of whichever agent.
+    let asked = |text: &str| -> Vec<String> {
+        let requests = model.requests().into_iter().map(|request| request.body.to_string());
+        requests.filter(|request| request.contains(text)).collect()
+    };
+    let until_asked = |text: &str| {
+        wait_until("both are asked", LIMIT, || {
+            let found = asked(text).len();
+            if found >= 2 { Ok(()) } else { Err(format!("{found}\n{}", stage::log_text(&home))) }
+        });
+    };
+    post("@ada number-one");
+    until_said(&home, "dev", "ada", "understood");
+    until_asked("number-one");
+    let of_ada = asked("You are ada").len();
+    post("@ada /context");
+    let all = until_said(&home, "dev", "ada", "The conversation has about");
+    assert!(all.iter().any(|(by, text)| by.starts_with("human:") && text == "@ada /context"), "{all:?}");
+    post("@ada: /compact");
+    let told = until_said(&home, "dev", "ada", "The conversation was compacted from about");
+    assert!(told.iter().all(|(_, text)| !text.contains("HISTORY COMPRESSED")), "{told:?}");
+    post("@ada /new");
+    until_said(&home, "dev", "ada", "begins anew");
+    assert_eq!(asked("You are ada").len(), of_ada, "no model was asked");
+
+    // What comes after it is the beginning for ada; eve goes on, and has not read the commands.
+    post("@all number-two");
+    until_asked("number-two");
+    for text in ["/context", "/compact", "/new"] {
+        assert_eq!(asked(text), Vec::<String>::new());
+    }
+    let knows = asked("number-two").into_iter().map(|request| {
+        (request.contains("You are ada"), request.contains("number-one"))
+    });
+    assert_eq!(knows.collect::<std::collections::BTreeSet<_>>(), [(false, true), (true, false)].into());
+    let records: Vec<Value> = stage::transcripts(&home, "ada")
+        .iter()
+        .flat_map(|text| text.lines())
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|record| record["type"] == "command")
+        .collect();
+    let names: Vec<&str> = records.iter().map(|record| record["command"].as_str().unwrap()).collect();
+    assert_eq!(names, ["/context", "/compact", "/new"]);
+    assert_eq!((&records[0]["provenance"]["kind"], &records[0]["provenance"]["channel"]), (&json!("channel"), &json!("dev")));
+
+    // An agent says the same: ada reads it like anything else, and forgets nothing.
+    home.flock(["channel", "assign", "dev", "--add", "bob"]).ok();
+    post("@bob please");
+    wait_until("ada reads what bob says", LIMIT, || {
+        let found = model.requests().into_iter().any(|request| {
+            let text = request.body.to_string();
+            text.contains("@ada /new") && text.contains("number-two") && !text.contains("number-one")
+        });
+        if found { Ok(()) } else { Err(stage::log_text(&home)) }
+    });
+}
+
+#[test]
+fn a_person_commands_an_agent_in_a_direct_conversation() {
+    let model = ModelServer::start();
+    model.always(Reply::text("understood"));
+    let home = home(&model);
+    let _served = Served::start(&home);
+    let say = |text: &str| {
+        let run = home.flock(["chat", "ada", text, "--session", "agent:ada:flock:dm:ann", "--json"]).ok();
+        run.json()["text"].as_str().unwrap().to_owned()
+    };
+    say("remember: 4711");
+    assert!(say("/context").contains("2 messages"));
+    assert!(say("/compact").contains("[HISTORY COMPRESSED]"));
+    assert!(say("/new").contains("begins anew"));
+    say("what was it?");
+    let last = model.requests().pop().unwrap().body.to_string();
+    assert!(!last.contains("4711") && !last.contains("/new"), "{last}");
+    assert_eq!(model.requests().len(), 2);
 }
 
 #[test]

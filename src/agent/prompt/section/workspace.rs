@@ -1,5 +1,6 @@
 //! Where the agent's tools work.
 
+use crate::agent::compaction::findings::{FOLDER, MAIN};
 use crate::agent::prompt::quote::label;
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 use crate::config::{Network, SandboxMode};
@@ -30,9 +31,9 @@ impl PromptSection for Workspace {
             ),
         };
         Ok(format!(
-            "## Workspace\n\nWorking directory: `{folder}`\n\n{place} Paths are relative to it. Nothing crosses from \
-             one session to another but files: keep what you will need again in MEMORY.md, by subject, and longer \
-             notes in memory/."
+            "## Workspace\n\nWorking directory: `{folder}`\n\n{place} Paths are relative to it. Only files cross \
+             sessions: keep what you will need in MEMORY.md, by subject, longer notes in memory/. Findings go to \
+             {FOLDER}/<channel id or {MAIN}>/ as finding_*.md, staged_*, todo.txt: a cut conversation names them."
         ))
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::applied::{Notes, Rule};
 use super::policy::{Marks, Policy};
-use super::signature;
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::{Entry, Kind};
+use crate::provider::google::signature::is_base64;
 use crate::provider::{Block, Role, StopReason};
 
 /// Stands for a result, or a user's message, of nothing but blanks.
@@ -19,7 +19,7 @@ pub(super) fn is_blank(block: &Block) -> bool {
 
 /// Whether a text is there for its signature alone, as Gemini's last one can be.
 fn carries_signature(block: &Block) -> bool {
-    matches!(block, Block::Text { signature: Some(signature), .. } if signature::is_base64(signature))
+    matches!(block, Block::Text { signature: Some(signature), .. } if is_base64(signature))
 }
 
 /// Leaves out what people alone are shown, what a failed call left behind and what has no content.

@@ -8,10 +8,8 @@ use super::signature;
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::Entry;
+use crate::provider::google::signature::{STAND_IN, is_base64};
 use crate::provider::{Block, Role};
-
-/// What Google takes as the signature of a call that Gemini did not make.
-pub(super) const STAND_IN: &str = "skip_thought_signature_validator";
 
 /// Takes off what the route would refuse, and gives calls what it asks for.
 pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
@@ -21,7 +19,7 @@ pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, not
             Marks::Untouched => false,
             Marks::NoItems => signature::is_item_id(signature),
             Marks::Own => !own,
-            Marks::Base64 { .. } => signature != STAND_IN && (!own || !signature::is_base64(signature)),
+            Marks::Base64 { .. } => signature != STAND_IN && (!own || !is_base64(signature)),
         };
         let is_marked = |block: &Block| mark(block).is_some_and(goes);
         if entry.message.content.iter().any(is_marked) {

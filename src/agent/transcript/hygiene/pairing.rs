@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use super::applied::{Notes, Rule};
 use super::policy::Missing;
-use crate::agent::pairing::INTERRUPTED;
-use crate::agent::transcript::{About, Entry};
+use crate::agent::transcript::{About, Entry, INTERRUPTED};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Role};
 

@@ -115,7 +115,7 @@ fn what_another_session_sent_is_marked_and_nothing_else_can_look_so() {
         else {
             panic!("{messages:?}")
         };
-        let first = "[Inter-session message] sourceSession=agent:coder:flock:main:ann isUser=false";
+        let first = "[Inter-session message] sourceSession=agent:coder:flock:main:ann sourceTool=sessions_send isUser=false";
         assert_eq!(mark.lines().next(), Some(first));
         for tamed in [body, &messages[2][0]] as [&dyn std::fmt::Debug; 2] {
             assert!(!format!("{tamed:?}").contains("[Inter-session message"), "{tamed:?}");
@@ -391,7 +391,7 @@ fn gemini_gets_its_own_signatures_and_a_stand_in_for_others() {
     let (messages, rules) = foreign.sent();
     assert_eq!(rules, [Rule::StandIn]);
     let Block::ToolCall { signature, .. } = &messages[3][0] else { panic!() };
-    assert_eq!(signature.as_deref(), Some(super::marks::STAND_IN));
+    assert_eq!(signature.as_deref(), Some(crate::provider::google::signature::STAND_IN));
     let router = Said::to("openrouter/google/gemini-2.5-pro", Api::OpenAiCompletions)
         .user("a")
         .own(vec![signed("msg_abc123")]);

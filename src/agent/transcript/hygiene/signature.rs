@@ -1,6 +1,7 @@
 //! What passes for a signature. The provider is the judge of its worth; here only its form is looked at.
 
 use crate::provider::Block;
+use crate::provider::google::signature::is_base64;
 
 /// Whether thinking has a signature that is not blank. Of redacted thinking the data is one.
 pub(super) fn is_signed(block: &Block) -> bool {
@@ -12,35 +13,6 @@ pub(super) fn is_signed(block: &Block) -> bool {
 pub(super) fn is_signed_in_base64(block: &Block) -> bool {
     let fits = |text: &Option<String>| text.as_deref().is_some_and(is_base64);
     matches!(block, Block::Thinking { signature, redacted, .. } if fits(signature) || fits(redacted))
-}
-
-/// Whether a text is Base64 of at least one byte, in one of its two alphabets, as an encoder writes it. Padding may be
-/// missing, and white space does not count.
-pub(super) fn is_base64(text: &str) -> bool {
-    let text = text.trim().trim_end_matches('=');
-    let (mut length, mut last) = (0usize, 0u8);
-    let (mut standard, mut url) = (false, false);
-    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-        last = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return false,
-        };
-        standard |= matches!(byte, b'+' | b'/');
-        url |= matches!(byte, b'-' | b'_');
-        length += 1;
-    }
-    // Bits that stand for no byte are zero.
-    let is_whole = match length % 4 {
-        0 => true,
-        2 => last & 0b1111 == 0,
-        3 => last & 0b11 == 0,
-        _ => false,
-    };
-    length > 1 && is_whole && !(standard && url)
 }
 
 /// What Responses gives back with a text or a call.
@@ -67,18 +39,6 @@ pub(super) fn is_item(block: &Block) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_known_by_its_form() {
-        for good in ["AA==", "AA", "QUJD", "YWJj ZGVm\n", "_-_-", "+/+/", "msg_abc1"] {
-            assert!(is_base64(good), "{good}");
-        }
-        for bad in
-            ["", " ", "A", "=", "msg_abc123", "reasoning_text", "sig-1", "AB==", "a b.c", "+-+-", "AAé="]
-        {
-            assert!(!is_base64(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn an_item_is_an_object_of_its_kind() {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Refusal, is_picture, list, rule};
-use crate::agent::transcript::hygiene::marks::STAND_IN;
+use crate::provider::google::signature::STAND_IN;
 use crate::agent::transcript::hygiene::policy::Row;
 use crate::agent::transcript::hygiene::{Target, made};
 
