@@ -40,7 +40,8 @@ impl Command {
         let mut words = text.split_whitespace().rev();
         let command = Self::parse(words.next()?)?;
         let mut called = words.peekable();
-        (called.peek().is_some() && called.all(|word| word.len() > 1 && word.starts_with('@'))).then_some(command)
+        (called.peek().is_some() && called.all(|word| word.len() > 1 && word.starts_with('@')))
+            .then_some(command)
     }
 
     /// As a person writes it.
@@ -155,7 +156,9 @@ mod tests {
         for text in ["@ada /new", " @ada\n/new ", "@ada, @bob: /new", "@all /new"] {
             assert_eq!(Command::of_post(text), Some(Command::New), "{text:?}");
         }
-        for text in ["/new", "@ada", "@ /new", "@ada please /new", "@ada /new now", "/new @ada", "ada /new", ""] {
+        for text in
+            ["/new", "@ada", "@ /new", "@ada please /new", "@ada /new now", "/new @ada", "ada /new", ""]
+        {
             assert_eq!(Command::of_post(text), None, "{text:?}");
         }
     }

@@ -58,8 +58,7 @@ pub(super) async fn seq(store: &Store, post: NewPost) -> u64 {
     store.post(post).await.unwrap().posted().unwrap().seq
 }
 
-const ALL: BatchLimits =
-    BatchLimits { messages: 50, bytes: 16 << 10, alone: |_| false, may_be_alone: true };
+const ALL: BatchLimits = BatchLimits { messages: 50, bytes: 16 << 10, alone: |_| false, may_be_alone: true };
 
 #[tokio::test]
 async fn a_channel_is_made_once_in_whatever_case() {

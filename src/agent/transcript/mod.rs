@@ -16,7 +16,8 @@ mod unknown;
 
 pub use entry::{About, Entry, Kind};
 pub use model::{
-    CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord, TurnRecord,
+    CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord,
+    TurnRecord,
 };
 pub use recent::{Recent, recent};
 pub use store::Transcript;

@@ -154,7 +154,9 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
             return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
         }
         let parsed = Record::parse(text.as_bytes()).map_err(|error| fail(format!("is none: {error}")))?;
-        for id in ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))? {
+        for id in
+            ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))?
+        {
             if id.is_empty() || id.len() > ID_BYTES || id.chars().any(char::is_control) {
                 return Err(fail("has an id that is empty, too long or no text".to_owned()));
             }

@@ -170,10 +170,8 @@ async fn the_prompt_tells_the_day_of_a_compaction_within_the_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_written_down_for_people_and_shown_to_no_model() {
     let rig = Rig::new();
-    let order = |text: &str| flock::agent::TurnRequest {
-        command: flock::agent::Command::parse(text),
-        ..turn(text)
-    };
+    let order =
+        |text: &str| flock::agent::TurnRequest { command: flock::agent::Command::parse(text), ..turn(text) };
     for n in 0..4 {
         rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
     }

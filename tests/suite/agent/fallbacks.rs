@@ -215,7 +215,11 @@ async fn a_fall_back_is_told_of_tools_in_the_way_it_calls_them() {
         calls_in_text(&rig, of_text);
         let by_text = of_text == "spare";
         // The first model calls in its own way, and fails in the middle of the turn.
-        rig.server.reply(if by_text { Reply::call("c1", "echo", &json!({"n": 1})) } else { Reply::text(call) });
+        rig.server.reply(if by_text {
+            Reply::call("c1", "echo", &json!({"n": 1}))
+        } else {
+            Reply::text(call)
+        });
         rig.server.reply(Reply::status(503, "no"));
         spare.reply(if by_text { Reply::text(call) } else { Reply::call("c2", "echo", &json!({"n": 3})) });
         spare.reply(Reply::text("done"));

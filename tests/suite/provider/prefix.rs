@@ -122,8 +122,7 @@ async fn each_request_of_a_session_begins_with_the_one_before_it() {
 #[tokio::test]
 async fn where_thinking_of_earlier_turns_goes_nothing_else_changes() {
     // A server of one's own is given the reasoning of the turn that runs, and an old Claude that of its newest answer.
-    for (api, model) in
-        [(Api::OpenAiCompletions, "m"), (Api::AnthropicMessages, "claude-3-7-sonnet-latest")]
+    for (api, model) in [(Api::OpenAiCompletions, "m"), (Api::AnthropicMessages, "claude-3-7-sonnet-latest")]
     {
         let target = target(api, model, None);
         let stripped = |count: usize| {

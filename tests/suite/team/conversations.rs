@@ -95,7 +95,8 @@ fn a_person_commands_an_agent_in_a_channel_and_an_agent_does_not() {
     let model = ModelServer::start();
     model.always(Reply::text("understood"));
     let home = crate::faults::provider::with_agents(&model, &["ada", "eve"]);
-    let order = json!({"name": "flock_channel_post", "arguments": {"channelId": "dev", "message": "@ada /new"}});
+    let order =
+        json!({"name": "flock_channel_post", "arguments": {"channelId": "dev", "message": "@ada /new"}});
     let replies =
         json!([{"when": "please", "steps": [{"calls": [order]}, {"say": ""}]}, {"steps": [{"say": ""}]}]);
     stage::add(&home, "bob", &replies);
@@ -133,9 +134,9 @@ fn a_person_commands_an_agent_in_a_channel_and_an_agent_does_not() {
     for text in ["/context", "/compact", "/new"] {
         assert_eq!(asked(text), Vec::<String>::new());
     }
-    let knows = asked("number-two").into_iter().map(|request| {
-        (request.contains("You are ada"), request.contains("number-one"))
-    });
+    let knows = asked("number-two")
+        .into_iter()
+        .map(|request| (request.contains("You are ada"), request.contains("number-one")));
     assert_eq!(knows.collect::<std::collections::BTreeSet<_>>(), [(false, true), (true, false)].into());
     let records: Vec<Value> = stage::transcripts(&home, "ada")
         .iter()
@@ -145,7 +146,10 @@ fn a_person_commands_an_agent_in_a_channel_and_an_agent_does_not() {
         .collect();
     let names: Vec<&str> = records.iter().map(|record| record["command"].as_str().unwrap()).collect();
     assert_eq!(names, ["/context", "/compact", "/new"]);
-    assert_eq!((&records[0]["provenance"]["kind"], &records[0]["provenance"]["channel"]), (&json!("channel"), &json!("dev")));
+    assert_eq!(
+        (&records[0]["provenance"]["kind"], &records[0]["provenance"]["channel"]),
+        (&json!("channel"), &json!("dev"))
+    );
 
     // An agent says the same: ada reads it like anything else, and forgets nothing.
     home.flock(["channel", "assign", "dev", "--add", "bob"]).ok();

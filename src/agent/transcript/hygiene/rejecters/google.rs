@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::{Refusal, is_picture, list, rule};
-use crate::provider::google::signature::STAND_IN;
 use crate::agent::transcript::hygiene::policy::Row;
 use crate::agent::transcript::hygiene::{Target, made};
+use crate::provider::google::signature::STAND_IN;
 
 const MOST: usize = 20 * 1024 * 1024;
 
