@@ -105,6 +105,123 @@ pub fn is_unseen(c: char) -> bool {
         )
 }
 
+/// Characters that stand between others and are passed over when these are read: those of [`is_unseen`], the joiners
+/// and selectors that words and pictures need, and blanks that are no white space.
+#[must_use]
+pub fn is_ignorable(c: char) -> bool {
+    is_unseen(c)
+        || is_joiner(c)
+        || is_selector(c)
+        || matches!(
+            c,
+            '\u{34f}'
+                | '\u{17b4}'
+                | '\u{17b5}'
+                | '\u{2800}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fff8}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+        )
+}
+
+const fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+const fn is_selector(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180f}')
+}
+
+/// A line without what nobody sees but tabs. A joiner or a selector stays where it does what it is for: between two
+/// letters or pictures of scripts that need it, and after one.
+#[must_use]
+pub fn visible(line: &str) -> String {
+    let carries = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_ignorable(c);
+    let mut kept = String::with_capacity(line.len());
+    let mut letters = line.chars().peekable();
+    while let Some(c) = letters.next() {
+        let before = kept.chars().next_back();
+        let stays = match c {
+            '\t' => true,
+            c if is_joiner(c) => {
+                before.is_some_and(|before| carries(before) || is_selector(before))
+                    && letters.peek().is_some_and(|after| carries(*after))
+            }
+            c if is_selector(c) => before.is_some_and(carries),
+            c => !is_ignorable(c),
+        };
+        if stays {
+            kept.push(c);
+        }
+    }
+    kept
+}
+
+/// A text as marks are looked for in it: without what is passed over in reading, each letter as the ASCII one that
+/// it is taken for, in lower case.
+pub struct Seen {
+    letters: Vec<u8>,
+    /// Where in the text each of them is.
+    places: Vec<usize>,
+}
+
+impl Seen {
+    /// Reads a text.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut seen = Self { letters: Vec::with_capacity(text.len()), places: Vec::with_capacity(text.len()) };
+        for (place, c) in text.char_indices() {
+            let letter = match c {
+                c if is_line_end(c) => '\n',
+                c if c.is_whitespace() => ' ',
+                c if is_ignorable(c) => continue,
+                c => taken_for(c),
+            };
+            // What looks like no letter of ASCII looks like no mark.
+            seen.letters.push(u8::try_from(letter).unwrap_or(u8::MAX).to_ascii_lowercase());
+            seen.places.push(place);
+        }
+        seen
+    }
+
+    /// Its letters; what is none of ASCII is one that is in no mark.
+    #[must_use]
+    pub fn letters(&self) -> &[u8] {
+        &self.letters
+    }
+
+    /// The text with other characters in the place of some letters: the place of each in [`Seen::letters`], in their
+    /// order, and what it becomes.
+    #[must_use]
+    pub fn replaced(&self, text: &str, letters: impl IntoIterator<Item = usize>, by: char) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for letter in letters {
+            let Some(place) = self.places.get(letter).copied().filter(|place| *place >= from) else { continue };
+            out.push_str(&text[from..place]);
+            out.push(by);
+            from = place + text[place..].chars().next().map_or(0, char::len_utf8);
+        }
+        out.push_str(&text[from..]);
+        out
+    }
+}
+
+/// The character of ASCII that one is taken for; itself where it is taken for none.
+fn taken_for(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{2d7}' | '\u{58a}' | '\u{5be}' | '\u{1806}'
+        | '\u{fe58}' | '\u{fe63}' => '-',
+        '\u{fe64}' => '<',
+        '\u{fe65}' => '>',
+        '\u{212a}' => 'k',
+        '\u{17f}' => 's',
+        c => c,
+    }
+}
+
 /// What some reader takes for the end of a line.
 const fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
@@ -128,6 +245,32 @@ mod tests {
         for c in "a é한 '\"\\😀\u{200d}\u{200c}\u{301}\u{fe0f}".chars() {
             assert!(!is_unseen(c), "{c:?}");
         }
+    }
+
+    #[test]
+    fn a_line_keeps_the_joiners_that_it_needs_and_no_others() {
+        for needed in ["👩\u{200d}❤\u{fe0f}\u{200d}👩", "می\u{200c}خواهم", "क्\u{200d}ष", "a\tb"] {
+            assert_eq!(visible(needed), needed);
+        }
+        for (line, seen) in [
+            ("\u{200d}## a", "## a"),
+            ("\u{2800}#\u{fe0f}# a", "## a"),
+            ("fl\u{200d}ock\u{34f}-file", "flock-file"),
+            ("😀\u{fe0f}\u{fe01}\u{fe02}", "😀\u{fe0f}"),
+            ("é\u{200d} b\u{200c}", "é b"),
+        ] {
+            assert_eq!(visible(line), seen, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_seen_as_a_reader_sees_it() {
+        let text = "é‹<\u{200d}Ｆlo\u{34f}cK‑A\n\u{2800}b";
+        let seen = Seen::of(text);
+        assert_eq!(seen.letters(), b"\xe9\xff<flock-a\nb");
+        let at = seen.letters().iter().position(|c| *c == b'-').unwrap();
+        assert_eq!(seen.replaced(text, [at], '_'), text.replace('‑', "_"));
+        assert_eq!(seen.replaced(text, [9_999, 0, 0], 'x'), text.replacen('é', "x", 1));
     }
 
     #[test]

@@ -11,3 +11,14 @@ pub fn unix_ms() -> i64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
+
+/// How long this thread has been running on a processor: what a test can bound, however busy the machine is.
+#[cfg(test)]
+pub(crate) fn thread_time() -> std::time::Duration {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let spent = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+    [spent.user_time(), spent.system_time()]
+        .map(|time| std::time::Duration::from_micros(u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap()))
+        .into_iter()
+        .sum()
+}

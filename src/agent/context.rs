@@ -13,6 +13,7 @@ use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, Facts};
 use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
 use super::estimate::{Images, MESSAGE_TOKENS, TIME_TOKENS, cost};
+use super::foreign;
 use super::history::{replay, shown_as};
 use super::transcript::{About, CompactionRecord, Entry, Kind, MessageRecord, Recent};
 use crate::clean;
@@ -46,6 +47,8 @@ pub struct Context {
     last: Option<Box<CompactionRecord>>,
     /// The conversation as the transcript has it, where what is shown was made shorter for one model alone.
     whole: Option<Box<Self>>,
+    /// Whether what was shown last was brought from elsewhere: what a user says next is the first that was not.
+    is_elsewhere: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -94,7 +97,10 @@ impl Context {
     /// The conversation that a transcript holds.
     #[must_use]
     pub fn new(room: u64, images: Images, zone: &TimeZone, recent: Recent) -> Self {
-        let Recent { compaction, messages, imported, is_import, has_more, first, .. } = recent;
+        let Recent { mut compaction, messages, is_import, has_more, first, .. } = recent;
+        if let Some(compaction) = compaction.as_mut().filter(|_| is_import) {
+            foreign::compaction(compaction);
+        }
         let of_user = |record: &&MessageRecord| record.message.role == Role::User;
         let first = match &compaction {
             Some(compaction) if compaction.initial.is_some() => compaction.initial.clone(),
@@ -112,19 +118,20 @@ impl Context {
             first,
             last: None,
             whole: None,
+            is_elsewhere: is_import,
         };
         if let Some(compaction) = compaction {
-            context.items = context.standing_in(&compaction, is_import, false);
+            context.items = context.standing_in(&compaction, false);
             context.head = context.items.len();
             for record in &compaction.said {
-                context.add(record, is_import, Place::Free, false);
+                context.add(record, Place::Free, false);
             }
             context.last = Some(compaction);
         }
-        for (at, mut record) in messages.into_iter().enumerate() {
+        for mut record in messages {
             let nothing = Message { role: record.message.role, content: Vec::new() };
             let message = std::mem::replace(&mut record.message, nothing);
-            let message = shown_as(message, &record, &context.zone, at < imported);
+            let message = shown_as(message, &record, &context.zone);
             context.add_shown(&record, message, Place::Free, false);
         }
         context
@@ -156,7 +163,7 @@ impl Context {
             self.first = Some(Box::new(record.clone()));
         }
         self.said.push(record.clone());
-        self.add(record, false, Place::Said, true);
+        self.add(record, Place::Said, true);
         if let Some(whole) = &mut self.whole {
             whole.hear(record);
         }
@@ -167,7 +174,7 @@ impl Context {
         if let Some(whole) = &mut self.whole {
             whole.step(answer, results.clone());
         }
-        self.add(answer, false, Place::Free, true);
+        self.add(answer, Place::Free, true);
         if !results.is_empty() {
             let about = About { at: answer.at, ..About::default() };
             let message = Message { role: Role::Tool, content: results };
@@ -177,11 +184,23 @@ impl Context {
         }
     }
 
-    fn add(&mut self, record: &MessageRecord, imported: bool, place: Place, is_of_this_turn: bool) {
-        self.add_shown(record, replay(record, &self.zone, imported), place, is_of_this_turn);
+    fn add(&mut self, record: &MessageRecord, place: Place, is_of_this_turn: bool) {
+        self.add_shown(record, replay(record, &self.zone), place, is_of_this_turn);
     }
 
-    fn add_shown(&mut self, record: &MessageRecord, message: Message, place: Place, is_of_this_turn: bool) {
+    fn add_shown(
+        &mut self,
+        record: &MessageRecord,
+        mut message: Message,
+        place: Place,
+        is_of_this_turn: bool,
+    ) {
+        if record.imported {
+            self.is_elsewhere = true;
+        } else if self.is_elsewhere && message.role == Role::User {
+            self.is_elsewhere = false;
+            message.content.insert(0, Block::text(foreign::UP_TO_HERE));
+        }
         let item = self.item(Entry::stored(record, message), place, is_of_this_turn);
         self.items.push(item);
     }
@@ -274,7 +293,7 @@ impl Context {
             .collect();
         let heard = findings::heard(items.iter().map(|item| &*item.entry.message));
         let completed = self.completed(&heard.done);
-        let number = self.last.as_ref().map_or(0, |last| last.number) + 1;
+        let number = self.last.as_ref().map_or(0, |last| last.number).saturating_add(1);
         let marker = |taken_out| {
             let facts = Facts {
                 number,
@@ -302,7 +321,7 @@ impl Context {
             tokens_before: self.cost(),
             tokens_after: 0,
         };
-        let standing = sum(&self.standing_in(&record, false, false));
+        let standing = sum(&self.standing_in(&record, false));
         let stays = pieces.iter().filter(|piece| piece.stays).map(|piece| piece.cost).sum::<u64>();
         let mut target = share(self.room, KEPT);
         if asked {
@@ -362,7 +381,7 @@ impl Context {
     fn applied(&self, record: &CompactionRecord, from: usize) -> Vec<Item> {
         let is_of_this_turn =
             record.initial.as_ref().is_some_and(|first| self.said.iter().any(|said| said.id == first.id));
-        let mut items = self.standing_in(record, false, is_of_this_turn);
+        let mut items = self.standing_in(record, is_of_this_turn);
         let (out, kept) = self.items[self.head..].split_at(from);
         let said = |item: &&Item| record.said.iter().any(|said| said.id == item.entry.about.id);
         items.extend(out.iter().filter(said).cloned());
@@ -448,10 +467,10 @@ impl Context {
     }
 
     /// What stands for all that a compaction took out.
-    fn standing_in(&self, record: &CompactionRecord, imported: bool, is_of_this_turn: bool) -> Vec<Item> {
+    fn standing_in(&self, record: &CompactionRecord, is_of_this_turn: bool) -> Vec<Item> {
         let mut items = Vec::with_capacity(2);
         if let Some(initial) = &record.initial {
-            let entry = Entry::stored(initial, replay(initial, &self.zone, imported));
+            let entry = Entry::stored(initial, replay(initial, &self.zone));
             items.push(self.item(entry, Place::Initial, is_of_this_turn));
         }
         let about = About { id: record.id.clone(), at: record.at, kind: Kind::Compacted, ..About::default() };

@@ -5,7 +5,8 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use super::call;
-use super::prompt::{message_context, without_marks};
+use super::foreign;
+use super::prompt::message_context;
 use super::provenance::Provenance;
 use super::transcript::{MessageRecord, history};
 use super::turn::TurnError;
@@ -20,33 +21,17 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// The most bytes of a result that are shown.
 const RESULT: usize = 500;
 
-/// What is shown beside a message that was brought from elsewhere.
-const IMPORTED: &str = "<flock-context source=\"flock\">from an imported transcript; who said it is not known here</flock-context>";
-
-/// A stored message as the model is shown it, each time in the same words. What was brought from elsewhere can't
-/// pass for what flock puts beside a message, nor for what was said here.
-pub(super) fn replay(record: &MessageRecord, zone: &TimeZone, imported: bool) -> Message {
-    shown_as(record.message.clone(), record, zone, imported)
+/// A stored message as the model is shown it, each time in the same words.
+pub(super) fn replay(record: &MessageRecord, zone: &TimeZone) -> Message {
+    shown_as(record.message.clone(), record, zone)
 }
 
 /// As [`replay`], with the record's message taken out of it: a long conversation is not copied to be loaded.
-pub(super) fn shown_as(
-    mut message: Message,
-    record: &MessageRecord,
-    zone: &TimeZone,
-    imported: bool,
-) -> Message {
-    if imported {
-        for block in &mut message.content {
-            if let Block::Text { text, .. } = block {
-                *text = without_marks(text);
-            }
-        }
-        if message.role == Role::User {
-            message.content.push(Block::text(IMPORTED));
-        }
-    }
-    if let Some(client) = &record.context {
+pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &TimeZone) -> Message {
+    if record.imported {
+        // Nor is anything shown beside it as flock's that is only what the document says: a time, a client's text.
+        foreign::message(&mut message);
+    } else if let Some(client) = &record.context {
         let blocks = message_context(record.at, zone, client);
         message.content.extend(blocks.into_iter().map(Block::text));
     }

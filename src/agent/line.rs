@@ -145,7 +145,8 @@ pub(super) fn asked(
     cache_key: Option<String>,
 ) -> Request {
     let tools = if told.calls == Calls::Text {
-        resolved.provider = Arc::new(TextCalling(Arc::clone(&resolved.provider)));
+        let id = resolved.route.model.provider().to_owned();
+        resolved.provider = Arc::new(TextCalling { provider: Arc::clone(&resolved.provider), id });
         // The prompt has them.
         Vec::new()
     } else {

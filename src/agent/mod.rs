@@ -14,6 +14,7 @@ pub mod context;
 pub mod engine;
 pub mod estimate;
 mod failover;
+mod foreign;
 mod halt;
 mod history;
 pub mod identity;

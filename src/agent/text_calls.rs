@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::prompt::without_marks;
+use super::transcript::hygiene::without_inter_session;
+use crate::clean::Seen;
 use crate::provider::{
-    Block, BoxFuture, Delta, Message, Provider, ProviderError, Request, Response, Role, Sink, StopReason,
+    Block, BoxFuture, Delta, MOST_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink, StopReason,
 };
 
 /// Begins a call.
@@ -19,6 +22,9 @@ pub const CLOSE: &str = "</tool_call>";
 
 /// The names of the marks.
 const MARKS: [&str; 2] = ["tool_call", "tool_result"];
+
+/// The most bytes of blanks before a call.
+const MOST_INDENT: usize = 256;
 
 /// What a call is named that can't be read: there is no such tool, and the model is told those there are.
 const UNREADABLE: &str = "unreadable_tool_call";
@@ -34,14 +40,19 @@ pub struct Answer<'t> {
 
 /// Takes a whole answer apart. Only what stands at its end is a call: a model that goes on talking has not
 /// waited for a result.
+///
+/// Each part is read once: where something else follows some calls, none of them is at the end, and what can be is
+/// looked for behind it.
 #[must_use]
 pub fn parse(answer: &str) -> Answer<'_> {
     let mut lines = Lines::default();
-    let mut at = 0;
+    let (mut at, mut from) = (0, 0);
     for line in answer.split_inclusive('\n') {
-        let begins = lines.may_call(line) && line.trim_start().starts_with(OPEN);
-        if begins && let Some(calls) = calls(&answer[at..]) {
-            return Answer { text: answer[..at].trim_end(), calls };
+        if at >= from && begins_call(line) && lines.fence.is_none() {
+            match calls(&answer[at..]) {
+                Ok(calls) => return Answer { text: answer[..at].trim_end(), calls },
+                Err(other) => from = at + other,
+            }
         }
         lines.read(line);
         at += line.len();
@@ -49,12 +60,14 @@ pub fn parse(answer: &str) -> Answer<'_> {
     Answer { text: answer, calls: Vec::new() }
 }
 
-/// One call after the other to the end; `None` if something else is there.
-fn calls(text: &str) -> Option<Vec<(String, Value)>> {
+/// One call after the other to the end; where something else is, if it is. Of more calls than an answer may have,
+/// one too many is given.
+fn calls(text: &str) -> Result<Vec<(String, Value)>, usize> {
     let mut found = Vec::new();
     let mut rest = text.trim();
+    let place = |rest: &str| rest.as_ptr().addr() - text.as_ptr().addr();
     while !rest.is_empty() {
-        let inner = rest.strip_prefix(OPEN)?;
+        let inner = rest.strip_prefix(OPEN).ok_or_else(|| place(rest))?;
         let mut values = serde_json::Deserializer::from_str(inner).into_iter::<Value>();
         let (value, after) = match values.next() {
             // By what was read, and not by looking for the mark: an argument may have it as text.
@@ -62,10 +75,16 @@ fn calls(text: &str) -> Option<Vec<(String, Value)>> {
             _ => (None, &inner[inner.find(CLOSE).unwrap_or(inner.len())..]),
         };
         // A model may be stopped right before the last mark.
-        rest = if after.is_empty() { "" } else { after.strip_prefix(CLOSE)?.trim_start() };
-        found.push(value.and_then(call).unwrap_or_else(|| (UNREADABLE.to_owned(), json!({}))));
+        rest = if after.is_empty() {
+            ""
+        } else {
+            after.strip_prefix(CLOSE).ok_or_else(|| place(after))?.trim_start()
+        };
+        if found.len() <= MOST_BLOCKS {
+            found.push(value.and_then(call).unwrap_or_else(|| (UNREADABLE.to_owned(), json!({}))));
+        }
     }
-    Some(found)
+    Ok(found)
 }
 
 fn call(value: Value) -> Option<(String, Value)> {
@@ -86,13 +105,13 @@ fn call(value: Value) -> Option<(String, Value)> {
 /// Whether lines are quoted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
-    fence: Option<char>,
+    fence: Option<&'static str>,
 }
 
 impl Lines {
     fn read(&mut self, line: &str) {
         let line = line.trim_start();
-        let fence = ['`', '~'].into_iter().find(|mark| line.starts_with(&mark.to_string().repeat(3)));
+        let fence = ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark));
         match (self.fence, fence) {
             (None, Some(mark)) => self.fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => self.fence = None,
@@ -102,10 +121,23 @@ impl Lines {
 
     /// Whether a line, or its beginning, is or may become the first of a call.
     fn may_call(self, line: &str) -> bool {
-        let begin = line.trim_start();
-        self.fence.is_none()
-            && (begin.starts_with(OPEN) || (OPEN.starts_with(begin) && !line.ends_with('\n')))
+        if self.fence.is_some() {
+            return false;
+        }
+        let begin = unindented(line);
+        begin.starts_with(OPEN) || (OPEN.starts_with(begin) && !line.ends_with('\n'))
     }
+}
+
+/// Whether a line begins with a call.
+fn begins_call(line: &str) -> bool {
+    unindented(line).starts_with(OPEN)
+}
+
+/// A line without the blanks at its beginning, as far as a call may be indented.
+fn unindented(line: &str) -> &str {
+    let start = &line[..line.floor_char_boundary(MOST_INDENT)];
+    &line[start.len() - start.trim_start().len()..]
 }
 
 /// What of an answer can be shown while it comes: never a part of a call.
@@ -115,6 +147,8 @@ pub struct Shown {
     lines: Lines,
     /// Where the last line begins.
     line: usize,
+    /// Up to where it has no end.
+    looked: usize,
     shown: usize,
     /// A call may have begun: the rest waits for the end.
     holds: bool,
@@ -127,16 +161,19 @@ impl Shown {
         let from = self.shown;
         while !self.holds {
             let line = &self.answer[self.line..];
-            let end = line.find('\n').map(|end| end + 1);
+            let looked = self.looked.saturating_sub(self.line);
+            let end = memchr::memchr(b'\n', &line.as_bytes()[looked..]).map(|end| looked + end + 1);
+            self.looked = self.answer.len();
             let line = &line[..end.unwrap_or(line.len())];
             if self.lines.may_call(line) {
-                self.holds = line.trim_start().starts_with(OPEN);
+                self.holds = begins_call(line);
                 break;
             }
             self.shown = self.line + line.len();
             let Some(end) = end else { break };
             self.lines.read(line);
             self.line += end;
+            self.looked = self.line;
         }
         &self.answer[from..self.shown.max(from)]
     }
@@ -169,8 +206,11 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
         }
         Block::ToolResult { name, content, is_error, .. } => {
             let status = if *is_error { "error" } else { "ok" };
-            let text = tame(&crate::provider::message::joined_text(content));
-            let name = tame(name).replace(['"', '<', '>'], "_");
+            // A tool's words, in what is a message of the user's to this model: neither may they pass for what flock
+            // or another session says.
+            let others = |text: &str| tame(&without_inter_session(&without_marks(text)));
+            let text = others(&crate::provider::message::joined_text(content));
+            let name = others(name).replace(['"', '<', '>'], "_");
             let text = format!("<tool_result name=\"{name}\" status=\"{status}\">\n{text}\n</tool_result>");
             let images = content.iter().filter(|block| matches!(block, Block::Image { .. })).cloned();
             std::iter::once(Block::text(text)).chain(images).collect()
@@ -180,29 +220,18 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
     }
 }
 
-/// The text without the marks of calls and results, in whatever case they are written.
+/// The text without the marks of calls and results, however they are written.
 #[must_use]
 pub fn tame(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, mark) = rest.split_at(at + 1);
-        out.push_str(before);
-        // Letters that nobody sees would make the mark again for a model that does not see them either.
-        let name: String = mark
-            .chars()
-            .filter(|c| !crate::clean::is_unseen(*c) && !c.is_whitespace() && *c != '/')
-            .take(16)
-            .collect::<String>()
-            .to_lowercase();
-        if MARKS.iter().any(|known| name.starts_with(known)) {
-            out.pop();
-            out.push('‹');
-        }
-        rest = mark;
-    }
-    out.push_str(rest);
-    out
+    let seen = Seen::of(text);
+    let letters = seen.letters();
+    let is_mark = |at: &usize| {
+        let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
+        let name: Vec<u8> = name.copied().take(16).collect();
+        MARKS.iter().any(|known| name.starts_with(known.as_bytes()))
+    };
+    let marks: Vec<usize> = memchr::memchr_iter(b'<', letters).filter(is_mark).collect();
+    if marks.is_empty() { text.to_owned() } else { seen.replaced(text, marks, '‹') }
 }
 
 /// The request as a model is sent it that knows no calls.
@@ -211,11 +240,16 @@ fn spoken(request: &Request) -> Request {
 }
 
 /// A provider whose model is told of tools in text.
-pub struct TextCalling(pub Arc<dyn Provider>);
+pub struct TextCalling {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// Its id.
+    pub id: String,
+}
 
 impl Provider for TextCalling {
     fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
-        self.0.body(&spoken(request))
+        self.provider.body(&spoken(request))
     }
 
     fn call<'a>(
@@ -235,22 +269,36 @@ impl Provider for TextCalling {
                 }
                 Delta::Thinking(_) | Delta::ToolCall => sink(delta),
             };
-            let response = self.0.call(&asked, &mut filtered).await?;
+            let response = self.provider.call(&asked, &mut filtered).await?;
             let rest = shown.finish();
             if !rest.is_empty() {
                 sink(Delta::Text(rest.to_owned()));
             }
-            Ok(with_calls(response))
+            with_calls(response).map_err(|TooMany| {
+                let message = format!("it makes more than {MOST_BLOCKS} calls");
+                ProviderError::Garbled { provider: self.id.clone(), message }
+            })
         })
     }
 }
 
+/// An answer has more calls than it may.
+#[derive(Debug, PartialEq, Eq)]
+struct TooMany;
+
 /// An answer whose text is taken apart into text and calls.
-fn with_calls(mut response: Response) -> Response {
+///
+/// # Errors
+///
+/// [`TooMany`].
+fn with_calls(mut response: Response) -> Result<Response, TooMany> {
     let text = crate::provider::message::joined_text(&response.content);
     let answer = parse(&text);
     if answer.calls.is_empty() {
-        return response;
+        return Ok(response);
+    }
+    if answer.calls.len() > MOST_BLOCKS {
+        return Err(TooMany);
     }
     response.content.retain(|block| !matches!(block, Block::Text { .. }));
     if !answer.text.is_empty() {
@@ -262,7 +310,7 @@ fn with_calls(mut response: Response) -> Response {
     if response.stop == StopReason::End {
         response.stop = StopReason::ToolUse;
     }
-    response
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 const LONGEST_NAME: usize = 256;
 const LONGEST_ID: usize = 512;
 /// More calls than this in one answer are a model that has lost its way.
-const MOST_BLOCKS: usize = 512;
+pub const MOST_BLOCKS: usize = 512;
 
 /// The answer holds more than it may.
 #[derive(Debug, PartialEq, Eq)]

@@ -57,7 +57,8 @@ impl Entry {
             route: model.zip(record.api).map(|(model, api)| Route { model, api }),
             stop: record.stop,
             usage: record.usage,
-            provenance: record.provenance.clone(),
+            // What a document says of that is no knowledge of flock's.
+            provenance: record.provenance.clone().filter(|_| !record.imported),
             kind: Kind::Said,
         };
         Self { message: Arc::new(message), about: Arc::new(about) }

@@ -83,6 +83,10 @@ pub struct MessageRecord {
     /// Of an input: where it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
+    /// Whether it was brought from elsewhere. What a reader knows by where it lies in the file, and a copy in a
+    /// compaction by this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 impl MessageRecord {
@@ -102,6 +106,7 @@ impl MessageRecord {
             api: None,
             stop: None,
             provenance: None,
+            imported: false,
         }
     }
 }

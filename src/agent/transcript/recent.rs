@@ -14,10 +14,8 @@ use crate::provider::Role;
 pub struct Recent {
     /// The last compaction, if there was one since the conversation began.
     pub compaction: Option<Box<CompactionRecord>>,
-    /// What is shown after it, or all that was said: oldest first.
+    /// What is shown after it, or all that was said: oldest first. Each says whether it was brought from elsewhere.
     pub messages: Vec<MessageRecord>,
-    /// How many of them, the oldest, were brought from elsewhere.
-    pub imported: usize,
     /// Whether the compaction was.
     pub is_import: bool,
     /// Whether something lies between the compaction, or the beginning, and the messages that would have cost
@@ -42,7 +40,7 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
     let mut tail = Tail::new(file)?;
     let mut recent = Recent::default();
     let (mut left, mut bytes_left) = (budget, MOST_BYTES);
-    let mut imported_after = None;
+    let mut imported = false;
     while let Some(line) = tail.next_line()? {
         // Half of all lines, and they say nothing here.
         if line.starts_with(br#"{"type":"turn","#) {
@@ -50,13 +48,14 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
         }
         let bytes = line.len() as u64;
         match Record::parse(line) {
-            Ok(Record::Message(message)) => {
+            Ok(Record::Message(mut message)) => {
+                message.imported |= imported;
                 let spent = cost(&message);
                 if spent > left || bytes > bytes_left {
                     recent.has_more = true;
                     if recent.compaction.is_none() {
-                        recent.first = question(line);
-                        look_back(&mut tail, &mut recent, &mut imported_after)?;
+                        recent.first = question(line, imported);
+                        look_back(&mut tail, &mut recent, imported)?;
                     }
                     break;
                 }
@@ -71,7 +70,7 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
                 }
             }
             Ok(Record::Compaction(found)) if recent.compaction.is_none() => {
-                recent.is_import = imported_after.is_some();
+                recent.is_import = imported;
                 let is_last = found.keep_from.is_none();
                 recent.compaction = Some(found);
                 if is_last {
@@ -79,44 +78,46 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
                 }
             }
             Ok(Record::Reset(_)) => break,
-            Ok(Record::Imported(_)) => drop(imported_after.get_or_insert(recent.messages.len())),
+            Ok(Record::Imported(_)) => imported = true,
             Ok(_) => {}
             Err(_) => recent.broken += 1,
         }
     }
-    recent.imported = imported_after.map_or(0, |after| recent.messages.len() - after);
     recent.messages.reverse();
     Ok(recent)
 }
 
 /// A line's message, if it is a user's.
-fn question(line: &[u8]) -> Option<MessageRecord> {
+fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
     // As flock writes it. What a message holds can't pass for it: quotes in a text are escaped.
     memchr::memmem::find(line, br#""role":"user""#)?;
     match Record::parse(line) {
-        Ok(Record::Message(message)) if message.message.role == Role::User => Some(*message),
+        Ok(Record::Message(mut message)) if message.message.role == Role::User => {
+            message.imported |= imported;
+            Some(*message)
+        }
         _ => None,
     }
 }
 
 /// Looks further back for what stands for the rest: the last compaction, or the conversation's first message.
-fn look_back(tail: &mut Tail<'_>, recent: &mut Recent, imported_after: &mut Option<usize>) -> io::Result<()> {
+fn look_back(tail: &mut Tail<'_>, recent: &mut Recent, mut imported: bool) -> io::Result<()> {
     while let Some(line) = tail.next_line()? {
         if line.starts_with(br#"{"type":"message","#) {
-            if let Some(found) = question(line) {
+            if let Some(found) = question(line, imported) {
                 recent.first = Some(found);
             }
             continue;
         }
         match Record::parse(line) {
             Ok(Record::Compaction(found)) => {
-                recent.is_import = imported_after.is_some();
+                recent.is_import = imported;
                 recent.compaction = Some(found);
                 recent.first = None;
                 return Ok(());
             }
             Ok(Record::Reset(_)) => return Ok(()),
-            Ok(Record::Imported(_)) => drop(imported_after.get_or_insert(recent.messages.len())),
+            Ok(Record::Imported(_)) => imported = true,
             _ => {}
         }
     }
@@ -210,10 +211,14 @@ mod tests {
             || Record::Imported(ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() });
         let records = [said("u1", "x"), said("a1", "x"), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);
-        assert_eq!((ids.len(), recent.imported, recent.is_import), (3, 2, false));
+        let imports = |recent: &Recent| recent.messages.iter().map(|found| found.imported).collect::<Vec<_>>();
+        assert_eq!((ids.len(), imports(&recent), recent.is_import), (3, vec![true, true, false], false));
         let records = [said("u1", "x"), compaction(1, Some("u1")), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);
-        assert_eq!((ids.len(), recent.imported, recent.is_import), (2, 1, true));
+        assert_eq!((ids.len(), imports(&recent), recent.is_import), (2, vec![true, false], true));
+        let records = [said("u1", "xx"), said("a1", "xx"), imported(), said("u2", "x")];
+        let (_, _, recent) = read(&records, 2);
+        assert!(recent.first.unwrap().imported, "also where only the beginning was looked for");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub use applied::{Applied, Rule};
 pub use error::HygieneError;
 pub use pictures::Pictures;
 pub use policy::Policy;
+pub(in crate::agent) use provenance::without_inter_session;
 pub use target::{LONGEST_SIDE, Target};
 
 use self::applied::Notes;

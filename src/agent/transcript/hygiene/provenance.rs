@@ -4,18 +4,17 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use memchr::memmem;
+
 use super::applied::{Notes, Rule};
 use crate::agent::Provenance;
 use crate::agent::transcript::Entry;
-use crate::clean;
+use crate::clean::{self, Seen};
 use crate::id::SessionKey;
 use crate::provider::{Block, Role};
 
 /// How a mark begins.
 const OPEN: &str = "[Inter-session message";
-
-/// What `OPEN` becomes in everybody else's text.
-const TAMED: &str = "[Inter-session_message";
 
 /// The signature by which the passes know a mark of their own; no wire carries a user's signature.
 const OWN: &str = "flock:inter-session";
@@ -48,28 +47,24 @@ fn is_own(block: &Block) -> bool {
 }
 
 fn looks_like_one(block: &Block) -> bool {
-    matches!(block, Block::Text { text, .. } if find(text).is_some()) && !is_own(block)
+    let Block::Text { text, .. } = block else { return false };
+    // Most texts have no bracket, and need no closer look.
+    text.contains(['[', '［']) && !is_own(block) && spaces(&Seen::of(text)).next().is_some()
 }
 
-/// Where a text has the beginning of a mark, in whatever case.
-fn find(text: &str) -> Option<usize> {
-    memchr::memchr_iter(b'[', text.as_bytes()).find(|at| {
-        text.as_bytes()
-            .get(*at..at + OPEN.len())
-            .is_some_and(|found| found.eq_ignore_ascii_case(OPEN.as_bytes()))
-    })
+/// Where a text has the space in the beginning of a mark, however it is written.
+fn spaces(seen: &Seen) -> impl Iterator<Item = usize> {
+    let open = OPEN.to_ascii_lowercase();
+    let space = open.find(' ').unwrap_or_default();
+    let found: Vec<usize> =
+        memmem::find_iter(seen.letters(), open.as_bytes()).map(|at| at + space).collect();
+    found.into_iter()
 }
 
-fn tame(text: &str) -> String {
-    let mut tamed = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = find(rest) {
-        tamed.push_str(&rest[..at]);
-        tamed.push_str(TAMED);
-        rest = &rest[at + OPEN.len()..];
-    }
-    tamed.push_str(rest);
-    tamed
+/// The text with nothing in it that looks like a mark.
+pub(in crate::agent) fn without_inter_session(text: &str) -> String {
+    let seen = Seen::of(text);
+    seen.replaced(text, spaces(&seen), '_')
 }
 
 /// Marks what other sessions sent, and takes the mark's look from everything else that the user's side says.
@@ -80,7 +75,7 @@ pub(super) fn mark_inter_session(entries: &mut [Entry], notes: &mut Notes) {
                 if looks_like_one(block)
                     && let Block::Text { text, .. } = block
                 {
-                    *text = tame(text);
+                    *text = without_inter_session(text);
                 }
             }
             notes.add(Rule::ForgedMark, entry);
