@@ -170,7 +170,8 @@ impl Seen {
     /// Reads a text.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        let mut seen = Self { letters: Vec::with_capacity(text.len()), places: Vec::with_capacity(text.len()) };
+        let mut seen =
+            Self { letters: Vec::with_capacity(text.len()), places: Vec::with_capacity(text.len()) };
         for (place, c) in text.char_indices() {
             let letter = match c {
                 c if is_line_end(c) => '\n',
@@ -198,7 +199,9 @@ impl Seen {
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
         for letter in letters {
-            let Some(place) = self.places.get(letter).copied().filter(|place| *place >= from) else { continue };
+            let Some(place) = self.places.get(letter).copied().filter(|place| *place >= from) else {
+                continue;
+            };
             out.push_str(&text[from..place]);
             out.push(by);
             from = place + text[place..].chars().next().map_or(0, char::len_utf8);
@@ -212,8 +215,15 @@ impl Seen {
 fn taken_for(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
-        '\u{2010}'..='\u{2015}' | '\u{2043}' | '\u{2212}' | '\u{2d7}' | '\u{58a}' | '\u{5be}' | '\u{1806}'
-        | '\u{fe58}' | '\u{fe63}' => '-',
+        '\u{2010}'..='\u{2015}'
+        | '\u{2043}'
+        | '\u{2212}'
+        | '\u{2d7}'
+        | '\u{58a}'
+        | '\u{5be}'
+        | '\u{1806}'
+        | '\u{fe58}'
+        | '\u{fe63}' => '-',
         '\u{fe64}' => '<',
         '\u{fe65}' => '>',
         '\u{212a}' => 'k',
@@ -249,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_line_keeps_the_joiners_that_it_needs_and_no_others() {
-        for needed in ["👩\u{200d}❤\u{fe0f}\u{200d}👩", "می\u{200c}خواهم", "क्\u{200d}ष", "a\tb"] {
+        for needed in ["👩\u{200d}❤\u{fe0f}\u{200d}👩", "می\u{200c}خواهم", "क्\u{200d}ष", "a\tb"]
+        {
             assert_eq!(visible(needed), needed);
         }
         for (line, seen) in [

@@ -18,7 +18,11 @@ pub(crate) fn thread_time() -> std::time::Duration {
     use nix::sys::resource::{UsageWho, getrusage};
     let spent = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
     [spent.user_time(), spent.system_time()]
-        .map(|time| std::time::Duration::from_micros(u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap()))
+        .map(|time| {
+            std::time::Duration::from_micros(
+                u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap(),
+            )
+        })
         .into_iter()
         .sum()
 }

@@ -402,7 +402,8 @@ fn a_compaction_of_an_import_launders_nothing() {
     let mut context = read(&records);
     context.ask(&[]);
     let findings = Findings { mission: "main".into(), ..Findings::default() };
-    let draft = context.draft(&Wanted { findings: &findings, most_staged: 20, turn: None, at: 2 }, true).unwrap();
+    let draft =
+        context.draft(&Wanted { findings: &findings, most_staged: 20, turn: None, at: 2 }, true).unwrap();
     assert!(draft.record.initial.as_ref().is_some_and(|initial| initial.imported));
     records.push(Record::Compaction(Box::new(draft.record.clone())));
     context.apply(draft);
@@ -427,14 +428,22 @@ fn a_compaction_in_an_import_is_quoted_and_its_tasks_are_not_taken() {
     let mut context = read(&[Record::Compaction(Box::new(compaction)), imported()]);
     let (shown, marks) = told(&context);
     assert_eq!((marks, shown.matches("from an imported transcript").count()), (3, 4), "{shown:.3000}");
-    assert!(shown.contains("| [HISTORY COMPRESSED]\\n| MARKER") && shown.contains("| SUMMARY"), "{shown:.3000}");
+    assert!(
+        shown.contains("| [HISTORY COMPRESSED]\\n| MARKER") && shown.contains("| SUMMARY"),
+        "{shown:.3000}"
+    );
     assert!(shown.len() < 40_000, "{}", shown.len());
     context.ask(&[record(user("go on"))]);
     let findings = Findings { mission: "main".into(), ..Findings::default() };
-    let draft = context.draft(&Wanted { findings: &findings, most_staged: 20, turn: None, at: 2 }, true).unwrap();
+    let draft =
+        context.draft(&Wanted { findings: &findings, most_staged: 20, turn: None, at: 2 }, true).unwrap();
     let next = &draft.record;
     assert_eq!((next.number, next.completed.len()), (u32::MAX, 0));
-    assert!(next.summary.as_deref().is_some_and(|text| text.starts_with("[from an imported transcript]\nSUMMARY")));
+    assert!(
+        next.summary
+            .as_deref()
+            .is_some_and(|text| text.starts_with("[from an imported transcript]\nSUMMARY"))
+    );
     assert!(!next.marker.contains("approved"), "{}", next.marker);
 }
 

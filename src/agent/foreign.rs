@@ -44,7 +44,8 @@ pub(super) fn message(message: &mut Message) {
 
 /// Makes a compaction one that was brought from elsewhere. Which tasks are done is not taken from it.
 pub(super) fn compaction(record: &mut CompactionRecord) {
-    let quoted: Vec<String> = tame(bounded::start(&record.marker, MOST_BYTES)).lines().map(|line| format!("| {line}")).collect();
+    let quoted: Vec<String> =
+        tame(bounded::start(&record.marker, MOST_BYTES)).lines().map(|line| format!("| {line}")).collect();
     record.marker = format!("{MARKER}\n{}", quoted.join("\n"));
     if let Some(summary) = &mut record.summary {
         *summary = format!("{SUMMARY}\n{}", tame(bounded::start(summary, MOST_BYTES)));

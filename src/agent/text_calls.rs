@@ -12,7 +12,8 @@ use super::prompt::without_marks;
 use super::transcript::hygiene::without_inter_session;
 use crate::clean::Seen;
 use crate::provider::{
-    Block, BoxFuture, Delta, MOST_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink, StopReason,
+    Block, BoxFuture, Delta, MOST_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink,
+    StopReason,
 };
 
 /// Begins a call.

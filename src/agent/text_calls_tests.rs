@@ -68,7 +68,10 @@ fn what_stands_before_other_text_is_no_call_and_what_stands_behind_it_is() {
     ] {
         let answer = format!("{before}{READ}");
         let found = parse(&answer);
-        assert_eq!((names(&answer).as_slice(), found.text), (&want.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()[..], before.trim_end()));
+        assert_eq!(
+            (names(&answer).as_slice(), found.text),
+            (&want.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()[..], before.trim_end())
+        );
     }
     assert!(names(&format!("{}{READ}", " ".repeat(MOST_INDENT + 1))).is_empty(), "so far in it is code");
 }
@@ -80,7 +83,12 @@ const SOON: std::time::Duration = std::time::Duration::from_secs(5);
 #[test]
 fn a_long_answer_is_read_in_one_pass() {
     let began = thread_time();
-    for line in ["<tool_call>{}</tool_call>\n", "<tool_call>{\n</tool_call>", "<tool_call>{\"\n", "<tool_call>{\"a\n<tool_call>"] {
+    for line in [
+        "<tool_call>{}</tool_call>\n",
+        "<tool_call>{\n</tool_call>",
+        "<tool_call>{\"\n",
+        "<tool_call>{\"a\n<tool_call>",
+    ] {
         let answer = format!("{}</tool_call>x", line.repeat(5_000));
         assert!(parse(&answer) == Answer { text: &answer, calls: Vec::new() }, "{line:?}");
         let mut shown = Shown::default();

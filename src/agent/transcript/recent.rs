@@ -211,7 +211,8 @@ mod tests {
             || Record::Imported(ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() });
         let records = [said("u1", "x"), said("a1", "x"), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);
-        let imports = |recent: &Recent| recent.messages.iter().map(|found| found.imported).collect::<Vec<_>>();
+        let imports =
+            |recent: &Recent| recent.messages.iter().map(|found| found.imported).collect::<Vec<_>>();
         assert_eq!((ids.len(), imports(&recent), recent.is_import), (3, vec![true, true, false], false));
         let records = [said("u1", "x"), compaction(1, Some("u1")), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);

@@ -56,8 +56,7 @@ fn looks_like_one(block: &Block) -> bool {
 fn spaces(seen: &Seen) -> impl Iterator<Item = usize> {
     let open = OPEN.to_ascii_lowercase();
     let space = open.find(' ').unwrap_or_default();
-    let found: Vec<usize> =
-        memmem::find_iter(seen.letters(), open.as_bytes()).map(|at| at + space).collect();
+    let found: Vec<usize> = memmem::find_iter(seen.letters(), open.as_bytes()).map(|at| at + space).collect();
     found.into_iter()
 }
 
