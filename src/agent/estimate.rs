@@ -64,6 +64,8 @@ pub fn block_cost(block: &Block, images: Images) -> u64 {
             text_cost(call_id) + inner + MESSAGE_TOKENS
         }
         Block::Image { .. } => images.tokens(),
+        // It is not sent.
+        Block::Other(_) => 0,
     }
 }
 

@@ -67,7 +67,7 @@ fn block(block: &mut Block) {
             value(arguments);
         }
         // No route shows it to a model as anything but thinking, and most want it back as it was.
-        Block::Thinking { .. } | Block::Image { .. } => {}
+        Block::Thinking { .. } | Block::Image { .. } | Block::Other(_) => {}
     }
 }
 

@@ -8,7 +8,7 @@ use super::call;
 use super::foreign;
 use super::prompt::message_context;
 use super::provenance::Provenance;
-use super::transcript::{MessageRecord, history};
+use super::transcript::{MessageRecord, history, look};
 use super::turn::TurnError;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
@@ -41,12 +41,7 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
 /// The newest `limit` messages of a transcript, oldest first, without thinking.
 pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        // The session exists, and nothing has been said yet.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(fail(error)),
-    };
+    let Some(file) = look(path)? else { return Ok(Vec::new()) };
     let records = history::messages(&file, limit, MOST_BYTES).map_err(fail)?;
     Ok(records.iter().map(entry).collect())
 }
@@ -54,11 +49,7 @@ pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, Tu
 /// Where the inputs of a turn came from, in their order.
 pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(fail(error)),
-    };
+    let Some(file) = look(path)? else { return Ok(Vec::new()) };
     let records = history::of_turn(&file, turn).map_err(fail)?;
     Ok(records.into_iter().filter_map(|record| record.provenance).collect())
 }
@@ -66,11 +57,7 @@ pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, T
 /// The final text of a turn: its last answer, if that calls no tool.
 pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fail(error)),
-    };
+    let Some(file) = look(path)? else { return Ok(None) };
     let records = history::of_turn(&file, turn).map_err(fail)?;
     let last = records.last().filter(|record| record.message.role == Role::Assistant);
     let last = last.filter(|record| record.message.tool_calls().next().is_none());
@@ -96,5 +83,6 @@ fn shown(block: &Block) -> Option<String> {
             Some(format!("[{name} {word}: {}]", bounded::middle_cut(&text, RESULT)))
         }
         Block::Image { media_type, .. } => Some(format!("[a picture, {media_type}]")),
+        Block::Other(_) => Some("[something that this flock does not know]".to_owned()),
     }
 }

@@ -22,6 +22,7 @@ mod inbox;
 mod instead;
 mod line;
 mod oversight;
+mod past;
 pub mod preview;
 pub mod prompt;
 mod provenance;

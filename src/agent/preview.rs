@@ -4,9 +4,6 @@
 //! It is the conversation as it stands in the transcript. A turn that begins later adds its input, and a summary
 //! by a model, where the configuration wants one, is not in it.
 
-use std::fs::File;
-use std::io;
-
 use jiff::tz::TimeZone;
 
 use super::ask::target;
@@ -15,11 +12,11 @@ use super::compaction::findings;
 use super::context::{Context, Wanted};
 use super::estimate::{self, Images};
 use super::line::{Told, asked, room, told};
+use super::past;
 use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder};
 use super::session::Compacted;
-use super::steps::{most, record_cost};
+use super::transcript::Recent;
 use super::transcript::hygiene::{Applied, sanitise};
-use super::transcript::{Recent, recent};
 use super::turn::TurnError;
 use crate::clock;
 use crate::config::{Agent, Config};
@@ -124,22 +121,14 @@ impl Preview<'_> {
     ) -> Result<Context, TurnError> {
         let (room, images) = (room(resolved, asked), Images::of(resolved));
         let found = match session {
-            Some(session) => self.recent(session, room, images)?,
+            // It is only read: what is damaged in it waits for the next turn.
+            Some(session) => {
+                let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
+                past::look(&path, room, images)?.0
+            }
             None => Recent::default(),
         };
         Ok(Context::new(room, images, &self.zone, found))
-    }
-
-    /// The newest part of the transcript. It is only read: what is damaged in it waits for the next turn.
-    fn recent(&self, session: &Session, room: u64, images: Images) -> Result<Recent, TurnError> {
-        let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
-        let read = || match File::open(&path) {
-            Ok(file) => recent(&file, most(room), record_cost(images)),
-            // A session has its file from its first turn's input on.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Recent::default()),
-            Err(error) => Err(error),
-        };
-        read().map_err(|source| TurnError::Transcript { what: "read", path: path.clone(), source })
     }
 
     /// Makes room as a turn does before it asks, in memory alone.

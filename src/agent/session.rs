@@ -9,10 +9,9 @@ use super::context::{Context, Wanted};
 use super::engine::Engine;
 use super::estimate::{self, Images};
 use super::line::{self, Ready};
-use super::run;
-use super::steps::{most, record_cost};
-use super::transcript::{CompactionRecord, Record, ResetRecord, recent};
+use super::transcript::{CompactionRecord, Recent, Record, ResetRecord};
 use super::turn::TurnError;
+use super::{past, run};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::config::Agent;
@@ -87,11 +86,17 @@ struct Sized<'e> {
     session: Session,
     resolved: Resolved,
     asked: Request,
-    context: Context,
-    transcript: super::transcript::Transcript,
+    images: Images,
+    room: u64,
     most_staged: usize,
     wants_summary: bool,
     engine: &'e Engine,
+}
+
+impl Sized<'_> {
+    fn context(&self, found: Recent) -> Context {
+        Context::new(self.room, self.images, &self.engine.zone, found)
+    }
 }
 
 impl Engine {
@@ -103,7 +108,9 @@ impl Engine {
     pub fn report(&self, key: &SessionKey) -> Result<Option<Report>, TurnError> {
         // While a turn runs it is as it was before its last step: nobody waits for it here.
         let Some(sized) = self.sized(key)? else { return Ok(None) };
-        let Sized { session, resolved, asked, context, transcript, .. } = &sized;
+        let Sized { session, resolved, asked, room, images, .. } = &sized;
+        let (found, transcript_bytes) = past::look(&self.transcript_path(session), *room, *images)?;
+        let context = sized.context(found);
         Ok(Some(Report {
             key: key.clone(),
             model: resolved.route.model.to_string(),
@@ -116,7 +123,7 @@ impl Engine {
             messages: context.len(),
             began_at: session.began_at,
             compaction: context.last().map(Compacted::from),
-            transcript_bytes: transcript.length(),
+            transcript_bytes,
         }))
     }
 
@@ -128,11 +135,13 @@ impl Engine {
     /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
     pub async fn compact(&self, key: &SessionKey, may_ask: bool) -> Result<Option<Compacted>, TurnError> {
         let _claim = self.claim(key)?;
-        let Some(mut sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
+        let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
+        let mut transcript = run::open(self, &sized.session)?;
+        let context = sized.context(past::load(&mut transcript, sized.room, sized.images)?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
         let at = clock::unix_ms();
         let wanted = Wanted { findings: &found, most_staged: sized.most_staged, turn: None, at };
-        let Some(mut draft) = sized.context.draft(&wanted, true) else { return Ok(None) };
+        let Some(mut draft) = context.draft(&wanted, true) else { return Ok(None) };
         if may_ask && sized.wants_summary {
             let asking = Asking {
                 engine: sized.engine,
@@ -141,12 +150,12 @@ impl Engine {
                 turn: crate::id::TurnId::new(),
                 step: 1,
             };
-            let text = sized.context.outgoing(&draft);
+            let text = context.outgoing(&draft);
             if let Some((summary, _)) = summary::ask(&asking, &text).await {
-                sized.context.summarise(&mut draft, summary);
+                context.summarise(&mut draft, summary);
             }
         }
-        sized.transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
+        transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
         checkpoint::reach(Checkpoint::Compacted);
         // The next turn makes the prompt as it is then.
         self.parts.store.renew_session(key.clone(), None, at).await?;
@@ -200,18 +209,13 @@ impl Engine {
         let Ready { resolved, asked, room, .. } =
             line::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
         let images = Images::of(&resolved);
-        let transcript = run::open(self, &session)?;
-        let found = recent(transcript.file(), most(room), record_cost(images)).map_err(|source| {
-            TurnError::Transcript { what: "read", path: transcript.path().to_owned(), source }
-        })?;
-        let context = Context::new(room, images, &self.zone, found);
         Ok(Some(Sized {
             agent,
             session,
             resolved,
             asked,
-            context,
-            transcript,
+            images,
+            room,
             most_staged: config.compaction.most_staged,
             wants_summary: config.compaction.summary,
             engine: self,

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::call;
 use super::context::Context;
 use super::engine::Engine;
-use super::estimate::{self, Images};
+use super::estimate::Images;
 use super::halt::Halt;
 use super::inbox::Inbox;
 use super::line::Line;
+use super::past;
 use super::provenance::Provenance;
 use super::repetition::Repetition;
 use super::running::Running;
-use super::transcript::{MessageRecord, Recent, recent};
 use super::turn::{Stop, TurnError, TurnEvent};
 use crate::provider::message::joined_text;
 use crate::provider::{Message, Request, Response, Role, StopReason};
@@ -75,7 +75,7 @@ impl Course<'_> {
     ) -> Result<Last, TurnError> {
         let Conversation { input, client, provenance, inbox, mut line, mut asked, room } = conversation;
         let images = Images::of(&line.resolved);
-        let past = past(running, line.reach(room), images)?;
+        let past = past::load(&mut running.transcript, line.reach(room), images)?;
         let said = running.said(input, client, provenance);
         let mut context = Context::new(room, images, &self.engine.zone, past);
         context.ask(&said);
@@ -86,6 +86,9 @@ impl Course<'_> {
         running.begin(&said)?;
         context.begun();
         self.events.tell(TurnEvent::Began);
+        for backup in running.transcript.take_backups() {
+            self.events.tell(TurnEvent::Notice(past::kept(&backup)));
+        }
         if let Some(notice) = line.passed.take() {
             self.events.tell(TurnEvent::Notice(notice));
         }
@@ -172,30 +175,5 @@ impl Course<'_> {
                 Stop::End
             }
         }
-    }
-}
-
-/// What the transcript holds of the conversation. Where the file is damaged, it is mended.
-fn past(running: &mut Running, room: u64, images: Images) -> Result<Recent, TurnError> {
-    let found = recent(running.transcript.file(), most(room), record_cost(images)).map_err(|source| {
-        TurnError::Transcript { what: "read", path: running.transcript.path().to_owned(), source }
-    })?;
-    if found.broken > 0 {
-        running.transcript.repair()?;
-    }
-    Ok(found)
-}
-
-/// The most tokens of a conversation that are read. A little more than fits can be there, because a turn ends
-/// when it ends; what is older than that was written for a model with more room.
-pub(super) const fn most(room: u64) -> u64 {
-    room.saturating_add(room / 2)
-}
-
-/// What a stored message costs as the model is shown it.
-pub(super) fn record_cost(images: Images) -> impl Fn(&MessageRecord) -> u64 {
-    move |record| {
-        let context = record.context.as_deref().map_or(0, estimate::context_cost);
-        estimate::cost(&record.message.content, images) + context
     }
 }

@@ -144,6 +144,9 @@ pub enum Block {
         /// Base64.
         data: String,
     },
+    /// What a newer version stored, whole. It is kept, and never sent.
+    #[serde(untagged)]
+    Other(Value),
 }
 
 impl Block {
@@ -172,19 +175,15 @@ struct Flat {
     redacted: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    arguments: Option<Value>,
+    /// A call that was cut off has none, which is what `null` says too.
+    #[serde(default)]
+    arguments: Value,
     call_id: Option<String>,
     content: Option<Vec<Block>>,
     #[serde(default)]
     is_error: bool,
     media_type: Option<String>,
     data: Option<String>,
-}
-
-/// `null` is a value here: a model can send it as its arguments.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
 }
 
 /// Why something is no block.
@@ -211,7 +210,7 @@ impl TryFrom<Flat> for Block {
             "toolCall" => Self::ToolCall {
                 id: flat.id.ok_or_else(|| lacks("id"))?,
                 name: flat.name.ok_or_else(|| lacks("name"))?,
-                arguments: flat.arguments.ok_or_else(|| lacks("arguments"))?,
+                arguments: flat.arguments,
                 signature: flat.signature,
             },
             "toolResult" => Self::ToolResult {
@@ -349,14 +348,14 @@ mod tests {
         ];
         let written = serde_json::to_string(&blocks).unwrap();
         assert_eq!(serde_json::from_str::<Vec<Block>>(&written).unwrap(), blocks);
-        for bad in [
-            json!({"type": "text"}),
-            json!({"type": "toolCall", "id": "1", "name": "n"}),
-            json!({"type": "new"}),
-        ] {
+        for bad in [json!({"type": "text"}), json!({"type": "toolCall", "id": "1"}), json!({"type": "new"})] {
             assert!(serde_json::from_value::<Block>(bad).is_err());
         }
         let newer = json!({"type": "text", "text": "t", "added": {"later": true}});
         assert!(serde_json::from_value::<Block>(newer).is_ok());
+        let cut_off = json!({"type": "toolCall", "id": "1", "name": "n"});
+        assert_eq!(serde_json::from_value::<Block>(cut_off).unwrap(), Block::call("1", "n", Value::Null));
+        let other = json!({"type": "hologram", "data": [1]});
+        assert_eq!(serde_json::to_value(Block::Other(other.clone())).unwrap(), other);
     }
 }

@@ -91,7 +91,7 @@ pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Messa
                 Block::ToolResult { name, content, .. } => {
                     ("result", format!("{name}: {}", joined_text(content)))
                 }
-                Block::Thinking { .. } | Block::Image { .. } => continue,
+                Block::Thinking { .. } | Block::Image { .. } | Block::Other(_) => continue,
             };
             text.extend(["[", who, "] ", &bounded::middle_cut(&said, MESSAGE_BYTES), "\n"]);
         }

@@ -44,6 +44,8 @@ pub enum Kind {
     Compacted,
     /// An answer that is in the transcript for people only: no model said it.
     ForPeople,
+    /// An answer that there was none of; mending put a text in its place.
+    Filled,
 }
 
 impl Entry {
@@ -59,7 +61,7 @@ impl Entry {
             usage: record.usage,
             // What a document says of that is no knowledge of flock's.
             provenance: record.provenance.clone().filter(|_| !record.imported),
-            kind: Kind::Said,
+            kind: if record.filled { Kind::Filled } else { Kind::Said },
         };
         Self { message: Arc::new(message), about: Arc::new(about) }
     }

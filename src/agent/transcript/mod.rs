@@ -6,6 +6,7 @@
 mod entry;
 pub mod history;
 pub mod hygiene;
+mod loose;
 pub mod model;
 pub mod portable;
 mod recent;
@@ -20,6 +21,6 @@ pub use model::{
     TurnRecord,
 };
 pub use recent::{Recent, recent};
-pub use store::Transcript;
+pub use store::{Transcript, look};
 pub use tail::Tail;
 pub use unknown::{INTERRUPTED, unknown_result};

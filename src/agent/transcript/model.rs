@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::loose;
 use crate::agent::Provenance;
 use crate::config::Api;
 use crate::id::{AgentId, SessionKey, TurnId};
@@ -29,7 +30,7 @@ pub enum Record {
     Command(CommandRecord),
     /// All records before this one were brought from elsewhere.
     Imported(ImportedRecord),
-    /// A kind of record that this version does not know.
+    /// A kind of record that this version does not know, or one that it can't read.
     #[serde(skip)]
     Unknown,
 }
@@ -87,6 +88,9 @@ pub struct MessageRecord {
     /// compaction by this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
+    /// Of an answer: that nobody said it, and mending put a text where there was none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filled: bool,
 }
 
 impl MessageRecord {
@@ -107,6 +111,7 @@ impl MessageRecord {
             stop: None,
             provenance: None,
             imported: false,
+            filled: false,
         }
     }
 }
@@ -226,24 +231,29 @@ pub struct ImportedRecord {
 }
 
 impl Record {
-    /// Reads a line.
+    /// Reads a line. Of a message that is not as this version writes it, what can be read is: a block that it does not
+    /// know is kept whole, and an unknown reason to end or wire format is taken for none. What can't be read at all, and
+    /// is a record all the same, is [`Self::Unknown`].
     ///
     /// # Errors
     ///
-    /// Where it is no record: not JSON, no object, without a type, or of a known type and the wrong shape.
+    /// Where it is no record: not JSON, no object, without a type, or a message without its object or role.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
-        #[derive(Deserialize)]
-        struct Tag<'a> {
-            #[serde(borrow, rename = "type")]
-            kind: std::borrow::Cow<'a, str>,
-        }
+        Self::parse_exactly(line).or_else(|_| loose::parse(line))
+    }
+
+    /// Reads a line that has to be as this version writes it.
+    ///
+    /// # Errors
+    ///
+    /// Where it is no record, or one of a known type and the wrong shape.
+    pub fn parse_exactly(line: &[u8]) -> Result<Self, serde_json::Error> {
         // As flock writes them, the most frequent lines need one pass.
         if line.starts_with(br#"{"type":"message","#) {
             return serde_json::from_slice(line).map(Self::Message);
         }
         // Else two: a tagged enum would copy all of the line into a buffer first.
-        let tag: Tag<'_> = serde_json::from_slice(line)?;
-        Ok(match &*tag.kind {
+        Ok(match &*loose::kind(line)? {
             "session" => Self::Session(serde_json::from_slice(line)?),
             "message" => Self::Message(serde_json::from_slice(line)?),
             "turn" => Self::Turn(serde_json::from_slice(line)?),
@@ -341,7 +351,8 @@ mod tests {
         assert_eq!(Record::parse(br#"{"type":"vision","message":"of any shape"}"#).unwrap(), Record::Unknown);
         let turn = format!(r#"{{"type":"turn","turn":"{}","state":"done","at":1,"new":[1]}}"#, TurnId::new());
         assert!(matches!(Record::parse(turn.as_bytes()).unwrap(), Record::Turn(_)));
-        for bad in [&b"{}"[..], b"[]", b"", b"{\"type\":1}", b"{\"type\":\"turn\"}", b"{\"type\":\"turn\""] {
+        assert_eq!(Record::parse(br#"{"type":"turn","state":"paused"}"#).unwrap(), Record::Unknown);
+        for bad in [&b"{}"[..], b"[]", b"[\"turn\"]", b"", b"{\"type\":1}", b"{\"type\":\"turn\""] {
             assert!(Record::parse(bad).is_err());
         }
     }

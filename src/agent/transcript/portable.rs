@@ -153,7 +153,8 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
         if text.len() > RECORD_BYTES {
             return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
         }
-        let parsed = Record::parse(text.as_bytes()).map_err(|error| fail(format!("is none: {error}")))?;
+        let parsed =
+            Record::parse_exactly(text.as_bytes()).map_err(|error| fail(format!("is none: {error}")))?;
         for id in
             ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))?
         {

@@ -1,5 +1,7 @@
-//! Mends a damaged transcript: every line that is a record stays, byte for byte; what is none is cut out. A turn that no
-//! provider takes, and that no pass could make anything of, gets a text in its place. What was delivered stays.
+//! Mends a damaged transcript: every line that is a record stays, byte for byte, whether this version can read it or not;
+//! what is none is cut out. A turn that no provider takes, and that no pass could make anything of, gets a text in its
+//! place. What was delivered stays. Only who holds the session's claim may mend: the file is replaced, and what another
+//! one still writes to the old file would be lost.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -98,15 +100,23 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
 /// The line with a text where there was none. All else in it stays, what this version does not know too.
 fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
     let mut value: Value = serde_json::from_slice(line)?;
-    let text = if record.message.role == Role::User { CONTINUE } else { FAILED };
-    if let Some(Value::Array(content)) = value.pointer_mut("/message/content") {
-        let is_blank = |block: &Value| {
-            block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
-        };
-        content.retain(|block| !is_blank(block));
-        if content.is_empty() {
-            content.push(json!({"type": "text", "text": text}));
-        }
+    let is_blank = |block: &Value| {
+        block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+    };
+    let mut content = match value["message"]["content"].take() {
+        Value::Array(content) => content,
+        // What is no list, and was found to hold nothing.
+        _ => Vec::new(),
+    };
+    content.retain(|block| !is_blank(block));
+    if content.is_empty() {
+        let text = if record.message.role == Role::User { CONTINUE } else { FAILED };
+        content.push(json!({"type": "text", "text": text}));
+    }
+    value["message"]["content"] = content.into();
+    if record.message.role == Role::Assistant {
+        // No model said it, and none is shown it: by this it is known, not by its text.
+        value["filled"] = true.into();
     }
     Ok(serde_json::to_vec(&value)?)
 }

@@ -16,10 +16,27 @@ pub struct Transcript {
     file: File,
     length: u64,
     syncer: Handle,
+    /// Old files that could not be removed after they were mended.
+    backups: Vec<PathBuf>,
+}
+
+/// Opens a transcript to look at it: nothing is made, mended or written, because a turn may be writing to it. `None`
+/// where nothing has been said yet.
+///
+/// # Errors
+///
+/// [`TurnError::Transcript`].
+pub fn look(path: &Path) -> Result<Option<File>, TurnError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(TurnError::Transcript { what: "open", path: path.to_owned(), source }),
+    }
 }
 
 impl Transcript {
-    /// Opens a transcript, makes it with this header if it is not there, and mends an end that was torn.
+    /// Opens a transcript, makes it with this header if it is not there, and mends an end that was torn. Only for who
+    /// holds the session's claim: see [`look`] for everybody else.
     ///
     /// # Errors
     ///
@@ -34,8 +51,7 @@ impl Transcript {
                 syncer.written(folder);
             }
         } else if !transcript.is_whole().map_err(fail("read"))? {
-            repair::repair(path).map_err(fail("mend"))?;
-            transcript = Self::open_file(path, syncer).map_err(fail("open"))?;
+            transcript.repair()?;
         }
         Ok(transcript)
     }
@@ -52,7 +68,7 @@ impl Transcript {
             other => other?,
         };
         let length = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), file, length, syncer })
+        Ok(Self { path: path.to_owned(), file, length, syncer, backups: Vec::new() })
     }
 
     fn is_whole(&self) -> io::Result<bool> {
@@ -109,18 +125,25 @@ impl Transcript {
     /// # Errors
     ///
     /// [`TurnError::Transcript`].
-    pub fn repair(&mut self) -> Result<repair::Mended, TurnError> {
-        let mend = || -> io::Result<(repair::Mended, Self)> {
-            let what = repair::repair(&self.path)?;
-            Ok((what, Self::open_file(&self.path, self.syncer.clone())?))
+    pub fn repair(&mut self) -> Result<(), TurnError> {
+        let mend = || -> io::Result<(Option<PathBuf>, Self)> {
+            let mended = repair::repair(&self.path)?;
+            Ok((mended.backup, Self::open_file(&self.path, self.syncer.clone())?))
         };
-        let (what, mended) = mend().map_err(|source| TurnError::Transcript {
+        let (backup, new) = mend().map_err(|source| TurnError::Transcript {
             what: "mend",
             path: self.path.clone(),
             source,
         })?;
-        *self = mended;
-        Ok(what)
+        let mut backups = self.take_backups();
+        backups.extend(backup);
+        *self = Self { backups, ..new };
+        Ok(())
+    }
+
+    /// The old files of what was mended that could not be removed, for whoever is to be told.
+    pub fn take_backups(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.backups)
     }
 }
 

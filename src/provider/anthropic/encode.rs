@@ -218,7 +218,7 @@ fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
             content: content.iter().filter_map(result_part).collect(),
             is_error: *is_error,
         }),
-        Block::ToolResult { .. } => None,
+        Block::ToolResult { .. } | Block::Other(_) => None,
     }
 }
 

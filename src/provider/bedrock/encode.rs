@@ -138,7 +138,7 @@ fn said(block: &Block, family: Family) -> Option<Part<'_>> {
             }
             _ => None,
         },
-        Block::Thinking { .. } | Block::ToolResult { .. } | Block::Image { .. } => None,
+        Block::Thinking { .. } | Block::ToolResult { .. } | Block::Image { .. } | Block::Other(_) => None,
     }
 }
 
@@ -168,7 +168,7 @@ fn heard(block: &Block, family: Family) -> Vec<Part<'_>> {
             };
             std::iter::once(result).chain(after).collect()
         }
-        Block::Thinking { .. } | Block::ToolCall { .. } => Vec::new(),
+        Block::Thinking { .. } | Block::ToolCall { .. } | Block::Other(_) => Vec::new(),
     }
 }
 

@@ -398,6 +398,54 @@ async fn a_damaged_transcript_is_mended_and_its_good_lines_stay() {
     assert_eq!(rig.transcript().len(), 9);
 }
 
+/// Puts a folder into the place of each backup that appears, so that it can't be removed as the file that it was.
+fn hold_backups(folder: std::path::PathBuf, stop: Arc<std::sync::atomic::AtomicBool>) {
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+    let outside = tempfile::tempdir_in(folder.parent().unwrap()).unwrap();
+    let mut decoys = 0;
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        let decoy = outside.path().join(decoys.to_string());
+        std::fs::create_dir_all(&decoy).unwrap();
+        let names = std::fs::read_dir(&folder).unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+        for backup in names.filter(|path| path.to_string_lossy().contains(".bak-") && path.is_file()) {
+            if renameat2(AT_FDCWD, &decoy, AT_FDCWD, &backup, RenameFlags::RENAME_EXCHANGE).is_ok() {
+                decoys += 1;
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_told_of_the_old_file_that_stays_after_mending() {
+    let rig = Rig::new();
+    rig.say("hi").await.unwrap();
+    let path = rig.transcript_path();
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let holder = {
+        let (folder, stop) = (path.parent().unwrap().to_owned(), Arc::clone(&stop));
+        std::thread::spawn(move || hold_backups(folder, stop))
+    };
+    let told = || {
+        rig.events().into_iter().find_map(|event| match event {
+            TurnEvent::Notice(text) if text.contains(".bak-") => Some(text),
+            _ => None,
+        })
+    };
+    // The backup is there for a moment only, so it takes a few of them to hold one.
+    let end = std::time::Instant::now() + SOON;
+    while told().is_none() && std::time::Instant::now() < end {
+        let good = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{good}nonsense\n")).unwrap();
+        rig.say("hi").await.unwrap();
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    holder.join().unwrap();
+    let told = told().unwrap();
+    let backup = told.rsplit(' ').next().unwrap();
+    assert!(backup.starts_with(path.to_str().unwrap()) && std::path::Path::new(backup).exists(), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transcript_that_can_not_be_written_fails_the_turn() {
     let rig = Rig::new();

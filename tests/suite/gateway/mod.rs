@@ -2,6 +2,7 @@
 
 mod auth;
 mod chat;
+mod damaged;
 mod events;
 mod freeze;
 pub mod house;

@@ -18,13 +18,13 @@ use crate::support::wait_until;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// `flock gateway serve` of a home; killed when dropped.
-struct Process {
+pub(super) struct Process {
     child: Child,
 }
 
 impl Process {
     /// Starts it and waits until it is healthy.
-    fn start(home: &TempHome) -> Self {
+    pub(super) fn start(home: &TempHome) -> Self {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log_of(home)).unwrap();
         let child = home
             .command()
@@ -69,13 +69,13 @@ fn log_text(home: &TempHome) -> String {
     std::fs::read_to_string(log_of(home)).unwrap_or_default()
 }
 
-fn port(home: &TempHome) -> u16 {
+pub(super) fn port(home: &TempHome) -> u16 {
     let port = home.config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"].as_u64();
     u16::try_from(port.unwrap()).unwrap()
 }
 
 /// A whole answer, head and body; `None` where nothing answers.
-fn get(port: u16, path: &str, token: &str) -> Option<String> {
+pub(super) fn get(port: u16, path: &str, token: &str) -> Option<String> {
     use std::io::Write as _;
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
     let request = format!(
@@ -87,7 +87,7 @@ fn get(port: u16, path: &str, token: &str) -> Option<String> {
     Some(answer)
 }
 
-fn edit(home: &TempHome, change: impl FnOnce(&mut Value)) {
+pub(super) fn edit(home: &TempHome, change: impl FnOnce(&mut Value)) {
     let mut config = home.config();
     change(&mut config);
     std::fs::write(home.file("config.json"), config.to_string()).unwrap();

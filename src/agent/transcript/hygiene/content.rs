@@ -30,6 +30,10 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
                 notes.add(Rule::ForPeople, entry);
                 return false;
             }
+            if entry.about.kind == Kind::Filled {
+                notes.add(Rule::Empty, entry);
+                return false;
+            }
             if is_reasoning_only(entry) {
                 notes.add(Rule::ReasoningOnly, entry);
                 return false;

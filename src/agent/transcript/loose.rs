@@ -1,0 +1,202 @@
+//! Reads records that are not as this version writes them: of a newer one, or cut off somewhere in between. What is in
+//! the file stays there; this is only what is made of it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::model::{MessageRecord, Record};
+use crate::provider::{Block, Message};
+
+/// The fields of an object, none of which is read yet.
+type Fields<'a> = HashMap<String, &'a RawValue>;
+
+/// A record's type.
+///
+/// # Errors
+///
+/// Where the line is no object with one.
+pub(super) fn kind(line: &[u8]) -> Result<Cow<'_, str>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Tag<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return Err(serde_json::Error::custom("no JSON object"));
+    }
+    serde_json::from_slice::<Tag<'_>>(line).map(|tag| tag.kind)
+}
+
+/// Reads what can be read of a record.
+///
+/// # Errors
+///
+/// Where it is none.
+pub(super) fn parse(line: &[u8]) -> Result<Record, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Least<'a> {
+        #[serde(borrow)]
+        message: Speaker<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Speaker<'a> {
+        #[serde(borrow)]
+        role: Cow<'a, str>,
+    }
+    if kind(line)? != "message" {
+        return Ok(Record::Unknown);
+    }
+    let least: Least<'_> = serde_json::from_slice(line)?;
+    if least.message.role.trim().is_empty() {
+        return Err(serde_json::Error::custom("a message without a role"));
+    }
+    Ok(message(line).map_or(Record::Unknown, |record| Record::Message(Box::new(record))))
+}
+
+fn message(line: &[u8]) -> Option<MessageRecord> {
+    let fields: Fields<'_> = serde_json::from_slice(line).ok()?;
+    let inner: Fields<'_> = serde_json::from_str(fields.get("message")?.get()).ok()?;
+    let said =
+        Message { role: field(&inner, "role")?, content: inner.get("content").map_or_else(Vec::new, blocks) };
+    Some(MessageRecord {
+        id: field(&fields, "id")?,
+        parent: field(&fields, "parent"),
+        context: field(&fields, "context"),
+        usage: field(&fields, "usage"),
+        model: field(&fields, "model"),
+        api: field(&fields, "api"),
+        stop: field(&fields, "stop"),
+        provenance: field(&fields, "provenance"),
+        filled: field(&fields, "filled").unwrap_or_default(),
+        ..MessageRecord::new(field(&fields, "turn")?, field(&fields, "at")?, said)
+    })
+}
+
+/// A field that is there and is what it should be.
+fn field<T: DeserializeOwned>(fields: &Fields<'_>, name: &str) -> Option<T> {
+    serde_json::from_str(fields.get(name)?.get()).ok()
+}
+
+/// A list of blocks; a lone block, or a lone text, is one of one.
+fn blocks(content: &&RawValue) -> Vec<Block> {
+    if let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) {
+        return blocks.into_iter().map(block).collect();
+    }
+    match serde_json::from_str::<Value>(content.get()) {
+        Ok(Value::String(text)) => vec![Block::text(text)],
+        Ok(Value::Object(_)) => vec![block(content)],
+        _ => Vec::new(),
+    }
+}
+
+fn block(raw: &RawValue) -> Block {
+    if let Ok(block) = serde_json::from_str(raw.get()) {
+        return block;
+    }
+    result(raw).unwrap_or_else(|| Block::Other(serde_json::from_str(raw.get()).unwrap_or_default()))
+}
+
+/// A result with something in it that is not known.
+fn result(raw: &RawValue) -> Option<Block> {
+    let fields: Fields<'_> = serde_json::from_str(raw.get()).ok()?;
+    let kind: String = field(&fields, "type")?;
+    (kind == "toolResult").then_some(())?;
+    Some(Block::ToolResult {
+        call_id: field(&fields, "callId")?,
+        name: field(&fields, "name")?,
+        content: blocks(fields.get("content")?).into(),
+        is_error: field(&fields, "isError").unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::id::TurnId;
+    use crate::provider::Role;
+
+    fn line(message: &Value, more: &Value) -> Vec<u8> {
+        let mut record =
+            json!({"type": "message", "id": "i", "turn": TurnId::new(), "at": 1, "message": message});
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        record.to_string().into_bytes()
+    }
+
+    fn read(message: &Value, more: &Value) -> MessageRecord {
+        match Record::parse(&line(message, more)).unwrap() {
+            Record::Message(record) => *record,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_message_is_read_and_the_rest_is_kept_as_it_is() {
+        let hologram = json!({"type": "hologram", "data": [1], "text": 5});
+        let result = json!({"type": "toolResult", "callId": "1", "name": "n", "content": [hologram, {"type": "text", "text": "t"}]});
+        let message = json!({"role": "assistant", "content": [{"type": "text", "text": "said"}, hologram, result, "loose"]});
+        let more =
+            json!({"stop": "pondering", "api": "smoke-signals", "usage": {"output": 3}, "model": "a/b"});
+        let record = read(&message, &more);
+        assert_eq!((record.stop, record.api, record.model.as_deref()), (None, None, Some("a/b")));
+        assert_eq!(record.usage.unwrap().output, 3);
+        let [said, other, Block::ToolResult { content, .. }, loose] = &record.message.content[..] else {
+            panic!("{record:?}")
+        };
+        assert_eq!((said, other), (&Block::text("said"), &Block::Other(hologram.clone())));
+        assert_eq!(**content, [Block::Other(hologram), Block::text("t")]);
+        assert_eq!(*loose, Block::Other(json!("loose")));
+        assert_eq!(serde_json::to_value(&record.message.content[1]).unwrap()["data"], json!([1]));
+    }
+
+    #[test]
+    fn a_lone_text_or_block_is_content() {
+        let none = json!({});
+        let content =
+            |content: Value| read(&json!({"role": "user", "content": content}), &none).message.content;
+        assert_eq!(content(json!("hi")), [Block::text("hi")]);
+        assert_eq!(content(json!({"type": "text", "text": "hi"})), [Block::text("hi")]);
+        assert_eq!(content(Value::Null), []);
+        assert_eq!(
+            read(&json!({"role": "assistant"}), &none).message,
+            Message { role: Role::Assistant, content: vec![] }
+        );
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_a_record_and_what_is_no_message_is_none() {
+        for (message, more) in [
+            (json!({"role": "oracle", "content": []}), json!({})),
+            (json!({"role": "user", "content": []}), json!({"at": "noon"})),
+            (json!({"role": "user", "content": []}), json!({"turn": 7})),
+        ] {
+            assert_eq!(Record::parse(&line(&message, &more)).unwrap(), Record::Unknown);
+            assert!(Record::parse_exactly(&line(&message, &more)).is_err());
+        }
+        for message in [
+            json!("text"),
+            Value::Null,
+            json!([]),
+            json!({"content": []}),
+            json!({"role": " ", "content": []}),
+        ] {
+            assert!(Record::parse(&line(&message, &json!({}))).is_err(), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_too_deep_to_be_a_record() {
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        let message = json!({"role": "assistant", "content": [{"type": "toolCall", "id": "1", "name": "n", "arguments": 0}]});
+        let text = String::from_utf8(line(&message, &json!({})))
+            .unwrap()
+            .replace("\"arguments\":0", &format!("\"arguments\":{deep}"));
+        assert!(Record::parse(text.as_bytes()).is_ok());
+    }
+}

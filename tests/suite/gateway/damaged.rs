@@ -1,0 +1,163 @@
+//! Transcripts that are damaged, that another version wrote, or that somebody looks at while they are written: through a
+//! gateway of its own and a model that sees what is sent.
+
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::process::{Process, edit, get, port};
+use crate::support::home::TempHome;
+use crate::support::model_server::{ModelServer, Reply};
+
+/// A gateway whose agents talk to a model of the test's, in a session in which something was said already.
+struct Talk {
+    home: TempHome,
+    model: ModelServer,
+    key: String,
+    transcript: PathBuf,
+    _gateway: Process,
+}
+
+impl Talk {
+    fn begun() -> Self {
+        let home = TempHome::new().init();
+        let model = ModelServer::start();
+        edit(&home, |config| {
+            config["models"]["providers"]["acme"] = json!({
+                "baseUrl": model.openai_url(), "apiKey": "k", "api": "openai-completions",
+                "models": [{"id": "one", "name": "one", "contextWindow": 100_000}],
+            });
+            config["agents"]["defaults"]["model"]["primary"] = "acme/one".into();
+        });
+        let gateway = Process::start(&home);
+        let talk = Self { home, model, key: String::new(), transcript: PathBuf::new(), _gateway: gateway };
+        talk.say("the first question");
+        let folder = talk.home.file("agents/orchestrator/sessions");
+        let transcript = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let first: Value =
+            serde_json::from_str(std::fs::read_to_string(&transcript).unwrap().lines().next().unwrap())
+                .unwrap();
+        Self { key: first["key"].as_str().unwrap().to_owned(), transcript, ..talk }
+    }
+
+    fn say(&self, text: &str) {
+        self.model.reply(Reply::text("an answer"));
+        self.home.flock(["chat", "orchestrator", text]).ok();
+    }
+
+    /// What the model was sent last, without the system prompt.
+    fn sent(&self) -> Vec<Value> {
+        let body = self.model.requests().pop().unwrap().body;
+        let messages = body["messages"].as_array().unwrap().iter();
+        messages.filter(|message| message["role"] != "system").cloned().collect()
+    }
+
+    fn stored(&self) -> String {
+        std::fs::read_to_string(&self.transcript).unwrap()
+    }
+
+    fn append(&self, text: &str) {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&self.transcript).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn look(&self) -> String {
+        let token = self.home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+        get(port(&self.home), &format!("/api/sessions/{}", self.key), &token).unwrap()
+    }
+}
+
+/// A line as a transcript has it.
+fn line(id: &str, message: &Value, more: &Value) -> String {
+    let mut record = json!({
+        "type": "message", "id": id, "turn": "019a0000-0000-7000-8000-000000000001", "at": 1, "message": message,
+    });
+    record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    format!("{record}\n")
+}
+
+fn said(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": [{"type": "text", "text": text}]})
+}
+
+#[test]
+fn a_look_at_a_session_takes_nothing_from_a_turn_that_writes() {
+    let talk = Talk::begun();
+    let before = talk.stored();
+    let inode = std::fs::metadata(&talk.transcript).unwrap().ino();
+    // As a turn does it: the file is open, and of its next line a part is there.
+    let mut turn = std::fs::OpenOptions::new().append(true).open(&talk.transcript).unwrap();
+    let line = line("a", &said("assistant", "in the middle"), &json!({"stop": "end"}));
+    let (half, rest) = line.split_at(line.len() / 2);
+    turn.write_all(half.as_bytes()).unwrap();
+    let looked = talk.look();
+    assert!(looked.starts_with("HTTP/1.1 200") && looked.contains("\"messages\":2"), "{looked}");
+    talk.home.flock(["session", "show", &talk.key]).ok();
+    turn.write_all(rest.as_bytes()).unwrap();
+    assert_eq!(
+        talk.stored(),
+        format!("{before}{line}"),
+        "nothing was cut, and the turn writes to the same file"
+    );
+    assert_eq!(std::fs::metadata(&talk.transcript).unwrap().ino(), inode);
+    assert!(talk.look().contains("\"messages\":3"));
+
+    std::fs::remove_file(&talk.transcript).unwrap();
+    assert!(talk.look().contains("\"messages\":0"));
+    assert!(!talk.transcript.exists(), "a look makes no file");
+}
+
+#[test]
+fn what_another_version_wrote_stays_when_a_file_is_mended_and_what_is_known_of_it_is_sent() {
+    let talk = Talk::begun();
+    let hologram = json!({"type": "hologram", "frames": [1, 2]});
+    let newer = json!({"role": "assistant", "content": [{"type": "text", "text": "seen by all"}, hologram]});
+    let cut_off = json!({"role": "assistant", "content": [
+        {"type": "text", "text": "I look"}, {"type": "toolCall", "id": "call_1", "name": "exec"},
+    ]});
+    let kept = [
+        line("n1", &said("user", "show me"), &json!({})),
+        line("n2", &newer, &json!({"stop": "pondering", "api": "smoke-signals", "model": "acme/next"})),
+        line("n3", &said("user", "look"), &json!({})),
+        line("n4", &cut_off, &json!({"stop": "toolUse", "api": "openai-completions", "model": "acme/one"})),
+        line("n5", &said("oracle", "of a role that is not known"), &json!({})),
+        "{\"type\":\"turn\",\"state\":\"paused\"}\n".to_owned(),
+        line("n6", &json!({"role": "user", "content": "a lone text"}), &json!({})),
+    ]
+    .concat();
+    let before = talk.stored();
+    talk.append(&kept);
+    talk.append("{\"type\":\"mess\nnonsense\n{\"type\":\"message\",\"message\":{\"content\":[]}}\n");
+    talk.say("and now");
+    let after = talk.stored();
+    assert!(after.starts_with(&format!("{before}{kept}{{\"type\":\"turn\"")), "{after}");
+    let sent = json!(talk.sent()).to_string();
+    for text in ["the first question", "seen by all", "I look", "a lone text", "and now"] {
+        assert!(sent.contains(text), "{text}: {sent}");
+    }
+    assert!(!sent.contains("hologram") && !sent.contains("call_1") && !sent.contains("oracle"), "{sent}");
+}
+
+#[test]
+fn a_mended_conversation_is_the_same_in_every_request_and_nobody_said_what_mending_wrote() {
+    let talk = Talk::begun();
+    let failed = json!({"stop": "error", "api": "openai-completions", "model": "acme/one"});
+    talk.append(&line("e1", &said("user", " \n"), &json!({})));
+    talk.append(&line("e2", &json!({"role": "assistant", "content": []}), &failed));
+    talk.say("the second question");
+    let first = talk.sent();
+    talk.say("the third question");
+    let second = talk.sent();
+    assert_eq!(second[..first.len()], first[..], "the beginning of a request is the one before it");
+    for sent in [&first, &second] {
+        let sent = json!(sent).to_string();
+        assert!(sent.contains("(continue)") && !sent.contains("failed before"), "{sent}");
+    }
+    let stored = talk.stored();
+    assert!(
+        stored.contains("failed before there was any of it") && stored.contains("\"filled\":true"),
+        "{stored}"
+    );
+}
