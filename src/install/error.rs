@@ -137,14 +137,14 @@ impl Explain for InstallError {
                 format!("df -h {}", path.display())
             }
             Self::Io { path, .. } => format!("ls -ld {}", path.display()),
-            Self::Shape { .. } => format!("{AGAIN} --repo URL --ref REF, with a repository of OpenClaw"),
+            Self::Shape { .. } => format!("{AGAIN} --repo URL --ref REF"),
             Self::Node { needed, .. } => format!(
                 "install Node {needed} from https://nodejs.org or with nvm, or name one: FLOCK_NODE=/path/to/node {AGAIN}"
             ),
             Self::Manager { manager } => format!("npm install --global {manager}, then {AGAIN}"),
             Self::Machine { .. } => {
                 format!(
-                    "{AGAIN} --repo URL, with a repository that holds OpenClaw built, as its npm package does"
+                    "take a repository that holds OpenClaw built, as its npm package is: {AGAIN} --repo URL"
                 )
             }
             Self::Step { log, .. } => format!("less {}; {AGAIN} tries again", log.display()),

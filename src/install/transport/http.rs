@@ -34,6 +34,7 @@ impl Connection {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // An error only says that it was done before.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let inside = runtime.enter();
         let client = Client::builder()
             // Servers tell git's own clients from browsers by this.
             .user_agent(concat!("git/2.0 (flock ", env!("CARGO_PKG_VERSION"), ")"))
@@ -52,6 +53,7 @@ impl Connection {
             .tcp_nodelay(true)
             .build()
             .map_err(io::Error::other)?;
+        drop(inside);
         Ok(Self { client, runtime })
     }
 }
@@ -119,7 +121,8 @@ impl Stream {
                 .header(header::ACCEPT, format!("application/x-{SERVICE}-result"))
                 .body(std::mem::take(&mut self.request)),
         };
-        let response = runtime.block_on(request.send()).map_err(|error| told(&error))?;
+        // Made inside: its timers belong to the runtime.
+        let response = runtime.block_on(async { request.send().await }).map_err(|error| told(&error))?;
         let status = response.status();
         if !status.is_success() {
             let more = match status.as_u16() {
@@ -150,7 +153,8 @@ impl Read for Stream {
         }
         while self.piece.is_empty() {
             let Some(response) = self.response.as_mut() else { return Ok(0) };
-            match self.connection.runtime.block_on(response.chunk()).map_err(|error| told(&error))? {
+            let next = self.connection.runtime.block_on(async { response.chunk().await });
+            match next.map_err(|error| told(&error))? {
                 Some(piece) => self.piece = piece,
                 None => return Ok(0),
             }

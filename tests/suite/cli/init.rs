@@ -21,7 +21,7 @@ fn init_makes_a_home_and_says_where_it_is() {
                 "init --yes --no-images",
                 "init --yes --no-images --json",
                 "config get",
-                "init --gateway openclaw",
+                "init --repo https://example.org/openclaw.git",
                 "init --model opus",
                 "init --port 0",
                 "init --help",

@@ -1,4 +1,6 @@
 //! The bundled OpenClaw gateway, with a stand-in of its repository.
 
+mod faults;
 mod install;
+mod server;
 mod upstream;
