@@ -1,6 +1,6 @@
 //! What flock costs, measured on the built binary: `cargo bench --bench figures [-- PART…]`.
 //!
-//! Parts: `process gateway turns prompt hygiene context scheduler channels docker`; all of them where none is named. Prints a Markdown
+//! Parts: `process gateway turns prompt hygiene context scheduler channels clone docker`; all of them where none is named. Prints a Markdown
 //! table, as in docs/performance.md. Nothing here asserts: machines differ, and these figures are to be read.
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@
 )]
 
 mod channels;
+mod clone;
 mod context;
 mod docker;
 mod home;
@@ -51,6 +52,9 @@ fn main() {
     }
     if runs("context") {
         context::run();
+    }
+    if runs("clone") {
+        clone::run();
     }
     if runs("docker") {
         docker::run();
