@@ -14,8 +14,9 @@ use super::steps::Course;
 use super::taken::Taken;
 use super::transcript::hygiene::{HygieneError, Target, sanitise};
 use super::turn::{TurnError, TurnEvent};
+use crate::clock::unix_ms;
 use crate::provider::retry::{self, Retrying};
-use crate::provider::{Delta, Effort, Message, ProviderError, Request, Resolved, Response, Usage};
+use crate::provider::{Block, Delta, Effort, Message, ProviderError, Request, Resolved, Response, Usage};
 
 /// What was set aside for a model call; settled when this is dropped.
 pub(super) struct Reserved<'o> {
@@ -130,11 +131,11 @@ impl Course<'_> {
         line: &Line,
         asked: &Request,
         context: &Context,
-        refused_thinking: bool,
+        refused_until: Option<i64>,
     ) -> Result<Vec<Arc<Message>>, TurnError> {
         let side = self.engine.parts.config.current().image_side;
         let target = Target {
-            refused_thinking,
+            refused_until,
             pictures: self.engine.pictures.clone(),
             ..target(&line.resolved, asked, &line.told, side)
         };
@@ -153,14 +154,20 @@ impl Course<'_> {
         running: &mut Running,
         reserved: &Reserved<'_>,
     ) -> Result<Response, TurnError> {
-        let mut refused_thinking = false;
+        let (session, refusals) = (&self.context.session, &self.engine.refusals);
+        let mut asked_without = false;
         loop {
-            asked.messages = self.ready(line, asked, context, refused_thinking).await?;
+            let route = &line.resolved.route;
+            let refused = refusals.until(session, route);
+            asked.messages = self.ready(line, asked, context, refused).await?;
             let answered = self.ask(&line.resolved, asked, reserved).await;
             match answered {
-                Err(TurnError::Provider(error)) if !refused_thinking && refuses_thinking(&error) => {
+                Err(TurnError::Provider(error))
+                    if !asked_without && error.refuses_thinking() && has_thinking(asked) =>
+                {
                     tracing::warn!(%error, "asking again without the thinking of earlier answers");
-                    refused_thinking = true;
+                    asked_without = true;
+                    refusals.note(session, route, unix_ms());
                 }
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
@@ -223,10 +230,7 @@ pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u3
     }
 }
 
-/// Whether a provider refuses thinking that was given back to it. A refusal comes before any of an answer.
-fn refuses_thinking(error: &ProviderError) -> bool {
-    const SIGNS: [&str; 6] = ["cannot be modified", "signature", "invalid", "missing", "empty", "blank"];
-    let ProviderError::Rejected { message, .. } = error else { return false };
-    let message = message.to_lowercase();
-    message.contains("thinking") && SIGNS.iter().any(|sign| message.contains(sign))
+fn has_thinking(request: &Request) -> bool {
+    let mut blocks = request.messages.iter().flat_map(|message| &message.content);
+    blocks.any(|block| matches!(block, Block::Thinking { .. }))
 }

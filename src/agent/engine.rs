@@ -13,6 +13,7 @@ use super::oversight::Oversight;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
 use super::recover::Interrupted;
+use super::refusals::Refusals;
 use super::transcript::hygiene::Pictures;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use super::{history, recover, run};
@@ -79,6 +80,8 @@ pub struct Engine {
     pub(super) pictures: Arc<Pictures>,
     /// Models that failed a short while ago.
     pub(super) cooldowns: Cooldowns,
+    /// Thinking that providers refused.
+    pub(super) refusals: Refusals,
 }
 
 impl Engine {
@@ -93,6 +96,7 @@ impl Engine {
             busy: Mutex::default(),
             pictures: Arc::default(),
             cooldowns: Cooldowns::default(),
+            refusals: Refusals::default(),
         }
     }
 

@@ -27,6 +27,8 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
         (status(401, "no"), Some(Trouble::Refused), next, Some(300)),
         (status(403, "no"), Some(Trouble::Refused), next, Some(300)),
         (status(402, "no credits"), Some(Trouble::Limited(None)), next, Some(30)),
+        (status(429, "slow down"), Some(Trouble::Limited(None)), next, Some(30)),
+        (status(408, "too slow"), Some(Trouble::Down), next, Some(30)),
         (status(404, "no such model"), Some(Trouble::Missing), next, None),
         (limited, Some(Trouble::Limited(Some(wait))), next, Some(90)),
         (status(529, "busy"), Some(Trouble::Limited(None)), next, Some(30)),

@@ -27,6 +27,7 @@ pub mod preview;
 pub mod prompt;
 mod provenance;
 mod recover;
+mod refusals;
 mod repetition;
 mod run;
 mod running;

@@ -100,6 +100,20 @@ impl ProviderError {
         }
     }
 
+    /// Whether the thinking of earlier answers was refused, or what hangs on it: without it the conversation can go on.
+    /// Such a refusal comes before any of an answer, and there is no code for it.
+    #[must_use]
+    pub fn refuses_thinking(&self) -> bool {
+        const SIGNS: [&str; 6] = ["cannot be modified", "signature", "invalid", "missing", "empty", "blank"];
+        // Responses name the item that can't be read, or that lacks the one it came with.
+        const ITEMS: [&str; 6] =
+            ["encrypted content", "encrypted_content", "'reasoning'", "'rs_", "'fc_", "'msg_"];
+        let Self::Rejected { message, status, .. } = self else { return false };
+        let message = message.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        (message.contains("thinking") && has(&SIGNS)) || (matches!(status, 400 | 404) && has(&ITEMS))
+    }
+
     /// Whose failure it is.
     #[must_use]
     pub fn provider(&self) -> &str {
@@ -155,6 +169,24 @@ mod tests {
         for status in [301, 400, 402, 404, 413, 422] {
             assert!(matches!(of(status), ProviderError::Rejected { .. }), "{status}");
         }
+    }
+
+    #[test]
+    fn refused_thinking_is_told_by_its_words() {
+        let refused =
+            |status, message: &str| ProviderError::from_status("x", status, message, None).refuses_thinking();
+        for said in [
+            "The encrypted content gAAA could not be verified.",
+            "Item 'rs_1' of type 'reasoning' was provided without its required following item",
+            "messages.1.content.0: Invalid `signature` in `thinking` block",
+            "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+        ] {
+            assert!(refused(400, said), "{said}");
+            assert!(!refused(500, said), "{said}");
+        }
+        assert!(refused(404, "Item with id 'rs_1' not found."));
+        assert!(!refused(400, "Your input exceeds the context window of this model."));
+        assert!(!refused(400, "tools.0.name: invalid"));
     }
 
     #[test]

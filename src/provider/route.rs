@@ -5,7 +5,7 @@ use crate::config::Api;
 use crate::id::ModelRef;
 
 /// A provider, its wire format and a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The provider and the model.
     pub model: ModelRef,

@@ -73,6 +73,8 @@ struct Failure {
     #[serde(rename = "type")]
     kind: Option<String>,
     message: Option<String>,
+    /// The status, where MiniMax has it, as text.
+    http_code: Option<Value>,
 }
 
 impl<'a> Messages<'a> {
@@ -204,11 +206,18 @@ fn stop(reason: &str) -> StopReason {
 }
 
 fn failure(failure: Option<Failure>) -> EventError {
-    let (kind, message) = failure.map(|failure| (failure.kind, failure.message)).unwrap_or_default();
+    let Failure { kind, message, http_code } =
+        failure.unwrap_or(Failure { kind: None, message: None, http_code: None });
     let kind = kind.unwrap_or_default();
+    let code = http_code.and_then(|code| match code {
+        Value::String(text) => text.parse().ok(),
+        number => number.as_u64().and_then(|number| u16::try_from(number).ok()),
+    });
     let status = match kind.as_str() {
-        "invalid_request_error" => 400,
-        "authentication_error" => 401,
+        _ if code.is_some_and(|code| (400..600).contains(&code)) => code.unwrap_or(500),
+        "invalid_request_error" | "bad_request_error" => 400,
+        "insufficient_balance_error" => 402,
+        "authentication_error" | "authorized_error" => 401,
         "permission_error" => 403,
         "not_found_error" => 404,
         "request_too_large" => 413,

@@ -131,11 +131,15 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
         last.cache_control = Some(Cache::Ephemeral);
     }
     let mut messages = turns(&request.messages);
+    if thinking::is_minimax(&request.model) {
+        keep_results_alone(&mut messages);
+    }
     mark_last(&mut messages);
     let told = thinking::of(&request.model, request.effort, request.max_tokens);
     // A budget is refused where the running chain of calls began without a thought, as one that another model
     // began does.
-    let told = told.filter(|(kind, _)| *kind == Thinking::Adaptive || began_thinking(&messages));
+    let told =
+        told.filter(|(kind, _)| !matches!(kind, Thinking::Enabled { .. }) || began_thinking(&messages));
     let body = Body {
         model: &request.model,
         max_tokens: request.max_tokens,
@@ -191,6 +195,22 @@ fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
         turn.content.sort_by_key(|part| !matches!(part.kind, Kind::ToolResult { .. }));
     }
     turns
+}
+
+/// MiniMax refuses a turn that goes on after its results: what follows them becomes a turn of its own ("tool call result
+/// does not follow tool call (2013)", anomalyco/opencode#32609).
+fn keep_results_alone(turns: &mut Vec<Turn<'_>>) {
+    let is_result = |part: &Part<'_>| matches!(part.kind, Kind::ToolResult { .. });
+    let mut at = 0;
+    while let Some(turn) = turns.get_mut(at) {
+        at += 1;
+        let results = turn.content.iter().take_while(|part| is_result(part)).count();
+        if results > 0 && results < turn.content.len() {
+            let content = turn.content.split_off(results);
+            turns.insert(at, Turn { role: "user", content });
+            at += 1;
+        }
+    }
 }
 
 fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {

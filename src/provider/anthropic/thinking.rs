@@ -15,6 +15,8 @@ pub(in crate::provider) enum Thinking {
     },
     /// As much as the model finds fit; the effort says how much that is.
     Adaptive,
+    /// None. Only MiniMax's models are told so: Anthropic's don't think without a word, and some refuse this one.
+    Disabled,
 }
 
 /// The smallest budget that the API takes.
@@ -27,6 +29,9 @@ pub(in crate::provider) fn of(
     max_tokens: u32,
 ) -> Option<(Thinking, Option<&'static str>)> {
     let effort = effort?;
+    if is_minimax(model) {
+        return minimax(model, effort).map(|thinking| (thinking, None));
+    }
     if effort == Effort::Off {
         // Without a word none of them thinks at length; the newest refuse to be told not to.
         return None;
@@ -45,6 +50,18 @@ pub(in crate::provider) fn of(
         }
         _ => None,
     }
+}
+
+/// Whether a model is one of MiniMax's, which are asked as Anthropic's are and differ in what they take.
+pub(in crate::provider) fn is_minimax(model: &str) -> bool {
+    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase().starts_with("minimax-")
+}
+
+/// MiniMax's third thinks or does not, and knows no budget (`invalid thinking.type: "enabled"`, CherryHQ/cherry-studio
+/// #16431); the second ones always think.
+fn minimax(model: &str, effort: Effort) -> Option<Thinking> {
+    let third = model.to_ascii_lowercase().contains("minimax-m3");
+    third.then_some(if effort == Effort::Off { Thinking::Disabled } else { Thinking::Adaptive })
 }
 
 /// The beta in which Claude 4 thinks between its calls of tools, and not only before the first of them. Models that
@@ -105,5 +122,8 @@ mod tests {
         }
         assert_eq!(super::of("claude-opus-4-7", Some(Effort::Off), 100), None);
         assert_eq!(super::of("claude-opus-4-7", None, 100), None);
+        assert_eq!(of("MiniMax-M3", 100), Some((Thinking::Adaptive, None)));
+        assert_eq!(super::of("MiniMax-M3", Some(Effort::Off), 100), Some((Thinking::Disabled, None)));
+        assert_eq!(of("MiniMax-M2.5", 8_000), None);
     }
 }

@@ -51,10 +51,12 @@ impl Additional {
 pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Option<Additional> {
     let effort = request.effort?;
     if let Some((thinking, word)) = thinking::of(&request.model, Some(effort), request.max_tokens) {
-        return (thinking == Thinking::Adaptive || began_thinking()).then(|| Additional::Claude {
-            thinking,
-            output_config: word.map(|effort| OutputConfig { effort }),
-            anthropic_beta: thinking::interleaves(request).then_some([INTERLEAVED]),
+        return (!matches!(thinking, Thinking::Enabled { .. }) || began_thinking()).then(|| {
+            Additional::Claude {
+                thinking,
+                output_config: word.map(|effort| OutputConfig { effort }),
+                anthropic_beta: thinking::interleaves(request).then_some([INTERLEAVED]),
+            }
         });
     }
     // Without a word the one does not think, and the other can't be told not to.

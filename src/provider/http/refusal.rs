@@ -30,10 +30,11 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     let wait = wait.or(said.wait);
     // Google says so with 400.
     let status = if said.bad_key { 401 } else { status };
-    if status == 429 && said.out_of_money {
+    if said.out_of_money {
         return ProviderError::Rejected {
             provider: endpoint.provider().to_owned(),
-            status,
+            // Whatever it was said with: asking again would not help, and another provider may have some left.
+            status: if status == 429 { status } else { 402 },
             message: endpoint.clean(&said.message),
         };
     }
@@ -60,7 +61,8 @@ fn parse(body: &[u8]) -> Said {
         let error = &value.get(0).unwrap_or(&value)["error"];
         let out_of_money = [&error["code"], &error["type"]]
             .iter()
-            .any(|code| matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached")));
+            .any(|code| matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached")))
+            || lacks_money(&message);
         let (bad_key, wait) = details(&error["details"]);
         return Said { message, out_of_money, is_page: false, bad_key, wait };
     }
@@ -75,6 +77,14 @@ fn parse(body: &[u8]) -> Said {
     };
     let is_page = text.is_empty() || text.starts_with('<');
     Said { message, out_of_money: false, is_page, bad_key: false, wait: None }
+}
+
+/// Whether the words say that no money is left, where neither status nor code do: Anthropic says it with 400 and
+/// `invalid_request_error` (anthropics/anthropic-sdk-typescript#618), MiniMax with 500 and `api_error`
+/// (MiniMax-AI/MiniMax-M2#62).
+fn lacks_money(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["credit balance is too low", "insufficient balance"].iter().any(|words| message.contains(words))
 }
 
 /// What Google adds to an error: that it is the key that is wrong, and how long to wait (`"34.5s"`).

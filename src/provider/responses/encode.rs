@@ -17,8 +17,6 @@ use super::item::{Reasoning, Said, split_id};
 pub(super) struct Form {
     /// Whether items go back under their ids.
     pub ids: bool,
-    /// Whether reasoning goes back.
-    pub reasoning: bool,
     /// Whether the answer may be limited.
     pub limit: bool,
     /// Whether there must be instructions, and be they empty.
@@ -27,15 +25,9 @@ pub(super) struct Form {
 
 impl Form {
     /// OpenAI's public API, and all who speak like it.
-    pub const PUBLIC: Self = Self { ids: true, reasoning: true, limit: true, instructions: false };
+    pub const PUBLIC: Self = Self { ids: true, limit: true, instructions: false };
     /// Codex's, which refuses a limit and does not know the ids that it gives.
-    pub const CODEX: Self = Self { ids: false, reasoning: true, limit: false, instructions: true };
-
-    /// The same without the reasoning of earlier answers.
-    #[must_use]
-    pub const fn without_reasoning(self) -> Self {
-        Self { reasoning: false, ..self }
-    }
+    pub const CODEX: Self = Self { ids: false, limit: false, instructions: true };
 }
 
 #[derive(Serialize)]
@@ -194,7 +186,7 @@ fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
 
 fn answer(block: &Block, form: Form, ids: bool) -> Option<Item<'_>> {
     Some(match block {
-        Block::Thinking { signature, .. } if form.reasoning => {
+        Block::Thinking { signature, .. } => {
             Item::Reasoning(Reasoning::read(signature.as_deref()?, form.ids)?)
         }
         Block::Text { text, signature } if !is_blank(text) => {

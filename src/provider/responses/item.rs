@@ -69,6 +69,13 @@ impl<'a> Said<'a> {
     }
 }
 
+/// What is left of a text's signature where the item that it names is not there any more: which part of the answer it
+/// was, a remark on the way or the end.
+#[must_use]
+pub fn phase_alone(signature: &str) -> Option<String> {
+    Said::write("", Said::read(Some(signature)).phase.as_deref())
+}
+
 fn is_id(id: &str, prefix: &str) -> bool {
     id.starts_with(prefix) && matches!(call::wire_id(id, Style::Plain), Cow::Borrowed(_))
 }
@@ -145,6 +152,12 @@ mod tests {
             assert_eq!(Said::read(Some(foreign)).id, None, "{foreign}");
         }
         assert_eq!(Said::write("", None), None);
+        let alone = phase_alone(&signature).unwrap();
+        assert_eq!(Said::read(Some(&alone)), Said { id: None, ..Said::read(Some(&signature)) });
+        assert_eq!(phase_alone(&alone), Some(alone.clone()));
+        for without in ["msg_1", "c2lnbmVk", "{\"v\":1,\"phase\":\"other\"}"] {
+            assert_eq!(phase_alone(without), None, "{without}");
+        }
     }
 
     #[test]

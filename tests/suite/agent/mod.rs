@@ -9,6 +9,7 @@ mod faults;
 mod feed;
 mod knowledge;
 mod oversight;
+mod refusals;
 mod rig;
 mod sessions;
 mod text_calls;

@@ -97,6 +97,18 @@ async fn no_money_left_is_not_too_many_requests() {
     let body = json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}});
     stage.server.reply(Reply::body(429, "application/json", body.to_string()));
     assert!(matches!(stage.fail().await, ProviderError::Rejected { status: 429, .. }));
+    // Anthropic's words come with 400, MiniMax's with 500.
+    for (status, kind, message) in [
+        (400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
+        (500, "api_error", "insufficient balance (1008)"),
+        (402, "insufficient_balance_error", "insufficient balance (1008)"),
+    ] {
+        let stage = Stage::new(Api::AnthropicMessages);
+        let body = json!({"type": "error", "error": {"type": kind, "message": message}});
+        stage.server.reply(Reply::body(status, "application/json", body.to_string()));
+        let error = stage.fail().await;
+        assert!(matches!(error, ProviderError::Rejected { status: 402, .. }), "{status}: {error:?}");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod configuration;
 mod effort;
 mod faults;
 mod google;
+mod matrix;
 mod prefix;
 mod requests;
 mod responses;

@@ -200,39 +200,6 @@ async fn failures_in_the_stream_have_their_class() {
 }
 
 #[tokio::test]
-async fn refused_reasoning_is_left_out_once() {
-    let refusal = || {
-        let error = json!({"message": "The encrypted content gAAA could not be verified.",
-            "type": "invalid_request_error", "code": "invalid_encrypted_content"});
-        Reply::body(400, "application/json", json!({"error": error}).to_string())
-    };
-    let stage = Stage::new(API);
-    stage.server.reply(Reply::Answer(Answer {
-        thinking: "hm".into(),
-        pieces: vec!["yes".into()],
-        ..Answer::default()
-    }));
-    let answer = stage.ask(&hello()).await.0.unwrap();
-    let request = ask_with(vec![
-        Message::text(Role::User, "a"),
-        assistant(answer.content),
-        Message::text(Role::User, "b"),
-    ]);
-    stage.server.reply(refusal());
-    let again = stage.ask(&request).await.0.unwrap();
-    assert_eq!(plain_all(&again.content), [text("ok")]);
-    let requests = stage.server.requests();
-    let items = requests[2].body["input"].as_array().unwrap();
-    assert!(items.iter().all(|item| item["type"] == "message" && item.get("id").is_none()), "{items:?}");
-    // Not twice, and not where there is none to leave out.
-    stage.server.reply(refusal()).reply(refusal());
-    assert!(matches!(stage.ask(&request).await.0, Err(ProviderError::Rejected { .. })));
-    stage.server.reply(refusal());
-    stage.fail().await;
-    assert_eq!(stage.server.requests().len(), 6);
-}
-
-#[tokio::test]
 async fn a_model_that_does_not_reason_is_not_asked_for_reasoning() {
     let stage = Stage::new(API);
     let mut request = hello();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::applied::{Notes, Rule};
+use super::marks;
 use super::policy::{Policy, Thinking};
 use super::signature;
 use super::target::Target;
@@ -39,8 +40,9 @@ pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &
         });
         // A message item whose reasoning is gone is refused as well.
         for block in content.iter_mut() {
+            let left = marks::left(block, policy);
             if let Block::Text { signature, .. } = block {
-                *signature = None;
+                *signature = left;
             }
         }
         !content.is_empty()

@@ -9,7 +9,7 @@ use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::Entry;
 use crate::provider::google::signature::{STAND_IN, is_base64};
-use crate::provider::{Block, Role};
+use crate::provider::{Block, Role, responses};
 
 /// Takes off what the route would refuse, and gives calls what it asks for.
 pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
@@ -21,13 +21,16 @@ pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, not
             Marks::Own => !own,
             Marks::Base64 { .. } => signature != STAND_IN && (!own || !is_base64(signature)),
         };
-        let is_marked = |block: &Block| mark(block).is_some_and(goes);
+        let is_marked = |block: &Block| {
+            mark(block).is_some_and(|mark| goes(mark) && left(block, policy).as_deref() != Some(mark))
+        };
         if entry.message.content.iter().any(is_marked) {
             for block in &mut Arc::make_mut(&mut entry.message).content {
+                let left = left(block, policy);
                 if is_marked(block)
                     && let Block::Text { signature, .. } | Block::ToolCall { signature, .. } = block
                 {
-                    *signature = None;
+                    *signature = left;
                 }
             }
             notes.add(Rule::ForeignMark, entry);
@@ -41,6 +44,16 @@ pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, not
 fn mark(block: &Block) -> Option<&str> {
     match block {
         Block::Text { signature, .. } | Block::ToolCall { signature, .. } => signature.as_deref(),
+        _ => None,
+    }
+}
+
+/// What stays of a mark that goes: of a text, between models of Responses, which part of the answer it was.
+pub(super) fn left(block: &Block, policy: &Policy) -> Option<String> {
+    match block {
+        Block::Text { signature: Some(mark), .. } if policy.marks == Marks::Own => {
+            responses::phase_alone(mark)
+        }
         _ => None,
     }
 }

@@ -73,6 +73,7 @@ fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut 
     // Signatures that no longer hold are taken off before it is looked who has none.
     thinking::unsign_before_compaction(all, policy, notes);
     thinking::keep_valid(all, target, policy, notes);
+    thinking::leave_out_refused(all, target, notes);
     // Calls that go make orphans of their results, so this is before pairing.
     calls::leave_out_malformed(all, target, notes);
     pairing::pair(all, policy.missing, notes);

@@ -167,11 +167,6 @@ impl Policy {
     /// The row for this target.
     #[must_use]
     pub fn of(target: &Target) -> Self {
-        let policy = Self::of_route(target);
-        if target.refused_thinking { Self { drop: Drop::All, ..policy } } else { policy }
-    }
-
-    fn of_route(target: &Target) -> Self {
         let provider = target.route.provider().to_ascii_lowercase();
         let model = target.route.model().to_ascii_lowercase();
         match target.route.api {

@@ -7,6 +7,7 @@ mod chat;
 mod converse;
 mod google;
 mod messages;
+mod minimax;
 mod responses;
 mod wire;
 
@@ -39,6 +40,10 @@ fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
     let row = Policy::of(target).row;
     match target.route.api {
         Api::OpenAiCompletions => chat::judge(target, row, body),
+        Api::AnthropicMessages if row == Row::MiniMax => {
+            minimax::judge(target, body)?;
+            messages::judge(target, body)
+        }
         Api::AnthropicMessages => messages::judge(target, body),
         Api::OpenAiResponses | Api::OpenAiCodexResponses => responses::judge(target, body),
         Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google::judge(target, row, body),
@@ -99,7 +104,7 @@ fn ask(wire: &wire::Wire, entries: &[Entry], target: &Target) -> Result<bool, Re
 
 /// Whether there is an encoder whose bodies must have been judged.
 fn is_written(target: &Target) -> bool {
-    matches!(target.route.api, Api::OpenAiCompletions | Api::AnthropicMessages)
+    target.route.api != Api::GoogleGeminiCli
 }
 
 /// The turn at which a conversation is asked to go on has another model than the one before it. The models see what can

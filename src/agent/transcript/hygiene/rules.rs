@@ -456,3 +456,53 @@ fn every_rule_has_a_name_of_its_own() {
         assert!(page.contains(&format!("| `{name}` |")), "docs/transcript-hygiene.md has no line for {name}");
     }
 }
+
+#[test]
+fn which_part_of_an_answer_a_text_was_stays_between_models_of_responses() {
+    let text = |phase: &str| Block::Text {
+        text: "I look.".into(),
+        signature: Some(format!(r#"{{"v":1,"id":"msg_1","phase":"{phase}"}}"#)),
+    };
+    let before = made::route("openai/gpt-5.3-codex", Api::OpenAiResponses);
+    let said = |route: Route, content: Vec<Block>| {
+        let entry = |role, content, route: Option<Route>| Entry {
+            message: Arc::new(Message { role, content }),
+            about: Arc::new(About { route, stop: Some(StopReason::End), ..About::default() }),
+        };
+        let entries = [
+            entry(Role::User, vec![Block::text("a")], None),
+            entry(Role::Assistant, content, Some(before.clone())),
+            entry(Role::User, vec![Block::text("b")], None),
+        ];
+        sanitise(&entries, &Target::new(route)).unwrap().messages[1].content.clone()
+    };
+    let alone =
+        Block::Text { text: "I look.".into(), signature: Some(r#"{"v":1,"phase":"commentary"}"#.into()) };
+    let next = made::route("openai/gpt-5.5", Api::OpenAiResponses);
+    for content in [vec![text("commentary")], vec![item(1), text("commentary")]] {
+        assert_eq!(said(next.clone(), content.clone()), [alone.clone()], "the item's id goes");
+        assert_eq!(said(before.clone(), content.clone()), content, "to the same model all goes back");
+    }
+    let plain = Block::text("I look.");
+    assert_eq!(said(next, vec![text("something else")]), [plain.clone()]);
+    let elsewhere = made::route("google/gemini-2.5-pro", Api::GoogleGenerativeAi);
+    assert_eq!(said(elsewhere, vec![text("commentary")]), [plain], "nobody else knows it");
+}
+
+#[test]
+fn thinking_that_was_refused_is_left_out_until_then_and_not_after() {
+    for (model, api) in
+        [("anthropic/claude-opus-4-5", Api::AnthropicMessages), ("openai/gpt-5", Api::OpenAiResponses)]
+    {
+        let target = Target::new(made::route(model, api));
+        let entries = made::clean(&target, 2);
+        let thoughts = |until: Option<i64>| {
+            let target = Target { refused_until: until, ..target.clone() };
+            let ready = sanitise(&entries, &target).unwrap();
+            let blocks = ready.messages.iter().flat_map(|message| &message.content);
+            blocks.filter(|block| matches!(block, Block::Thinking { .. })).count()
+        };
+        let first = entries.iter().find(|entry| entry.role() == Role::Assistant).unwrap().about.at;
+        assert_eq!([thoughts(None), thoughts(Some(first)), thoughts(Some(i64::MAX))], [2, 1, 0], "{model}");
+    }
+}

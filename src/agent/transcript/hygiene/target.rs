@@ -17,8 +17,8 @@ pub struct Target {
     pub reasoning: Option<bool>,
     /// Whether this request asks it to think.
     pub thinking: bool,
-    /// Whether the provider has refused the thinking of this conversation: none of it goes back.
-    pub refused_thinking: bool,
+    /// Until when the provider has refused the thinking of this conversation (Unix milliseconds): none of it goes back.
+    pub refused_until: Option<i64>,
     /// Whether it takes pictures.
     pub images: bool,
     /// The longest side of a picture, in pixels.
@@ -37,7 +37,7 @@ impl Target {
             route,
             reasoning: None,
             thinking: false,
-            refused_thinking: false,
+            refused_until: None,
             images: true,
             longest_side: LONGEST_SIDE,
             tools: None,

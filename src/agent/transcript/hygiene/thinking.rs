@@ -76,6 +76,15 @@ pub(super) fn keep_valid(entries: &mut [Entry], target: &Target, policy: &Policy
     }
 }
 
+/// Leaves out what the provider has refused before: it would refuse it again.
+pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &mut Notes) {
+    let Some(until) = target.refused_until else { return };
+    let answers = entries.iter_mut().filter(|entry| entry.role() == Role::Assistant);
+    for entry in answers.filter(|entry| entry.about.at <= until) {
+        leave_out(entry, Rule::OlderThinking, |_| true, notes);
+    }
+}
+
 /// Leaves out what the route would refuse or waste tokens on, however well it is signed.
 pub(super) fn drop_older(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
     let until = match policy.drop {

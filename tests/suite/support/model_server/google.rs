@@ -156,8 +156,8 @@ fn part(role: &str, part: &Value) -> Result<(), String> {
 
 pub fn render(_: &Value, answer: &Answer) -> (&'static str, String) {
     let (input, output) = answer.usage;
-    let usage =
-        json!({"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output});
+    let usage = json!({"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
+            "cachedContentTokenCount": answer.cached});
     let mut text = String::new();
     let mut chunk = |parts: Vec<Value>, finish: Option<&str>| {
         let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});

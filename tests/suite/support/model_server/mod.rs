@@ -6,6 +6,7 @@
 
 mod check;
 pub mod google;
+mod minimax;
 mod render;
 pub mod responses;
 mod strict;
@@ -81,6 +82,8 @@ pub struct Answer {
     pub calls: Vec<(String, String, String)>,
     /// Input and output tokens.
     pub usage: (u64, u64),
+    /// How many of the input's come from the provider's cache.
+    pub cached: u64,
     /// In OpenAI's words: `stop`, `length`, `tool_calls`.
     pub finish: Option<String>,
 }
@@ -263,6 +266,8 @@ impl Drop for TellsWhenDropped {
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/messages", post(messages))
+        .route("/anthropic/v1/messages", post(minimax))
+        .route("/openai/v1/responses", post(azure))
         .route("/v1/chat/completions", post(completions))
         .route("/v1/responses", post(responses))
         .route("/backend-api/codex/responses", post(codex))
@@ -277,6 +282,14 @@ fn router(shared: Arc<Shared>) -> Router {
 
 async fn messages(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     answer(&shared, &uri, headers, &body, check::anthropic, render::anthropic)
+}
+
+async fn minimax(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, &uri, headers, &body, minimax::check, render::anthropic)
+}
+
+async fn azure(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    answer(&shared, &uri, headers, &body, responses::azure, responses::render)
 }
 
 async fn completions(

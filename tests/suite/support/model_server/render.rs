@@ -18,7 +18,8 @@ pub fn anthropic(request: &Value, answer: &Answer) -> (&'static str, String) {
         None if answer.calls.is_empty() => "end_turn",
         None => "tool_use",
     };
-    let (input, output) = answer.usage;
+    let (input, output) = (answer.usage.0 - answer.cached, answer.usage.1);
+    let cached = answer.cached;
     if !is_stream(request) {
         let mut content = vec![json!({"type": "text", "text": answer.pieces.concat()})];
         for (id, name, arguments) in &answer.calls {
@@ -26,7 +27,7 @@ pub fn anthropic(request: &Value, answer: &Answer) -> (&'static str, String) {
             content.push(json!({"type": "tool_use", "id": id, "name": name, "input": input}));
         }
         let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "content": content,
-            "stop_reason": stop, "usage": {"input_tokens": input, "output_tokens": output}});
+            "stop_reason": stop, "usage": {"input_tokens": input, "output_tokens": output, "cache_read_input_tokens": cached}});
         return ("application/json", message.to_string());
     }
     let mut text = String::new();
@@ -34,7 +35,8 @@ pub fn anthropic(request: &Value, answer: &Answer) -> (&'static str, String) {
         writeln!(text, "event: {}\ndata: {value}\n", value["type"].as_str().unwrap()).unwrap();
     };
     event(json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
-        "content": [], "stop_reason": null, "usage": {"input_tokens": input, "output_tokens": 1}}}));
+        "content": [], "stop_reason": null, "usage": {"input_tokens": input, "output_tokens": 1,
+            "cache_read_input_tokens": cached}}}));
     let mut index = 0;
     let mut block = |start: Value, deltas: Vec<Value>| {
         event(json!({"type": "content_block_start", "index": index, "content_block": start}));
@@ -78,7 +80,8 @@ pub fn openai(request: &Value, answer: &Answer) -> (&'static str, String) {
     let by_itself = if answer.calls.is_empty() { "stop" } else { "tool_calls" };
     let finish = answer.finish.as_deref().unwrap_or(by_itself);
     let (input, output) = answer.usage;
-    let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
+    let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
+        "prompt_tokens_details": {"cached_tokens": answer.cached}});
     if !is_stream(request) {
         let calls: Vec<Value> = answer
             .calls
@@ -121,7 +124,9 @@ pub fn openai(request: &Value, answer: &Answer) -> (&'static str, String) {
         }
     }
     chunk(json!({}), json!(finish));
-    if request["stream_options"]["include_usage"] == true {
+    // Mistral counts unasked.
+    let unasked = request["model"].as_str().is_some_and(|model| model.starts_with("mistral"));
+    if unasked || request["stream_options"]["include_usage"] == true {
         let last = json!({"id": "c1", "object": "chat.completion.chunk", "choices": [], "usage": usage});
         write!(text, "data: {last}\n\n").unwrap();
     }

@@ -57,6 +57,12 @@ pub fn public(_: &HeaderMap, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses what Azure's refuses: as the public one, with the key in its own header.
+pub fn azure(headers: &HeaderMap, body: &Value) -> Result<(), String> {
+    need(headers.contains_key("api-key"), "Access denied due to missing subscription key")?;
+    public(headers, body)
+}
+
 /// Refuses what ChatGPT's own API refuses.
 pub fn codex(headers: &HeaderMap, body: &Value) -> Result<(), String> {
     common(body)?;
@@ -248,7 +254,7 @@ pub fn render(_: &Value, answer: &Answer) -> (&'static str, String) {
     event(
         kind,
         json!({"response": {"id": "resp_1", "status": status, "output": output, "incomplete_details": details,
-            "error": null, "usage": {"input_tokens": input, "input_tokens_details": {"cached_tokens": 0},
+            "error": null, "usage": {"input_tokens": input, "input_tokens_details": {"cached_tokens": answer.cached},
             "output_tokens": written, "output_tokens_details": {"reasoning_tokens": 0}}}}),
     );
     ("text/event-stream", text)
