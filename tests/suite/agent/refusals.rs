@@ -28,6 +28,10 @@ fn thoughts(body: &Value) -> usize {
 async fn refused_thinking_is_left_out_and_the_session_asks_twice_only_once() {
     for (api, refusal) in REFUSALS {
         let rig = Rig::with(Set { api, ..Set::default() });
+        // A key of one letter would be taken out of what the provider says.
+        let mut document = rig.config();
+        document["models"]["providers"]["fake"]["apiKey"] = json!("planted-0123456789");
+        rig.write_config(&document);
         rig.server.reply(thoughtful("first"));
         rig.say("one").await.unwrap();
         rig.server.reply(Reply::status(400, refusal)).reply(thoughtful("second"));

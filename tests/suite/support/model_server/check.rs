@@ -72,7 +72,7 @@ pub fn anthropic(headers: &HeaderMap, body: &Value) -> Result<(), String> {
             )?;
         } else {
             need(
-                thinking["type"] == "adaptive",
+                thinking["type"] == "adaptive" || thinking["type"] == "disabled",
                 "thinking.type: Input should be 'enabled', 'disabled', 'adaptive'",
             )?;
         }
