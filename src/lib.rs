@@ -37,6 +37,7 @@ pub mod openclaw;
 pub mod picture;
 pub mod process;
 pub mod provider;
+pub mod runtime;
 pub mod sandbox;
 pub mod store;
 pub mod supervise;

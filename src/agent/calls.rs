@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::call::{self, Answer, Checked};
+use super::engine::Engine;
+use super::halt::Halt;
 use super::oversight::CalledTool;
 use super::repetition::{Repetition, Verdict};
 use super::running::Running;
@@ -19,11 +21,18 @@ use crate::tool::{CallContext, Tool};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a call ended.
-struct Ended {
+pub(super) struct Ended {
     /// What the model is answered; without it the turn ends and the call stays open.
-    answer: Option<Answer>,
+    pub(super) answer: Option<Answer>,
     /// Why the turn ends.
-    halted: Option<TurnError>,
+    pub(super) halted: Option<TurnError>,
+}
+
+/// Decides about single calls and runs them: as one agent, in one session, until what ends the turn.
+pub(super) struct Hand<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) halt: &'a Halt,
+    pub(super) context: &'a CallContext,
 }
 
 impl From<Answer> for Ended {
@@ -52,7 +61,8 @@ impl Course<'_> {
                 arguments_preview: call::preview(asked.arguments),
             });
             let started = Instant::now();
-            let ended = self.call_tool(&asked, place, stop, started).await?;
+            let hand = Hand { engine: self.engine, halt: self.halt, context: &self.context };
+            let ended = hand.call(&asked, place, stop, started).await?;
             let Some((mut content, is_error)) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
@@ -80,9 +90,11 @@ impl Course<'_> {
         }
         Ok(results)
     }
+}
 
+impl Hand<'_> {
     /// Decides about one call, runs it if it may, and tells who watches how it ended.
-    async fn call_tool(
+    pub(super) async fn call(
         &self,
         asked: &ToolCall<'_>,
         place: usize,
@@ -98,7 +110,7 @@ impl Course<'_> {
         let (decision, ended) = match call::check(agent, &self.engine.parts.registry, asked, place, stop) {
             Checked::Run(tool) => (Decision::Allow, self.run_tool(tool, asked).await),
             Checked::Ask(tool, reason) => {
-                let told = oversight.ask(&self.context, tool, asked.arguments, &reason).await;
+                let told = oversight.ask(self.context, tool, asked.arguments, &reason).await;
                 let answer = match told {
                     Ok(text) => (call::text(&text), false),
                     Err(reason) => (call::text(&reason), true),
@@ -118,8 +130,9 @@ impl Course<'_> {
             took: started.elapsed(),
             preview: call::preview(asked.arguments),
             arguments_sha256: call::digest(asked.arguments),
+            reported: None,
         };
-        oversight.called(&self.context, &called).await;
+        oversight.called(self.context, &called).await;
         Ok(ended)
     }
 

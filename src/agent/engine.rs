@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
+use super::delegated::Desk;
 use super::failover::Cooldowns;
 use super::oversight::Oversight;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
@@ -22,6 +23,7 @@ use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
+use crate::runtime::Runtimes;
 use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
@@ -74,6 +76,11 @@ pub struct Engine {
     pub(super) parts: Parts,
     pub(super) zone: TimeZone,
     builder: SystemPromptBuilder,
+    /// What programs are told that run turns in the native loop's place.
+    brief: SystemPromptBuilder,
+    pub(super) runtimes: Runtimes,
+    /// Where turns that such programs run are found by what they send.
+    pub(super) desk: Desk,
     prompts: Mutex<HashMap<String, Arc<str>>>,
     busy: Mutex<HashSet<SessionKey>>,
     /// Pictures that were made smaller for some request.
@@ -92,12 +99,22 @@ impl Engine {
             parts,
             zone: TimeZone::system(),
             builder: SystemPromptBuilder::for_team(),
+            brief: SystemPromptBuilder::for_runtime(),
+            runtimes: Runtimes::default(),
+            desk: Desk::default(),
             prompts: Mutex::default(),
             busy: Mutex::default(),
             pictures: Arc::default(),
             cooldowns: Cooldowns::default(),
             refusals: Refusals::default(),
         }
+    }
+
+    /// With these programs, which run the turns of agents that name one as their runtime.
+    #[must_use]
+    pub fn with_runtimes(mut self, runtimes: Runtimes) -> Self {
+        self.runtimes = runtimes;
+        self
     }
 
     /// Runs one turn to its end. Ending `cancel` ends it with [`TurnError::Cancelled`]; dropping the future
@@ -253,6 +270,21 @@ impl Engine {
         }
         prompts.insert(inputs.clone(), Arc::clone(&text));
         Ok(StoredPrompt { inputs, text })
+    }
+
+    /// What the program is told of an agent whose turns it runs, with these of flock's tools.
+    pub(super) fn brief(
+        &self,
+        agent: &Agent,
+        model: &str,
+        tools: &[ToolSpec],
+        began: i64,
+    ) -> Result<StoredPrompt, TurnError> {
+        let knowledge = Knowledge::read(self.home(), agent);
+        let (zone, calls) = (&self.zone, Calls::Native);
+        let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
+        let text: Arc<str> = self.brief.build(&context)?.into();
+        Ok(StoredPrompt { text, inputs: format!("{} {}", agent.runtime, context.inputs()) })
     }
 
     /// Takes the session for one turn. Who runs turns has a queue for each session; this holds even if that

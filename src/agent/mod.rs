@@ -11,6 +11,7 @@ pub mod command;
 mod compacting;
 pub mod compaction;
 pub mod context;
+pub mod delegated;
 pub mod engine;
 pub mod estimate;
 mod failover;

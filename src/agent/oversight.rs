@@ -107,6 +107,17 @@ pub struct CalledTool {
     pub preview: String,
     /// SHA-256 of the arguments as JSON without spaces, in hex.
     pub arguments_sha256: String,
+    /// Of a call that another program decided, ran and reported: what it said of it. The decision is then not flock's.
+    pub reported: Option<Reported>,
+}
+
+/// What another program says of a call of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// The program, as in an agent's `runtime`.
+    pub by: String,
+    /// Whether it said how the call ended.
+    pub ended: bool,
 }
 
 /// Watches nothing: no budget, no brake, no audit, and nobody to ask.

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::command;
+use super::delegated;
 use super::engine::Engine;
 use super::estimate::{self, Images};
 use super::failover;
@@ -18,12 +19,14 @@ use super::steps::{Conversation, Course, Events};
 use super::transcript::{Header, Transcript, model};
 use super::turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::clock;
-use crate::config::{Agent, Config};
+use crate::config::{Agent, Api, Config};
 use crate::error::chain;
 use crate::home::Home;
 use crate::id::{ModelRef, TurnId};
 use crate::provider::message::joined_text;
-use crate::provider::{Request, Usage};
+use crate::provider::{Request, Route, Usage};
+use crate::runtime::NATIVE;
+use crate::sandbox::policy;
 use crate::store::{Begin, Ended, NewSession, Session, SessionState, StoredPrompt, TurnState};
 use crate::tool::CallContext;
 
@@ -52,7 +55,7 @@ pub(super) async fn run(
         request.agent.clone(),
     );
     let config = engine.parts.config.current();
-    let agent = check(&config, &request)?;
+    let agent = check(engine, &config, &request)?;
     if let Some(command) = request.command {
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let text = command::run(engine, &request.session, command, request.provenance).await?;
@@ -62,8 +65,11 @@ pub(super) async fn run(
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
     settle_in(engine.home(), agent);
+    if agent.runtime != NATIVE {
+        return delegate(engine, agent, request, &halt, on_event).await;
+    }
     let plan = plan(engine, &config, agent, &request)?;
-    let session = begin(engine, &request, &plan).await?;
+    let session = begin(engine, &request, &plan.model, plan.prompt.clone()).await?;
     let transcript = match open(engine, &session) {
         Ok(transcript) => transcript,
         Err(error) => return Err(give_up(engine, request.turn, error).await),
@@ -155,12 +161,54 @@ fn plan_with(
     Ok(Plan { model, line, prompt, asked, room })
 }
 
-async fn begin(engine: &Engine, request: &TurnRequest, plan: &Plan) -> Result<Session, TurnError> {
+/// Has the program that the agent names run the turn.
+async fn delegate(
+    engine: &Engine,
+    agent: &Agent,
+    request: TurnRequest,
+    halt: &Halt,
+    on_event: &mut (dyn FnMut(TurnEvent) + Send),
+) -> Result<TurnOutcome, TurnError> {
+    let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime(agent))?;
+    let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+    let known = engine.parts.store.session(&request.session)?;
+    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
+    let own = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()))
+        .into_iter()
+        .filter(|spec| policy::FLOCK_TOOLS.iter().any(|(name, _)| *name == spec.name));
+    let prompt = engine.brief(agent, model.as_str(), &own.collect::<Vec<_>>(), began)?;
+    let system = prompt.text.to_string();
+    let session = begin(engine, &request, &model, prompt).await?;
+    let transcript = match open(engine, &session) {
+        Ok(transcript) => transcript,
+        Err(error) => return Err(give_up(engine, request.turn, error).await),
+    };
+    // The wire between flock and the program; nothing of a provider's state comes over it.
+    let route = Route { model, api: Api::OpenAiCompletions };
+    let running = Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
+    let context = CallContext {
+        agent: request.agent.clone(),
+        session: request.session.clone(),
+        turn: request.turn,
+        cancel: halt.cancel.clone(),
+    };
+    let events = Events::new(on_event);
+    delegated::Course { engine, runtime, halt, events: &events, context, system, session: &session }
+        .run(request, running)
+        .await
+}
+
+async fn begin(
+    engine: &Engine,
+    request: &TurnRequest,
+    model: &ModelRef,
+    prompt: StoredPrompt,
+) -> Result<Session, TurnError> {
     let begin = Begin {
         session: NewSession { key: request.session.clone(), file: uuid::Uuid::now_v7().to_string() },
         turn: request.turn,
-        model: plan.model.to_string(),
-        prompt: plan.prompt.clone(),
+        model: model.to_string(),
+        prompt,
         now: clock::unix_ms(),
     };
     let session = engine.parts.store.begin_turn(begin).await?;
@@ -177,18 +225,22 @@ pub(super) fn open(engine: &Engine, session: &Session) -> Result<Transcript, Tur
     Transcript::open(&engine.transcript_path(session), &header, engine.parts.store.syncer().handle())
 }
 
-fn check<'c>(config: &'c Config, request: &TurnRequest) -> Result<&'c Agent, TurnError> {
+fn check<'c>(engine: &Engine, config: &'c Config, request: &TurnRequest) -> Result<&'c Agent, TurnError> {
     let agent = config.agent(&request.agent).ok_or_else(|| TurnError::UnknownAgent(request.agent.clone()))?;
     if request.session.agent() != &agent.id {
         return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: request.session.clone() });
     }
-    if agent.runtime != "native" {
-        return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
+    if agent.runtime != NATIVE && engine.runtimes.get(&agent.runtime).is_none() {
+        return Err(wrong_runtime(agent));
     }
     if !request.has_input() {
         return Err(TurnError::NoInput);
     }
     Ok(agent)
+}
+
+fn wrong_runtime(agent: &Agent) -> TurnError {
+    TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() }
 }
 
 /// An agent that a person wrote into the configuration by hand has no workspace until somebody makes it.

@@ -14,7 +14,8 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::error::chain;
 use crate::id::TurnId;
-use crate::provider::{Block, Message, Response, Role, Route, Usage};
+use crate::provider::message::ToolCall;
+use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
 use crate::store::{Ended, Store, Tokens, TurnState};
 
 /// The most bytes of an error that are stored.
@@ -110,6 +111,23 @@ impl Running {
         self.transcript.append(&[Record::Message(Box::new(record.clone()))])?;
         self.open = open;
         Ok(record)
+    }
+
+    /// Commits a call that another program makes in this turn, with what its model had said before it. What it cost
+    /// is known only when the turn has ended.
+    pub(super) fn calls(&mut self, said: String, call: &ToolCall<'_>) -> Result<(), TurnError> {
+        let text = (!said.trim().is_empty()).then(|| Block::text(said));
+        let (id, name) = (call.id.to_owned(), call.name.to_owned());
+        let arguments = call.arguments.clone();
+        let call = Block::ToolCall { id: id.clone(), name: name.clone(), arguments, signature: None };
+        let message = Message { role: Role::Assistant, content: text.into_iter().chain([call]).collect() };
+        let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
+        record.model = Some(self.route.model.to_string());
+        record.api = Some(self.route.api);
+        record.stop = Some(StopReason::ToolUse);
+        self.transcript.append(&[Record::Message(Box::new(record))])?;
+        self.open.push((id, name));
+        Ok(())
     }
 
     /// Commits a compaction, before it counts.

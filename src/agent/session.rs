@@ -17,6 +17,7 @@ use crate::clock;
 use crate::config::Agent;
 use crate::id::SessionKey;
 use crate::provider::{Request, Resolved};
+use crate::runtime::NATIVE;
 use crate::store::Session;
 
 /// What a session's next request would hold, in estimated tokens.
@@ -204,6 +205,10 @@ impl Engine {
         let config = self.parts.config.current();
         let agent =
             config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?.clone();
+        if agent.runtime != NATIVE {
+            // What its model is shown, and what of it is cut, is the other program's affair.
+            return Err(TurnError::WrongRuntime { agent: agent.id, runtime: agent.runtime });
+        }
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let cache_key = cache_key::of(self.home(), key);
         let Ready { resolved, asked, room, .. } =

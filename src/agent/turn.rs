@@ -12,6 +12,7 @@ use super::transcript::hygiene::HygieneError;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{Block, Message, ProviderError, Role, Usage};
+use crate::runtime::RuntimeError;
 
 /// One run of a session.
 #[derive(Clone)]
@@ -144,14 +145,17 @@ pub enum TurnError {
         /// The session that was named.
         session: SessionKey,
     },
-    /// The agent's runtime is not this one.
-    #[error("agent {agent} runs on {runtime}, not on the native runtime")]
+    /// The agent's runtime is not one that can do this.
+    #[error("agent {agent} runs on {runtime}, and this is only for agents that run on native")]
     WrongRuntime {
         /// Which agent.
         agent: AgentId,
         /// Its runtime.
         runtime: String,
     },
+    /// The program that runs the agent's turns did not run this one to its end.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
     /// Neither the agent nor the defaults name a model.
     #[error("agent {0} has no model")]
     NoModel(AgentId),
@@ -242,6 +246,7 @@ impl Explain for TurnError {
             Self::Busy(_) => Kind::Conflict,
             Self::Store(error) => error.kind(),
             Self::Hygiene(error) => error.kind(),
+            Self::Runtime(error) => error.kind(),
             _ => Kind::Failed,
         }
     }
@@ -256,6 +261,7 @@ impl Explain for TurnError {
             Self::Provider(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Hygiene(error) => error.hint(),
+            Self::Runtime(error) => error.hint(),
             _ => None,
         }
     }

@@ -297,12 +297,17 @@ impl Oversight for TeamOversight {
 
     fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let (level, decision) = match &call.decision {
-                Decision::Allow => (Level::Green, "allowed"),
-                Decision::Ask(_) => (Level::Yellow, "asked"),
-                Decision::Deny(_) => (Level::Yellow, "denied"),
+            let (level, decision) = match (&call.decision, &call.reported) {
+                (_, Some(reported)) => (Level::Green, format!("reported by {}", reported.by)),
+                (Decision::Allow, None) => (Level::Green, "allowed".to_owned()),
+                (Decision::Ask(_), None) => (Level::Yellow, "asked".to_owned()),
+                (Decision::Deny(_), None) => (Level::Yellow, "denied".to_owned()),
             };
-            let ended = if call.is_error { "error" } else { "ok" };
+            let ended = match &call.reported {
+                Some(reported) if !reported.ended => "end not reported",
+                _ if call.is_error => "error",
+                _ => "ok",
+            };
             let detail = format!(
                 "{decision}, {ended}, {} ms, arguments sha256:{}",
                 call.took.as_millis(),

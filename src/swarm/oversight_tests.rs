@@ -196,6 +196,7 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
         took: Duration::from_millis(12),
         preview: "{\"command\":\"echo hunter2\"}".into(),
         arguments_sha256: "ab".repeat(32),
+        reported: None,
     };
     rig.watch.called(&context, &called).await;
     let rows = rig.swarm.store().audit_rows(&AuditFilter::default(), 1).unwrap();

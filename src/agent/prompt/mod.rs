@@ -150,6 +150,13 @@ impl SystemPromptBuilder {
         section::of_a_team().into_iter().fold(Self::with_defaults(), Self::add_section)
     }
 
+    /// What a program is told that runs an agent's turns in flock's place and has a prompt of its own: who the agent
+    /// is, how the team talks, the agent's notes, and what all have written down.
+    #[must_use]
+    pub fn for_runtime() -> Self {
+        section::of_a_team().into_iter().fold(Self { sections: section::who() }, Self::add_section)
+    }
+
     /// Adds a section after those that are there.
     #[must_use]
     pub fn add_section(mut self, section: Box<dyn PromptSection>) -> Self {

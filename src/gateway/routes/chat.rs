@@ -21,6 +21,7 @@ use crate::gateway::state::Gateway;
 use crate::gateway::stream::{Inlet, Outlet};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Message, ProviderError};
+use crate::runtime::RuntimeError;
 use crate::store::{Level, text_digest};
 use crate::swarm::By;
 
@@ -217,6 +218,13 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::NoInput => (StatusCode::BAD_REQUEST, "no_user_message"),
         TurnError::TooLong { .. } => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
         TurnError::WrongRuntime { .. } => (StatusCode::NOT_IMPLEMENTED, "runtime_not_supported"),
+        TurnError::Runtime(error) => match error {
+            RuntimeError::NotInstalled { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_not_installed"),
+            RuntimeError::NotRunning { .. } => (StatusCode::SERVICE_UNAVAILABLE, "runtime_not_running"),
+            RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
+            RuntimeError::Failed { .. } => (StatusCode::BAD_GATEWAY, "runtime_failed"),
+            RuntimeError::Interrupted { .. } => (StatusCode::BAD_GATEWAY, "runtime_interrupted"),
+        },
         TurnError::NoModel(_) => (StatusCode::FAILED_DEPENDENCY, "no_model"),
         TurnError::NoSession(_) => (StatusCode::NOT_FOUND, "session_not_found"),
         TurnError::Closed(_) => (StatusCode::CONFLICT, "session_closed"),

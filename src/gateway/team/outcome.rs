@@ -79,6 +79,10 @@ impl Team {
             TurnError::Provider(problem) if is_passing(problem) => {
                 (Ended::Unavailable, self.later(work, "the model's provider did not answer", 0).await)
             }
+            TurnError::Runtime(problem) if problem.is_passing() => (
+                Ended::Unavailable,
+                self.later(work, "the program that runs the turn did not answer", 0).await,
+            ),
             TurnError::Paused(_) => (Ended::Done, self.later(work, "the budget was used up", 0).await),
             TurnError::Cancelled => (Ended::Cancelled, self.end(work, TaskEnd::Cancelled).await),
             error => {
@@ -196,7 +200,12 @@ fn logged(result: Result<(), StoreError>, work: &Work, failed: &'static str) -> 
 
 /// Whether it is the provider's trouble and not the agent's.
 const fn is_down(error: &TurnError) -> bool {
-    matches!(error, TurnError::Provider(problem) if is_passing(problem))
+    match error {
+        TurnError::Provider(problem) => is_passing(problem),
+        // OpenClaw takes its time to start, and restarts.
+        TurnError::Runtime(problem) => problem.is_passing(),
+        _ => false,
+    }
 }
 
 const fn is_passing(problem: &ProviderError) -> bool {

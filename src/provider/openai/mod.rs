@@ -59,6 +59,23 @@ impl Provider for OpenAi {
     }
 }
 
+/// Sends a request that is written already to a server that speaks chat completions, and reads its answer. For those
+/// that are no model API: programs which run a whole turn behind this interface.
+///
+/// # Errors
+///
+/// As [`ProviderError`] says.
+pub async fn complete(
+    endpoint: &Endpoint,
+    http: &Http,
+    body: Vec<u8>,
+    sink: Sink<'_>,
+) -> Result<Response, ProviderError> {
+    let mut decoder = decode::Completion::new(sink, http.limits().answer);
+    stream::run(endpoint, http, body, &mut decoder).await?;
+    Ok(decoder.finish(&Request::default()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

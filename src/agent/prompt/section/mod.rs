@@ -34,6 +34,11 @@ pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
     ]
 }
 
+/// Who the agent is, where the rest of the prompt is another program's.
+pub(super) fn who() -> Vec<Box<dyn PromptSection>> {
+    vec![Box::new(identity::Identity)]
+}
+
 /// What a member of a team knows besides.
 pub(super) fn of_a_team() -> Vec<Box<dyn PromptSection>> {
     vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::Shared)]

@@ -1,0 +1,78 @@
+//! What a delegated turn costs: set aside before it is begun, settled when it has ended, however it did.
+//!
+//! The program makes as many model calls as it likes and says what they took at the end, or never. So what is set
+//! aside is for one call with a prompt of the usual size, and what was said at the end is what counts.
+
+use super::Course;
+use crate::agent::estimate::{self, Images};
+use crate::agent::oversight::{ModelCall, Oversight, Reservation};
+use crate::agent::running::Running;
+use crate::agent::taken::Taken;
+use crate::agent::turn::TurnError;
+use crate::provider::Usage;
+use crate::runtime::{Order, RuntimeError};
+
+/// Tokens that the program's own prompt and tools come to.
+const PROMPT: u64 = 16_000;
+/// Tokens of an answer.
+const ANSWER: u64 = 8_192;
+
+/// What was set aside; settled when this is dropped.
+pub(super) struct Charge<'o> {
+    oversight: &'o dyn Oversight,
+    reservation: Option<Reservation>,
+    taken: Taken,
+}
+
+impl<'o> Charge<'o> {
+    /// Sets aside what the turn may cost. Where the budget makes it wait, that does not count against its time.
+    pub(super) async fn reserve(
+        course: &'o Course<'_>,
+        order: &Order,
+        running: &Running,
+    ) -> Result<Self, TurnError> {
+        let said = order.messages.iter().map(|message| estimate::cost(&message.content, Images::Named));
+        let call = ModelCall {
+            agent: course.context.agent.clone(),
+            session: course.context.session.clone(),
+            turn: course.context.turn,
+            model: running.route.model.clone(),
+            input_estimate: PROMPT + said.sum::<u64>() + estimate::text_cost(&order.system),
+            max_output: ANSWER,
+            step: 1,
+        };
+        let oversight = &*course.engine.parts.oversight;
+        let reservation = course.halt.uncounted(oversight.reserve(&call)).await??;
+        Ok(Self { oversight, reservation: Some(reservation), taken: Taken::Nothing })
+    }
+
+    /// The program is asked.
+    pub(super) fn sent(&mut self) {
+        self.taken = self.taken.or(Taken::Sent);
+    }
+
+    /// Something of an answer has come.
+    pub(super) fn begun(&mut self) {
+        self.taken = self.taken.or(Taken::Begun);
+    }
+
+    /// The program has ended the turn and said what it took, or not.
+    pub(super) fn told(&mut self, usage: Option<Usage>) {
+        self.taken = usage.map_or(Taken::Begun, Taken::Told);
+    }
+
+    /// The turn failed like this.
+    pub(super) fn failed(&mut self, error: &RuntimeError) {
+        if !error.may_have_begun() {
+            self.taken = Taken::Nothing;
+        }
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            self.oversight.settle(reservation, self.taken);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a program has reported of its tool calls: which are under way, and which are not news. Pure.
+
+use std::collections::{HashSet, VecDeque};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// The most calls that are under way at once; a program that reports more is not believed.
+const MOST_OPEN: usize = 128;
+/// How many ended calls are remembered, so that what is told twice counts once.
+const KEPT: usize = 512;
+
+/// A call that is under way.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Open {
+    /// As the program names it.
+    pub(super) id: String,
+    /// As flock's own records name it: no other call of its turn has this name.
+    pub(super) name: String,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+    pub(super) since: Instant,
+}
+
+impl Open {
+    /// A call that begins now.
+    pub(super) fn new(id: String, name: String, tool: String, arguments: Value) -> Self {
+        Self { id, name, tool, arguments, since: Instant::now() }
+    }
+}
+
+/// The calls of one conversation.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    open: Vec<Open>,
+    ended: VecDeque<String>,
+    known: HashSet<String>,
+}
+
+impl Ledger {
+    /// A call begins; `false` where that is no news. A call with the id of one that has ended is another call: some
+    /// model servers number the calls of each answer from the start.
+    pub(super) fn begin(&mut self, open: Open) -> bool {
+        if self.open.len() >= MOST_OPEN || self.is_open(&open.id) {
+            return false;
+        }
+        if self.known.remove(&open.id) {
+            self.ended.retain(|id| *id != open.id);
+        }
+        self.open.push(open);
+        true
+    }
+
+    /// Whether a call is under way.
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.open.iter().any(|open| open.id == id)
+    }
+
+    /// A call has ended: the call, where it was under way; `Err` where its end is no news.
+    pub(super) fn end(&mut self, id: &str) -> Result<Option<Open>, ()> {
+        if let Some(at) = self.open.iter().position(|open| open.id == id) {
+            self.remember(id);
+            return Ok(Some(self.open.remove(at)));
+        }
+        if self.known.contains(id) {
+            return Err(());
+        }
+        self.remember(id);
+        Ok(None)
+    }
+
+    /// The calls that are under way, which now count as ended.
+    pub(super) fn close(&mut self) -> Vec<Open> {
+        let open = std::mem::take(&mut self.open);
+        open.iter().for_each(|open| self.remember(&open.id));
+        open
+    }
+
+    fn remember(&mut self, id: &str) {
+        if self.known.insert(id.to_owned()) {
+            self.ended.push_back(id.to_owned());
+        }
+        if self.ended.len() > KEPT
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(id: &str) -> Open {
+        Open::new(id.to_owned(), id.to_owned(), "exec".to_owned(), Value::Null)
+    }
+
+    #[test]
+    fn each_call_begins_and_ends_once() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.begin(open("a")));
+        assert!(!ledger.begin(open("a")), "told twice");
+        assert!(ledger.begin(open("b")));
+        assert_eq!(ledger.end("a").unwrap().unwrap().id, "a");
+        assert!(ledger.end("a").is_err(), "told twice");
+        assert_eq!(ledger.end("c"), Ok(None), "the beginning was not told");
+        assert!(ledger.end("c").is_err());
+        assert!(ledger.begin(open("a")), "another call with the same id");
+        let left: Vec<String> = ledger.close().into_iter().map(|open| open.id).collect();
+        assert_eq!(left, ["b", "a"]);
+        assert!(ledger.end("b").is_err() && ledger.close().is_empty());
+    }
+
+    #[test]
+    fn it_does_not_grow_for_ever() {
+        let mut ledger = Ledger::default();
+        for at in 0..5_000 {
+            ledger.begin(open(&format!("open {at}")));
+            assert!(ledger.end(&format!("ended {at}")).is_ok());
+        }
+        assert_eq!(ledger.open.len(), MOST_OPEN);
+        assert!(ledger.ended.len() <= KEPT && ledger.known.len() <= KEPT);
+    }
+}

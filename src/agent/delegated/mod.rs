@@ -1,0 +1,397 @@
+//! A turn that another program runs: begun, paid for, recorded and ended as any other, with a [`Runtime`] in the
+//! place of the loop of model calls.
+//!
+//! One task holds the turn. It hears what the program tells, and what comes from its models by way of the [`desk`]:
+//! each call of flock's tools is committed, decided, run and committed again here, each report of another call is
+//! written down.
+
+mod charge;
+mod desk;
+mod ledger;
+mod outside;
+mod reported;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use self::charge::Charge;
+pub(super) use self::desk::Desk;
+pub use self::desk::{Answered, Asked, Source, Told};
+use self::desk::{Knock, Seated};
+use self::ledger::{Ledger, Open};
+pub use self::outside::Witness;
+use super::call;
+use super::calls::Hand;
+use super::engine::Engine;
+use super::halt::Halt;
+use super::history;
+use super::oversight::Paused;
+use super::repetition::{Repetition, Verdict};
+use super::running::Running;
+use super::steps::Events;
+use super::turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use crate::id::hex;
+use crate::provider::message::ToolCall;
+use crate::provider::{Block, Message, Response, Role, StopReason};
+use crate::runtime::{Event, Order, Reply, Runtime, ToolEvent};
+use crate::store::Session;
+use crate::tool::CallContext;
+
+/// How often a turn looks whether its agent was frozen: the program itself can't be held between two steps.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What a model is told of a call whose end its program does not report.
+const NO_END: &str = "its end was not reported";
+
+/// A turn that has begun in the database, and what it works with.
+pub(super) struct Course<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) runtime: &'a Arc<dyn Runtime>,
+    pub(super) halt: &'a Halt,
+    pub(super) events: &'a Events<'a>,
+    pub(super) context: CallContext,
+    /// What the program is told of the agent.
+    pub(super) system: String,
+    pub(super) session: &'a Session,
+}
+
+/// What is known of the answer so far.
+#[derive(Default)]
+struct So {
+    /// The text since the last call.
+    text: String,
+    ledger: Ledger,
+    repetition: Repetition,
+    /// The names of the calls that were committed.
+    names: HashSet<String>,
+}
+
+impl Course<'_> {
+    /// Runs the turn to its end.
+    pub(super) async fn run(
+        self,
+        request: TurnRequest,
+        mut running: Running,
+    ) -> Result<TurnOutcome, TurnError> {
+        let (reply, text) = match self.work(request, &mut running).await {
+            Ok(done) => done,
+            Err(error) => return Err(running.failed(error).await),
+        };
+        let stop = self.stop(reply.stop, text.trim().is_empty());
+        let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
+        let usage = reply.usage.unwrap_or_default();
+        running.steps = 1;
+        running.usage = usage;
+        let model = running.route.model.clone();
+        let message = Message { role: Role::Assistant, content };
+        let response = Response { content: Vec::new(), stop: reply.stop, usage };
+        let (steps, usage) = running.done(message, &response).await?;
+        Ok(TurnOutcome { text, stop, usage, model, steps })
+    }
+
+    async fn work(&self, request: TurnRequest, running: &mut Running) -> Result<(Reply, String), TurnError> {
+        let TurnRequest { input, context, provenance, inbox, .. } = request;
+        let said = running.said(input, context, provenance);
+        let messages = said.iter().map(|record| history::replay(record, &self.engine.zone, false)).collect();
+        let order = Order {
+            agent: self.context.agent.clone(),
+            session: self.context.session.clone(),
+            conversation: conversation(self.session),
+            system: self.system.clone(),
+            messages,
+        };
+        // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
+        self.halt.thawed().await?;
+        self.halt.now()?;
+        let mut charge = Charge::reserve(self, &order, running).await?;
+        // From here on its calls find it.
+        let source = Source { agent: order.agent.clone(), conversation: order.conversation.clone() };
+        let (seat, knocks) = self.engine.desk.sit(&source);
+        running.begin(&said)?;
+        self.events.tell(TurnEvent::Began);
+        if let (Some(inbox), Some(provenance)) =
+            (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
+        {
+            inbox.committed(provenance).await;
+        }
+        let mut so = So::default();
+        let result = self.follow(&order, (seat, knocks), running, &mut so, &mut charge).await;
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(error) => {
+                // Their results are written with the end of the turn: nobody knows what they did.
+                for open in so.ledger.close() {
+                    self.unended(&open).await;
+                }
+                return Err(error);
+            }
+        };
+        for open in so.ledger.close() {
+            self.ended(running, open, None).await?;
+        }
+        charge.told(reply.usage);
+        Ok((reply, so.text))
+    }
+
+    /// Lets the program run, and takes what it tells and wants meanwhile in the order it comes.
+    async fn follow(
+        &self,
+        order: &Order,
+        (seat, mut knocks): (Seated<'_>, mpsc::Receiver<Knock>),
+        running: &mut Running,
+        so: &mut So,
+        charge: &mut Charge<'_>,
+    ) -> Result<Reply, TurnError> {
+        let (told, mut heard) = mpsc::unbounded_channel();
+        let mut tell = move |event| drop(told.send(event));
+        let mut look = tokio::time::interval(LOOK);
+        let reply = {
+            charge.sent();
+            let mut work = std::pin::pin!(self.runtime.run(order, &mut tell));
+            loop {
+                tokio::select! {
+                    biased;
+                    error = self.halt.wait() => return Err(error),
+                    Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
+                    Some(knock) = knocks.recv() => self.opened(knock, running, so).await?,
+                    reply = &mut work => break reply,
+                    _ = look.tick() => self.still_free()?,
+                }
+            }
+        };
+        // What had come before the end, as the last report of a tool, belongs to it.
+        while let Ok(event) = heard.try_recv() {
+            self.heard(event, running, so, charge).await?;
+        }
+        knocks.close();
+        drop(seat);
+        while let Ok(knock) = knocks.try_recv() {
+            self.opened(knock, running, so).await?;
+        }
+        reply.map_err(|error| {
+            charge.failed(&error);
+            error.into()
+        })
+    }
+
+    /// A frozen agent's program is stopped: its own tools would go on else.
+    fn still_free(&self) -> Result<(), TurnError> {
+        use futures_util::FutureExt as _;
+        let agent = &self.context.agent;
+        match self.engine.parts.oversight.thawed(agent).now_or_never() {
+            Some(()) => Ok(()),
+            None => Err(Paused(format!("{agent} was frozen while its turn ran")).into()),
+        }
+    }
+
+    async fn heard(
+        &self,
+        event: Event,
+        running: &mut Running,
+        so: &mut So,
+        charge: &mut Charge<'_>,
+    ) -> Result<(), TurnError> {
+        charge.begun();
+        match event {
+            Event::Text(text) => {
+                so.text.push_str(&text);
+                self.events.tell(TurnEvent::TextDelta(text));
+            }
+            Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
+            Event::Tool(event) => self.reported(event, running, so).await?,
+        }
+        Ok(())
+    }
+
+    async fn opened(&self, knock: Knock, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
+        match knock {
+            // Whoever asked has gone, and nothing has been run.
+            Knock::Call(asked, _) if asked.cancel.is_cancelled() => Ok(()),
+            Knock::Call(asked, reply) => {
+                let (answered, halted) = self.call(&asked, running, so).await?;
+                // Nobody may be waiting any more; the result is in the transcript.
+                drop(reply.send(answered));
+                halted.map_or(Ok(()), Err)
+            }
+            Knock::Told(Told::Tool(event)) => self.reported(event, running, so).await,
+            Knock::Told(Told::Over) => {
+                for open in so.ledger.close() {
+                    self.ended(running, open, None).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs a call of one of flock's tools as a native turn does.
+    async fn call(
+        &self,
+        asked: &Asked,
+        running: &mut Running,
+        so: &mut So,
+    ) -> Result<(Answered, Option<TurnError>), TurnError> {
+        self.halt.thawed().await?;
+        self.halt.now()?;
+        let id = so.name(&asked.id);
+        let call = ToolCall { id: &id, name: &asked.tool, arguments: &asked.arguments };
+        running.calls(std::mem::take(&mut so.text), &call)?;
+        self.events.tell(reported::started(&id, &asked.tool, &asked.arguments));
+        let started = Instant::now();
+        let hand = Hand { engine: self.engine, halt: self.halt, context: &self.context };
+        let ended = hand.call(&call, 0, StopReason::ToolUse, started).await?;
+        let Some((mut content, is_error)) = ended.answer else {
+            return Err(ended.halted.unwrap_or(TurnError::Cancelled));
+        };
+        let mut halted = ended.halted;
+        match so.repetition.note(&asked.tool, &asked.arguments, &content) {
+            Verdict::Fine => {}
+            Verdict::Told(text) => content.push(Block::text(text)),
+            Verdict::Ended(text, times) => {
+                content.push(Block::text(text));
+                halted.get_or_insert(TurnError::Looping { tool: asked.tool.clone(), times });
+            }
+        }
+        running.result(Block::ToolResult {
+            call_id: id.clone(),
+            name: asked.tool.clone(),
+            content: content.clone().into(),
+            is_error,
+        })?;
+        let name = asked.tool.clone();
+        self.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
+        Ok((Answered { content, is_error }, halted))
+    }
+
+    /// Writes down what the program says of a call of its own.
+    async fn reported(&self, event: ToolEvent, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
+        match event {
+            ToolEvent::Began { call, tool, arguments } => self.began(call, tool, arguments, running, so),
+            ToolEvent::Ended { call, tool, result, error, took } => {
+                let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
+                let open = match open {
+                    Some(open) => open,
+                    None => {
+                        let open = reported::unannounced(call.clone(), so.name(&call), tool);
+                        self.commit(&open, running, so)?;
+                        open
+                    }
+                };
+                let text = error.clone().unwrap_or(result);
+                self.ended(running, open, Some((error.is_some(), took, text))).await
+            }
+        }
+    }
+
+    fn began(
+        &self,
+        id: String,
+        tool: String,
+        arguments: serde_json::Value,
+        running: &mut Running,
+        so: &mut So,
+    ) -> Result<(), TurnError> {
+        if so.ledger.is_open(&id) {
+            return Ok(());
+        }
+        let open = Open::new(id.clone(), so.name(&id), tool, arguments);
+        if so.ledger.begin(open.clone()) { self.commit(&open, running, so) } else { Ok(()) }
+    }
+
+    fn commit(&self, open: &Open, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
+        let call = ToolCall { id: &open.name, name: &open.tool, arguments: &open.arguments };
+        running.calls(std::mem::take(&mut so.text), &call)?;
+        self.events.tell(reported::started(&open.name, &open.tool, &open.arguments));
+        Ok(())
+    }
+
+    /// Writes down the end of a call: whether it failed, how long it ran and what it gave; or that nobody said.
+    async fn ended(
+        &self,
+        running: &mut Running,
+        open: Open,
+        end: Option<(bool, Option<Duration>, String)>,
+    ) -> Result<(), TurnError> {
+        let text = end.as_ref().map_or(NO_END, |(_, _, text)| text.as_str());
+        let called = reported::called(
+            self.runtime.name(),
+            &open,
+            end.as_ref().map(|(failed, took, _)| (*failed, *took)),
+        );
+        running.result(Block::ToolResult {
+            call_id: open.name,
+            name: open.tool,
+            content: call::text(text).into(),
+            is_error: called.is_error,
+        })?;
+        self.engine.parts.oversight.called(&self.context, &called).await;
+        self.events.tell(reported::ended(&called));
+        Ok(())
+    }
+
+    /// Tells of a call that the end of the turn cut off.
+    async fn unended(&self, open: &Open) {
+        let called = reported::called(self.runtime.name(), open, None);
+        self.engine.parts.oversight.called(&self.context, &called).await;
+        self.events.tell(reported::ended(&called));
+    }
+
+    fn stop(&self, stop: StopReason, is_empty: bool) -> Stop {
+        let notice = |text: &str| self.events.tell(TurnEvent::Notice(text.to_owned()));
+        match stop {
+            StopReason::Length => {
+                notice("the answer reached the model's limit and is cut");
+                Stop::Length
+            }
+            StopReason::Refusal => {
+                notice("the provider withheld the answer");
+                Stop::Refusal
+            }
+            StopReason::End | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => {
+                if is_empty {
+                    notice("the agent said nothing");
+                }
+                Stop::End
+            }
+        }
+    }
+}
+
+impl So {
+    /// A name for a call that no other call of this turn has: some model servers number the calls of each answer
+    /// from the start.
+    fn name(&mut self, id: &str) -> String {
+        let mut name = id.to_owned();
+        let mut next = 2;
+        while !self.names.insert(name.clone()) {
+            name = format!("{id}.{next}");
+            next += 1;
+        }
+        name
+    }
+}
+
+/// What the program knows a session's conversation by: its key, as far as that is unambiguous there. OpenClaw writes
+/// keys in lower case, so one with capitals gets a mark of its own; a session that was begun anew is another
+/// conversation.
+#[must_use]
+pub fn conversation(session: &Session) -> String {
+    let key = session.key.as_str();
+    let mut name = key.to_ascii_lowercase();
+    if name != key {
+        let digest = Sha256::digest(key.as_bytes());
+        name = format!("{name}.{}", hex(&digest[..4]));
+    }
+    if session.began_at != session.created_at {
+        name = format!("{name}.{}", session.began_at);
+    }
+    name
+}
+
+#[cfg(test)]
+#[path = "delegated_tests.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! What a program wants of flock where flock runs no turn of it: a person talks with its agent there, or its agent
+//! has begun something by itself. The same policy, oversight and audit hold; there is no transcript to write to.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::desk::{Answered, Asked, Knock, Source, Told};
+use super::ledger::Open;
+use super::reported;
+use crate::agent::call;
+use crate::agent::calls::Hand;
+use crate::agent::engine::Engine;
+use crate::agent::halt::Halt;
+use crate::agent::turn::TurnEvent;
+use crate::id::{SessionKey, SessionKind, TurnId};
+use crate::provider::StopReason;
+use crate::provider::message::ToolCall;
+use crate::runtime::ToolEvent;
+use crate::tool::CallContext;
+use tokio_util::sync::CancellationToken;
+
+/// How long a call may take where no turn says it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Receives what happens outside turns, with where it does.
+pub type Witness<'a> = &'a (dyn Fn(&CallContext, TurnEvent) + Send + Sync);
+
+impl Engine {
+    /// Calls a tool as the agent and conversation that a program names: in the turn that runs there, else by itself.
+    /// Whatever is wrong with it is an answer that the model reads.
+    pub async fn call_for(&self, source: &Source, asked: Asked, witness: Witness<'_>) -> Answered {
+        if let Some(turn) = self.desk.turn(source) {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            if turn.send(Knock::Call(asked, reply)).await.is_ok()
+                && let Ok(answer) = answer.await
+            {
+                return answer;
+            }
+            return Answered::error("not run to its end: the turn was ended; what the call did is not known");
+        }
+        if is_flocks(source) {
+            return Answered::error("not run: flock has ended the turn that this call belongs to");
+        }
+        self.call_outside(source, &asked, witness).await
+    }
+
+    /// Takes note of what a program tells of its own calls.
+    pub async fn told_by(&self, runtime: &str, source: &Source, told: Told, witness: Witness<'_>) {
+        if let Some(turn) = self.desk.turn(source)
+            && turn.send(Knock::Told(told.clone())).await.is_ok()
+        {
+            return;
+        }
+        let context = context(source, CancellationToken::new());
+        let called = match told {
+            Told::Over => {
+                let left = self.desk.outside(source, super::ledger::Ledger::close);
+                left.into_iter().map(|open| reported::called(runtime, &open, None)).collect()
+            }
+            Told::Tool(ToolEvent::Began { call, tool, arguments }) => {
+                let started = reported::started(&call, &tool, &arguments);
+                let open = Open::new(call.clone(), call, tool, arguments);
+                if self.desk.outside(source, |ledger| ledger.begin(open)) {
+                    witness(&context, started);
+                }
+                return;
+            }
+            Told::Tool(ToolEvent::Ended { call, tool, error, took, .. }) => {
+                let Ok(open) = self.desk.outside(source, |ledger| ledger.end(&call)) else { return };
+                let open = open.unwrap_or_else(|| reported::unannounced(call.clone(), call, tool));
+                vec![reported::called(runtime, &open, Some((error.is_some(), took)))]
+            }
+        };
+        for called in called {
+            self.parts.oversight.called(&context, &called).await;
+            witness(&context, reported::ended(&called));
+        }
+    }
+
+    async fn call_outside(&self, source: &Source, asked: &Asked, witness: Witness<'_>) -> Answered {
+        let context = context(source, asked.cancel.clone());
+        let oversight = std::sync::Arc::clone(&self.parts.oversight);
+        let halt = Halt::new(asked.cancel.clone(), LIMIT, oversight, source.agent.clone());
+        let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
+        witness(&context, reported::started(asked.id, asked.name, asked.arguments));
+        let started = Instant::now();
+        let work = async {
+            halt.thawed().await?;
+            Hand { engine: self, halt: &halt, context: &context }
+                .call(&asked, 0, StopReason::ToolUse, started)
+                .await
+        };
+        let answered = match tokio::time::timeout(LIMIT, work).await {
+            Ok(Ok(ended)) => match ended.answer {
+                Some((content, is_error)) => Answered { content, is_error },
+                None => Answered::error("the call did not end; what it did is not known"),
+            },
+            Ok(Err(error)) => Answered { content: call::text(&format!("not run: {error}")), is_error: true },
+            Err(_) => Answered::error("not run: the agent is frozen by a person"),
+        };
+        witness(
+            &context,
+            TurnEvent::ToolEnded {
+                call_id: asked.id.to_owned(),
+                name: asked.name.to_owned(),
+                is_error: answered.is_error,
+                took: started.elapsed(),
+            },
+        );
+        answered
+    }
+}
+
+/// Whether a conversation is one that only flock begins.
+fn is_flocks(source: &Source) -> bool {
+    source.conversation.starts_with(&format!("agent:{}:flock:", source.agent))
+}
+
+/// Who calls, where no turn says it. The session is the one that flock has with the agent in that program.
+fn context(source: &Source, cancel: CancellationToken) -> CallContext {
+    let session = source.conversation.parse::<SessionKey>().ok();
+    let session = session.filter(|session| session.agent() == &source.agent);
+    CallContext {
+        agent: source.agent.clone(),
+        session: session.unwrap_or_else(|| SessionKey::new(&source.agent, SessionKind::Main, "openclaw")),
+        turn: TurnId::new(),
+        cancel,
+    }
+}

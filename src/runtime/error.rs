@@ -1,0 +1,93 @@
+//! Why a program did not run a turn to its end.
+
+use crate::error::{Explain, Kind};
+
+/// Why a program did not run a turn to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuntimeError {
+    /// It is not there, or not ready to be asked.
+    #[error("{program} is not installed: {reason}")]
+    NotInstalled {
+        /// As in `OpenClaw`.
+        program: &'static str,
+        /// What is missing.
+        reason: String,
+        /// What mends it.
+        hint: String,
+    },
+    /// It does not answer. Nothing of the turn has begun.
+    #[error("{program} does not answer: {reason}")]
+    NotRunning {
+        /// Which program.
+        program: &'static str,
+        /// What was tried and came of it.
+        reason: String,
+        /// What mends it.
+        hint: String,
+    },
+    /// It did not take the turn.
+    #[error("{program} refused the turn ({status}): {message}")]
+    Refused {
+        /// Which program.
+        program: &'static str,
+        /// The HTTP status, or what stands for one.
+        status: u16,
+        /// What it said.
+        message: String,
+        /// What mends it.
+        hint: String,
+    },
+    /// It took the turn and says that it failed.
+    #[error("{program} failed to run the turn: {message}")]
+    Failed {
+        /// Which program.
+        program: &'static str,
+        /// What it said.
+        message: String,
+        /// Where more is said.
+        hint: String,
+    },
+    /// It broke off in the middle: what it had done until then is not known.
+    #[error("{program} was interrupted, the outcome of the turn is unknown: {message}")]
+    Interrupted {
+        /// Which program.
+        program: &'static str,
+        /// What was seen.
+        message: String,
+        /// Where more is said.
+        hint: String,
+    },
+}
+
+impl RuntimeError {
+    /// Whether the trouble is the program's and may pass: the same turn may go well later.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::NotRunning { .. })
+    }
+
+    /// Whether the program had begun with the turn, or nobody knows.
+    #[must_use]
+    pub const fn may_have_begun(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Interrupted { .. })
+    }
+}
+
+impl Explain for RuntimeError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::NotRunning { .. } => Kind::NotRunning,
+            _ => Kind::Failed,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotInstalled { hint, .. }
+            | Self::NotRunning { hint, .. }
+            | Self::Refused { hint, .. }
+            | Self::Failed { hint, .. }
+            | Self::Interrupted { hint, .. } => Some(hint.clone()),
+        }
+    }
+}
