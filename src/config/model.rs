@@ -345,6 +345,8 @@ pub struct OpenClawSettings {
     pub reference: Option<String>,
     /// The Node that builds and runs it.
     pub node: Option<PathBuf>,
+    /// Its gateway's port on 127.0.0.1, `gateway.port`.
+    pub port: Option<u16>,
 }
 
 /// How many days records are kept; what has no number is kept for good, or as flock itself bounds it.

@@ -82,17 +82,11 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
     }
     let token = gateway.get("auth")?.get("token")?;
     let chat_completions = gateway.get("http")?.get("endpoints")?.get("chatCompletions")?.get("enabled")?;
-    let port = own.get("gateway")?.get("port")?;
+    let port = port(&own.get("gateway")?.get("port")?)?;
     let nix = own.get("nix")?;
     Ok(Config {
         agents,
-        port: match port.number()? {
-            None => DEFAULT_PORT,
-            Some(number) => u16::try_from(number)
-                .ok()
-                .filter(|port| *port > 0)
-                .ok_or_else(|| port.problem("must be a port from 1 to 65535"))?,
-        },
+        port: port.unwrap_or(DEFAULT_PORT),
         token: token.need_text()?.to_owned(),
         chat_completions: chat_completions.flag()?.unwrap_or(true),
         providers: providers(&root)?,
@@ -112,7 +106,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         approval_time: approval_time(&own)?,
         packages_per_day: packages_per_day(&own)?,
         retention: retention(&own.get("retention")?)?,
-        openclaw: openclaw(&own.get("openclaw")?)?,
+        openclaw: openclaw(&own.get("openclaw")?, &gateway)?,
         image_side: image_side(&defaults.get("imageMaxDimensionPx")?)?,
         compaction: compaction(&own)?,
     })
@@ -198,7 +192,7 @@ fn retention(view: &View<'_>) -> Result<Retention, Problem> {
     })
 }
 
-fn openclaw(view: &View<'_>) -> Result<OpenClawSettings, Problem> {
+fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Problem> {
     view.only(&["repo", "ref", "node"])?;
     let filled = |name: &str| {
         let item = view.get(name)?;
@@ -208,7 +202,18 @@ fn openclaw(view: &View<'_>) -> Result<OpenClawSettings, Problem> {
     if node.as_ref().is_some_and(|node| !node.is_absolute()) {
         return Err(view.get("node")?.problem("must be an absolute path"));
     }
-    Ok(OpenClawSettings { repository: filled("repo")?, reference: filled("ref")?, node })
+    Ok(OpenClawSettings {
+        repository: filled("repo")?,
+        reference: filled("ref")?,
+        node,
+        port: port(&gateway.get("port")?)?,
+    })
+}
+
+fn port(view: &View<'_>) -> Result<Option<u16>, Problem> {
+    let Some(number) = view.number()? else { return Ok(None) };
+    let port = u16::try_from(number).ok().filter(|port| *port > 0);
+    port.map(Some).ok_or_else(|| view.problem("must be a port from 1 to 65535"))
 }
 
 /// What holds for agents that say nothing else.

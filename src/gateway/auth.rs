@@ -13,8 +13,36 @@ use axum::http::StatusCode;
 /// Who a request comes from, as its credential says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The owner of the home: may do everything.
+    /// The owner of the home: may do everything that a person may.
     Owner,
+    /// flock's plugin in OpenClaw: calls tools as OpenClaw's agents and reports what they do, and nothing else.
+    Plugin,
+}
+
+/// Where the plugin's paths begin. Its token opens them and no others, and no other token opens them: nobody calls a
+/// tool as an agent by saying so.
+const PLUGIN: &str = "/api/plugin/";
+
+/// Whether a path is one of the plugin's.
+#[must_use]
+pub fn is_plugins(path: &str) -> bool {
+    path.starts_with(PLUGIN)
+}
+
+impl Caller {
+    /// Refuses what the credential is not for.
+    ///
+    /// # Errors
+    ///
+    /// 403.
+    pub fn check_scope(&self, path: &str) -> Result<(), ApiError> {
+        let message = match (self, is_plugins(path)) {
+            (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
+            (Self::Owner, true) => "only flock's plugin in OpenClaw calls tools here",
+            (Self::Plugin, false) => "this token is for the tool calls of OpenClaw's agents alone",
+        };
+        Err(ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message))
+    }
 }
 
 /// Refuses a request that names another host than this gateway or comes from another site.
@@ -64,13 +92,17 @@ fn is_ours(authority: &str, port: u16) -> bool {
     name_is_ours && given.is_none_or(|digits| digits.parse() == Ok(port))
 }
 
-/// Who the credential of these headers belongs to. `owner` is the owner's token; an empty one lets nobody
-/// in.
+/// Who the credential of these headers belongs to. `owner` is the owner's token, `plugin` finds that of the plugin;
+/// an empty one lets nobody in.
 ///
 /// # Errors
 ///
 /// 401 without a token or with a wrong one.
-pub fn authenticate(headers: &HeaderMap, owner: &str) -> Result<Caller, ApiError> {
+pub fn authenticate(
+    headers: &HeaderMap,
+    owner: &str,
+    plugin: impl FnOnce() -> Option<String>,
+) -> Result<Caller, ApiError> {
     let unauthorised = |code, message: &str| {
         ApiError::new(StatusCode::UNAUTHORIZED, code, message)
             .with_hint("flock config get gateway.auth.token")
@@ -78,12 +110,19 @@ pub fn authenticate(headers: &HeaderMap, owner: &str) -> Result<Caller, ApiError
     let Some(token) = bearer(headers) else {
         return Err(unauthorised("no_token", "this needs the header Authorization: Bearer <token>"));
     };
-    // Digests have one length, so neither the token's content nor its length shows in the time.
-    let is_owner = Sha256::digest(token).ct_eq(&Sha256::digest(owner.as_bytes()));
-    if owner.is_empty() || !bool::from(is_owner) {
-        return Err(unauthorised("wrong_token", "the token is not the one of this home"));
+    if is(token, owner) {
+        return Ok(Caller::Owner);
     }
-    Ok(Caller::Owner)
+    if plugin().is_some_and(|plugin| is(token, &plugin)) {
+        return Ok(Caller::Plugin);
+    }
+    Err(unauthorised("wrong_token", "the token is not the one of this home"))
+}
+
+/// Digests have one length, so neither the token's content nor its length shows in the time.
+fn is(token: &[u8], known: &str) -> bool {
+    let same = Sha256::digest(token).ct_eq(&Sha256::digest(known.as_bytes()));
+    !known.is_empty() && bool::from(same)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
@@ -146,14 +185,41 @@ mod tests {
     #[test]
     fn only_the_whole_token_is_the_owner() {
         let with = |value| parts("/", &[("authorization", value)]).headers;
-        assert_eq!(authenticate(&with("Bearer abc"), "abc").unwrap(), Caller::Owner);
-        assert_eq!(authenticate(&with("bearer  abc "), "abc").unwrap(), Caller::Owner);
+        assert_eq!(authenticate(&with("Bearer abc"), "abc", || None).unwrap(), Caller::Owner);
+        assert_eq!(authenticate(&with("bearer  abc "), "abc", || None).unwrap(), Caller::Owner);
         for bad in ["", "abc", "Basic abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer abc abc"]
         {
-            let error = authenticate(&with(bad), "abc").unwrap_err();
+            let error = authenticate(&with(bad), "abc", || None).unwrap_err();
             assert_eq!(error.status, StatusCode::UNAUTHORIZED, "{bad:?}");
         }
-        assert!(authenticate(&with("Bearer "), "").is_err(), "an empty token lets nobody in");
-        assert!(authenticate(&HeaderMap::new(), "").is_err());
+        assert!(authenticate(&with("Bearer "), "", || None).is_err(), "an empty token lets nobody in");
+        assert!(authenticate(&HeaderMap::new(), "", || None).is_err());
+    }
+
+    #[test]
+    fn the_plugins_token_is_for_its_paths_and_the_owners_for_all_others() {
+        let with = |value| parts("/", &[("authorization", value)]).headers;
+        let who = |value| authenticate(&with(value), "abc", || Some("plug".to_owned()));
+        assert_eq!(who("Bearer abc").unwrap(), Caller::Owner);
+        assert_eq!(who("Bearer plug").unwrap(), Caller::Plugin);
+        for bad in ["Bearer plugg", "Bearer plu", "Bearer "] {
+            assert_eq!(who(bad).unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
+        }
+        assert!(authenticate(&with("Bearer x"), "abc", || Some(String::new())).is_err());
+        for path in ["/api/plugin/tools/flock_status", "/api/plugin/events"] {
+            assert!(Caller::Plugin.check_scope(path).is_ok());
+            assert_eq!(Caller::Owner.check_scope(path).unwrap_err().status, StatusCode::FORBIDDEN);
+        }
+        for path in [
+            "/",
+            "/api/agents",
+            "/api/plugin",
+            "/api/approvals/x/approve",
+            "/v1/chat/completions",
+            "/metrics",
+        ] {
+            assert!(Caller::Owner.check_scope(path).is_ok());
+            assert_eq!(Caller::Plugin.check_scope(path).unwrap_err().code, "out_of_scope", "{path}");
+        }
     }
 }

@@ -309,7 +309,7 @@ impl Drop for Entry {
 
 impl Driver {
     /// Tells watchers of what is short and rare; text is for who asked.
-    fn note(&self, turn: TurnId, session: &SessionKey, event: &TurnEvent) {
+    pub(super) fn note(&self, turn: TurnId, session: &SessionKey, event: &TurnEvent) {
         let (name, data) = match event {
             TurnEvent::Began | TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => return,
             TurnEvent::ToolStarted { call_id, name, .. } => {

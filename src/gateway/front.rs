@@ -16,7 +16,8 @@ use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
 use super::routes::{
-    a2a, agents, approvals, audit, channels, chat, events, freeze, health, models, sessions, status, tasks,
+    a2a, agents, approvals, audit, channels, chat, events, freeze, health, models, plugin, sessions, status,
+    tasks,
 };
 use super::server::Answer;
 use super::state::Gateway;
@@ -60,6 +61,8 @@ impl Front {
             .route("/api/sessions/{key}", get(sessions::show))
             .route("/api/sessions/{key}/compact", post(sessions::compact))
             .route("/api/sessions/{key}/reset", post(sessions::reset))
+            .route("/api/plugin/tools/{name}", post(plugin::call))
+            .route("/api/plugin/events", post(plugin::report))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
             .route("/api/tasks", get(tasks::list))
@@ -84,10 +87,16 @@ impl Front {
     /// Everything that is known from the head of a request alone.
     fn admit(&self, parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
         let gateway = &self.gateway;
-        check_announced(&parts.headers, gateway.limits.body)?;
+        let mut limits = gateway.limits;
+        if auth::is_plugins(parts.uri.path()) {
+            limits.body = limits.body.min(plugin::MOST);
+        }
+        check_announced(&parts.headers, limits.body)?;
         auth::check_source(parts, gateway.port)?;
         if parts.uri.path() != "/health" {
-            let caller = auth::authenticate(&parts.headers, &gateway.config().token)?;
+            let caller =
+                auth::authenticate(&parts.headers, &gateway.config().token, || gateway.plugin_token())?;
+            caller.check_scope(parts.uri.path())?;
             if parts.extensions.remove::<Standing>().is_some_and(|standing| !standing.know()) {
                 return Err(ApiError::new(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -97,7 +106,7 @@ impl Front {
             }
             parts.extensions.insert(caller);
         }
-        parts.extensions.insert(gateway.limits);
+        parts.extensions.insert(limits);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{Config, Live};
+use crate::home::Home;
 use crate::id::AgentId;
 
 /// The configuration as it is now.
@@ -41,6 +42,12 @@ impl Roster {
         drop(seen);
         let changes = changes(&before, &now);
         (now, changes)
+    }
+
+    /// The home that it is of.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        self.live.home()
     }
 
     /// Why the file as it is now is not used, if it is not.

@@ -21,6 +21,7 @@ use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, instance, version};
 use crate::provider::{BoxFuture, Catalog};
+use crate::runtime::{Runtimes, openclaw};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
@@ -161,14 +162,15 @@ fn assemble(
     let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
     swarm.load_frozen()?;
     let Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
-    let engine = Arc::new(Engine::new(agent::Parts {
+    let engine = Engine::new(agent::Parts {
         config: live.clone(),
         store,
         registry,
         catalog: Catalog::new(home.clone()),
         limits: agent::Limits::default(),
         oversight: Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone())))),
-    }));
+    });
+    let engine = Arc::new(engine.with_runtimes(runtimes(&live)));
     let port = live.current().port;
     let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
     let gateway = Gateway::new(Parts {
@@ -188,6 +190,13 @@ fn assemble(
     drop(gateway.engine.set(engine.clone()));
     let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
     Ok(Assembled { gateway, engine, team, triage, rings })
+}
+
+/// The programs that run turns in the native loop's place.
+fn runtimes(live: &Arc<Live>) -> Runtimes {
+    let live = live.clone();
+    let find = move || openclaw::find(live.home(), &live.current());
+    Runtimes::new(vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))])
 }
 
 /// The agents' containers. The engine is connected to when the first one is needed.

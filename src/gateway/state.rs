@@ -12,8 +12,9 @@ use super::events::Events;
 use super::limits::Limits;
 use super::roster::{Change, Roster};
 use crate::agent::Engine;
-use crate::config::{Agent, Config, Live};
+use crate::config::{Agent, Config, Live, secret};
 use crate::id::AgentId;
+use crate::openclaw::plugin;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 use crate::store::Level;
@@ -139,6 +140,19 @@ impl Gateway {
                 tracing::error!(error = crate::error::chain(&error), "failed to write into the audit");
             }
         });
+    }
+
+    /// What flock's plugin in OpenClaw shows for a credential, where there is one. Read when it is needed: a new one
+    /// counts at once.
+    #[must_use]
+    pub fn plugin_token(&self) -> Option<String> {
+        match secret::get(self.roster.home(), plugin::SECRET) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::error!(error = crate::error::chain(&error), "failed to read the plugin's token");
+                None
+            }
+        }
     }
 
     /// Why the configuration as it is on disk is not used, if it is not.

@@ -190,8 +190,11 @@ mod tests {
         assert_eq!((again.repository.as_str(), again.reference.as_str()), ("/srv/fork", "main"));
         let elsewhere = Wanted::choose(Some("/srv/other"), None, &none, Some(&installed));
         assert_eq!(elsewhere.reference, "HEAD");
-        let settings =
-            OpenClawSettings { repository: Some("/srv/set".into()), reference: Some("x".into()), node: None };
+        let settings = OpenClawSettings {
+            repository: Some("/srv/set".into()),
+            reference: Some("x".into()),
+            ..OpenClawSettings::default()
+        };
         let set = Wanted::choose(None, None, &settings, Some(&installed));
         assert_eq!((set.repository.as_str(), set.reference.as_str()), ("/srv/set", "x"));
         let given = Wanted::choose(Some("/srv/given"), Some("y"), &settings, Some(&installed));

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Event, Order, Reply, Runtime, RuntimeError, Tell};
+use crate::config::{Config, secret};
 use crate::error::chain;
+use crate::home::Home;
+use crate::install::versions;
 use crate::provider::http::{Endpoint, Http};
 use crate::provider::key::ApiKey;
 use crate::provider::{Block, BoxFuture, Delta, Message, ProviderError, Role, StopReason, Usage, openai};
@@ -14,6 +17,8 @@ use crate::provider::{Block, BoxFuture, Delta, Message, ProviderError, Role, Sto
 /// As people call it.
 const PROGRAM: &str = "OpenClaw";
 const NAME: &str = "openclaw";
+/// The name of the secret that OpenClaw's gateway is asked with.
+pub const SECRET: &str = "openclaw-token";
 
 /// What OpenClaw's endpoint says where its agent has said nothing, and what its agents say in order to say nothing.
 const SILENCE: [&str; 2] = ["No response from OpenClaw.", "NO_REPLY"];
@@ -32,6 +37,30 @@ pub struct Place {
 
 /// Finds it, at the beginning of each turn: the port and the token may change while flock runs.
 pub type Find = Arc<dyn Fn() -> Result<Place, RuntimeError> + Send + Sync>;
+
+/// The OpenClaw of this home.
+///
+/// # Errors
+///
+/// [`RuntimeError::NotInstalled`], with what is missing.
+pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
+    let missing = |reason: String, hint: &str| RuntimeError::NotInstalled {
+        program: PROGRAM,
+        reason,
+        hint: hint.to_owned(),
+    };
+    let Some(port) = config.openclaw.port else {
+        return Err(missing("gateway.port is not set".to_owned(), "flock init --gateway openclaw"));
+    };
+    if versions::current(home).is_none() {
+        return Err(missing("there is no version in this home".to_owned(), "flock init --gateway openclaw"));
+    }
+    match secret::get(home, SECRET) {
+        Ok(Some(token)) => Ok(Place { port, token }),
+        Ok(None) => Err(missing("it was never started, so it has no token".to_owned(), "flock restart")),
+        Err(error) => Err(missing(format!("its token: {}", chain(&error)), "flock doctor")),
+    }
+}
 
 /// Turns on OpenClaw.
 pub struct OpenClaw {

@@ -1,1 +1,41 @@
+use super::*;
+use crate::id::SessionKey;
+use crate::store::SessionState;
 
+fn session(key: &str, began_at: i64) -> Session {
+    Session {
+        key: key.parse::<SessionKey>().unwrap(),
+        file: "x".to_owned(),
+        state: SessionState::Open,
+        created_at: 1_000,
+        began_at,
+        updated_at: 0,
+        turns: 0,
+        running: false,
+        model: None,
+        tokens: crate::store::Tokens::default(),
+    }
+}
+
+#[test]
+fn each_conversation_has_a_name_of_its_own_in_lower_case() {
+    let plain = "agent:coder:flock:channel:dev-1";
+    assert_eq!(conversation(&session(plain, 1_000)), plain);
+    let (ann, other) = ("agent:coder:flock:dm:human:Ann", "agent:coder:flock:dm:human:ann");
+    let names = [ann, other].map(|key| conversation(&session(key, 1_000)));
+    assert_eq!(names[1], other);
+    assert!(names[0].starts_with(other) && names[0] != names[1], "{names:?}");
+    assert_eq!(names[0], names[0].to_ascii_lowercase());
+    // Begun anew, it is another one; and again.
+    let anew = [1_000, 2_000, 3_000].map(|began| conversation(&session(plain, began)));
+    assert!(anew[0] != anew[1] && anew[1] != anew[2], "{anew:?}");
+}
+
+#[test]
+fn calls_of_one_turn_have_names_of_their_own() {
+    let mut so = So::default();
+    let names = ["call_1", "call_1", "call_1.2", "call_1"].map(|id| so.name(id));
+    let distinct: HashSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+    assert_eq!(names[0], "call_1");
+}

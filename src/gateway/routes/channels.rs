@@ -106,6 +106,11 @@ pub async fn archive(
 fn owner(caller: &Caller) -> Result<(), ApiError> {
     match caller {
         Caller::Owner => Ok(()),
+        Caller::Plugin => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "owner_only",
+            "only the owner looks at channels and posts here",
+        )),
     }
 }
 

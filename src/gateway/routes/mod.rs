@@ -10,6 +10,7 @@ pub mod events;
 pub mod freeze;
 pub mod health;
 pub mod models;
+pub mod plugin;
 pub mod sessions;
 pub mod status;
 pub mod tasks;

@@ -167,6 +167,8 @@ class Calls {
     const named = event.toolCallId ?? context.toolCallId;
     const toolCallId = named ?? `unnamed-${crypto.randomUUID()}`;
     const { agentId, sessionKey } = context;
+    // Some model servers number the calls of each answer from the start: it is another call.
+    this.#ended.delete(toolCallId);
     const known = { toolCallId, agentId, sessionKey, tool: event.toolName, params: bounded(event.params), unnamed: !named };
     keep(this.#open, toolCallId, known);
     return known;

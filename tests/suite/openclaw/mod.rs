@@ -3,4 +3,7 @@
 mod faults;
 mod install;
 mod server;
+mod plugin;
+mod stage;
+mod turns;
 mod upstream;

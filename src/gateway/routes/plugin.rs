@@ -1,0 +1,249 @@
+//! `POST /api/plugin/tools/{name}` and `POST /api/plugin/events`: what flock's plugin in OpenClaw wants of flock, for
+//! the agents whose turns OpenClaw runs.
+//!
+//! The token opens these two paths and no other. It says that OpenClaw asks; which of its agents, and in which
+//! conversation, OpenClaw says, and flock holds it to that: only an agent that runs on OpenClaw, only a conversation
+//! of that agent, only what its role and policy allow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::delegated::{Answered, Asked, Source, Told};
+use crate::agent::{Engine, TurnEvent};
+use crate::gateway::body::Json;
+use crate::gateway::error::ApiError;
+use crate::gateway::state::Gateway;
+use crate::openclaw::plugin::{RUNTIME, is_ours};
+use crate::provider::Block;
+use crate::runtime::ToolEvent;
+use crate::tool::{CallContext, bounded};
+
+/// How long a call may take; the plugin waits a little longer.
+const LIMIT: Duration = Duration::from_secs(140);
+/// The most bytes of a body.
+pub const MOST: usize = 2 << 20;
+/// The most bytes of a conversation's name, and of a call's id and a tool's name.
+const MAX_KEY: usize = 400;
+const MAX_NAME: usize = 128;
+/// The most bytes of arguments and results that are kept of a reported call.
+const MAX_TOLD: usize = 20_000;
+
+/// A call of a tool.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    agent_id: String,
+    session_key: String,
+    tool_call_id: String,
+    #[serde(default)]
+    params: Value,
+}
+
+/// What happened in OpenClaw.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Happened {
+    event: Kind,
+    agent_id: String,
+    session_key: String,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Option<String>,
+    #[serde(default)]
+    duration_ms: Option<f64>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// Which event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A tool of OpenClaw is to be called.
+    BeforeToolCall,
+    /// It has ended.
+    AfterToolCall,
+    /// The agent has ended in that conversation.
+    AgentEnd,
+}
+
+/// Calls a tool. What the model is to read of a failure is an answer; what is wrong with the request itself is not.
+pub async fn call(
+    State(gateway): State<Arc<Gateway>>,
+    Path(tool): Path<String>,
+    Json(call): Json<Call>,
+) -> Result<Answer<Value>, ApiError> {
+    let engine = engine(&gateway)?;
+    let source = source(&gateway, &call.agent_id, &call.session_key)?;
+    if !is_ours(&tool) {
+        // OpenClaw has tools of the other names itself, in its own sandbox.
+        let tool = bounded::start(&tool, MAX_NAME);
+        return Err(ApiError::not_found(
+            "tool_not_found",
+            format!("{tool:?} is not one of flock's own tools"),
+        ));
+    }
+    let cancel = CancellationToken::new();
+    // The plugin closes the connection where its call is stopped, and this future is dropped with it.
+    let _stop = cancel.clone().drop_guard();
+    let asked = Asked { id: named(&call.tool_call_id)?, tool, arguments: call.params, cancel };
+    let witness = |context: &CallContext, event: TurnEvent| {
+        gateway.driver.note(context.turn, &context.session, &event);
+    };
+    let work = engine.call_for(&source, asked, &witness);
+    let answered = tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| Answered {
+        content: vec![Block::text("the call took too long; what it did is not known")],
+        is_error: true,
+    });
+    let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
+    Ok(Answer(json!({"content": content, "isError": answered.is_error})))
+}
+
+/// Takes note of what happened in OpenClaw.
+pub async fn report(
+    State(gateway): State<Arc<Gateway>>,
+    Json(happened): Json<Happened>,
+) -> Result<Answer<Value>, ApiError> {
+    let engine = engine(&gateway)?;
+    let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
+    // Calls of flock's own tools are recorded where they are run.
+    if happened.tool.as_deref().is_some_and(is_ours) {
+        return Ok(Answer(json!({"recorded": false})));
+    }
+    let told = told(happened)?;
+    let witness = |context: &CallContext, event: TurnEvent| {
+        gateway.driver.note(context.turn, &context.session, &event);
+    };
+    engine.told_by(RUNTIME, &source, told, &witness).await;
+    Ok(Answer(json!({"recorded": true})))
+}
+
+fn engine(gateway: &Gateway) -> Result<Arc<Engine>, ApiError> {
+    let missing = || {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "no_turns", "this gateway runs no turns")
+            .with_hint("flock restart")
+    };
+    gateway.engine.get().cloned().ok_or_else(missing)
+}
+
+/// The agent and the conversation, if they are OpenClaw's and belong together.
+fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<Source, ApiError> {
+    let agent = gateway.agent(agent)?;
+    if agent.runtime != RUNTIME {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "not_an_agent_of_openclaw",
+            format!("agent {} runs on {}, not on OpenClaw", agent.id, agent.runtime),
+        ));
+    }
+    let prefix = format!("agent:{}:", agent.id);
+    let is_plain = key.len() <= MAX_KEY && key.chars().all(|c| c.is_ascii_graphic());
+    if !is_plain || key.len() == prefix.len() || !key.starts_with(&prefix) {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "session_of_another_agent",
+            format!("this session is not one of agent {}", agent.id),
+        ));
+    }
+    Ok(Source { agent: agent.id, conversation: key.to_owned() })
+}
+
+fn told(happened: Happened) -> Result<Told, ApiError> {
+    if happened.event == Kind::AgentEnd {
+        return Ok(Told::Over);
+    }
+    let missing = || ApiError::invalid("invalid_body", "a tool call needs toolCallId and tool");
+    let call = named(&happened.tool_call_id.ok_or_else(missing)?)?;
+    let tool = named(&happened.tool.ok_or_else(missing)?)?;
+    Ok(Told::Tool(match happened.event {
+        Kind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
+        _ => ToolEvent::Ended {
+            call,
+            tool,
+            result: bounded::middle_cut(&happened.result.unwrap_or_default(), MAX_TOLD),
+            error: happened.error.map(|error| bounded::start(&error, MAX_TOLD).to_owned()),
+            took: happened.duration_ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok()),
+        },
+    }))
+}
+
+/// The arguments of a call that OpenClaw decides about itself; at most so much of them.
+fn arguments(params: Value) -> Value {
+    let text = params.to_string();
+    if !params.is_object() {
+        return json!({});
+    }
+    if text.len() > MAX_TOLD { json!({"cut": bounded::start(&text, MAX_TOLD)}) } else { params }
+}
+
+/// An id or a name as it can stand in a log, a transcript and a provider's request.
+fn named(text: &str) -> Result<String, ApiError> {
+    let name: String = text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect();
+    if name.is_empty() {
+        return Err(ApiError::invalid("invalid_body", "a tool call needs an id and a name"));
+    }
+    Ok(name)
+}
+
+fn shown(block: &Block) -> Option<Value> {
+    match block {
+        Block::Text { text, .. } => Some(json!({"type": "text", "text": text})),
+        Block::Image { media_type, data, .. } => {
+            Some(json!({"type": "image", "data": data, "mimeType": media_type}))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn happened(body: Value) -> Result<Told, ApiError> {
+        told(serde_json::from_value(body).unwrap())
+    }
+
+    #[test]
+    fn reports_are_bounded_and_never_trusted_in_shape() {
+        let base = |event: &str| json!({"event": event, "agentId": "coder", "sessionKey": "agent:coder:x", "toolCallId": "c 1\u{7}\n", "tool": "exec"});
+        let mut long = base("before_tool_call");
+        long["params"] = json!({"command": "x".repeat(100_000)});
+        let Told::Tool(ToolEvent::Began { call, arguments, .. }) = happened(long).unwrap() else { panic!() };
+        assert_eq!(call, "c1");
+        assert!(arguments.to_string().len() < 2 * MAX_TOLD);
+        let mut odd = base("before_tool_call");
+        odd["params"] = json!("text");
+        assert!(
+            matches!(happened(odd).unwrap(), Told::Tool(ToolEvent::Began { arguments, .. }) if arguments == json!({}))
+        );
+        for ms in [json!(-5), json!(1e300), Value::Null] {
+            let mut after = base("after_tool_call");
+            after["durationMs"] = ms;
+            after["result"] = "r".repeat(100_000).into();
+            let Told::Tool(ToolEvent::Ended { took, result, .. }) = happened(after).unwrap() else {
+                panic!()
+            };
+            assert_eq!(took, None);
+            assert!(result.len() <= MAX_TOLD);
+        }
+        let mut nameless = base("after_tool_call");
+        nameless["toolCallId"] = "\u{0}".into();
+        assert!(happened(nameless).is_err());
+        let mut nothing = base("after_tool_call");
+        nothing["tool"] = Value::Null;
+        assert!(happened(nothing).is_err());
+        assert_eq!(happened(base("agent_end")).unwrap(), Told::Over);
+    }
+}
