@@ -2,8 +2,8 @@
 
 mod faults;
 mod install;
-mod server;
 mod plugin;
+mod server;
 mod stage;
 mod turns;
 mod upstream;

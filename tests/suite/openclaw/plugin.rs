@@ -39,8 +39,7 @@ async fn the_plugins_token_calls_tools_and_does_nothing_else() {
     // Nor does any other token open the plugin's paths.
     let body = json!({"agentId": "coder", "sessionKey": MAIN, "toolCallId": "1", "params": {}});
     for path in ["/api/plugin/tools/flock_status", "/api/plugin/events"] {
-        let (status, answer) =
-            stage.send(&stage.owner(), Call::post(path).json(&body).unwrap()).await;
+        let (status, answer) = stage.send(&stage.owner(), Call::post(path).json(&body).unwrap()).await;
         assert_eq!((status, &answer["error"]["code"]), (403, &"out_of_scope".into()), "{answer}");
         let stranger = flock::supervise::loopback::Client::new(stage.port).with_token("wrong");
         assert_eq!(stage.send(&stranger, Call::post(path).json(&body).unwrap()).await.0, 401);
@@ -162,7 +161,9 @@ impl Alone {
 }
 
 /// Answers every request with this JSON, or never; what it was sent, by path.
-async fn gateway(answer: Option<&'static str>) -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, Value)>) {
+async fn gateway(
+    answer: Option<&'static str>,
+) -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, Value)>) {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
     let (sent, seen) = tokio::sync::mpsc::unbounded_channel();
@@ -201,7 +202,8 @@ fn context() -> Value {
 
 #[tokio::test]
 async fn the_plugin_forwards_a_call_with_the_identity_that_openclaw_gave() {
-    let (url, mut seen) = gateway(Some(r#"{"content":[{"type":"text","text":"fine"}],"isError":false}"#)).await;
+    let (url, mut seen) =
+        gateway(Some(r#"{"content":[{"type":"text","text":"fine"}],"isError":false}"#)).await;
     let scene = json!([
         ["call", "flock_status", context(), {"agentId": "boss", "sessionKey": "agent:boss:main"}],
         ["call", "flock_tasks", context(), {}],
@@ -224,7 +226,8 @@ async fn the_plugin_says_what_mends_it_where_flock_is_not_there() {
     let closed = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let (silent, _seen) = gateway(None).await;
     let (odd, _seen) = gateway(Some("not JSON")).await;
-    let (refusing, _seen) = gateway(Some(r#"{"error":{"message":"no such agent","hint":"flock list"}}"#)).await;
+    let (refusing, _seen) =
+        gateway(Some(r#"{"error":{"message":"no such agent","hint":"flock list"}}"#)).await;
     for (url, abort, wanted) in [
         (format!("http://127.0.0.1:{closed}"), None, "does not answer at http://127.0.0.1:"),
         (format!("http://127.0.0.1:{closed}"), None, "Run: flock start"),
@@ -275,8 +278,11 @@ async fn the_plugin_reports_each_call_once_in_every_versions_way() {
     ]);
     tokio::task::spawn_blocking(move || Alone::new().play(&url, &scene)).await.unwrap();
     let mut told = Vec::new();
-    while let Ok(Some((path, body))) =
-        tokio::time::timeout(if told.len() < 6 { LIMIT } else { std::time::Duration::from_millis(100) }, seen.recv()).await
+    while let Ok(Some((path, body))) = tokio::time::timeout(
+        if told.len() < 6 { LIMIT } else { std::time::Duration::from_millis(100) },
+        seen.recv(),
+    )
+    .await
     {
         assert_eq!(path, "/api/plugin/events");
         assert_eq!((&body["agentId"], &body["sessionKey"]), (&"coder".into(), &MAIN.into()), "{body}");

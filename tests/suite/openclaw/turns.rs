@@ -121,8 +121,7 @@ async fn a_client_that_goes_away_ends_the_turn_in_openclaw_too() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // A call that comes from it afterwards is not run.
-    let (status, body) =
-        stage.tool("flock_status", "coder", "agent:coder:flock:main:ann", json!({})).await;
+    let (status, body) = stage.tool("flock_status", "coder", "agent:coder:flock:main:ann", json!({})).await;
     assert_eq!((status, &body["isError"]), (200, &true.into()), "{body}");
     assert!(body["content"][0]["text"].as_str().unwrap().contains("flock has ended the turn"), "{body}");
 }
@@ -133,7 +132,8 @@ async fn a_turn_that_a_kill_broke_off_is_marked_interrupted() {
     let waiting = stage.chat("coder", "ann", "/wait 600000");
     drop(tokio::time::timeout(Duration::from_secs(1), waiting).await.expect_err("it waits"));
     // The client of this turn stays: it is the gateway that dies.
-    let body = json!({"model": "coder", "stream": true, "messages": [{"role": "user", "content": "/wait 600000"}]});
+    let body =
+        json!({"model": "coder", "stream": true, "messages": [{"role": "user", "content": "/wait 600000"}]});
     let call = Call::post("/v1/chat/completions").json(&body).unwrap();
     let call = call.header("x-openclaw-session-key", "agent:coder:flock:main:bob");
     let answer = tokio::spawn({
