@@ -97,7 +97,7 @@ impl Course<'_> {
     async fn work(&self, request: TurnRequest, running: &mut Running) -> Result<(Reply, String), TurnError> {
         let TurnRequest { input, context, provenance, inbox, .. } = request;
         let said = running.said(input, context, provenance);
-        let messages = said.iter().map(|record| history::replay(record, &self.engine.zone, false)).collect();
+        let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
         let order = Order {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
