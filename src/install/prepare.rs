@@ -43,7 +43,7 @@ pub fn prepare(
     let tip = source::resolve(&origin, &wanted.reference)?;
     let named = Named { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
     if let Some(version) = tip.commit.as_deref().and_then(|commit| made(home, commit)) {
-        return named.take_up(version);
+        return named.take_up(&version);
     }
 
     let staging = Staging::of(home);
@@ -51,7 +51,7 @@ pub fn prepare(
     if let Some(version) = made(home, &fetched.commit) {
         // A short commit, or a branch that moved on to one that is there.
         staging.remove()?;
-        return named.take_up(version);
+        return named.take_up(&version);
     }
     let root = staging.checkout();
     let shape = |reason| InstallError::Shape { repository: origin.as_str().to_owned(), reason };
@@ -109,14 +109,14 @@ struct Named<'a> {
 
 impl Named<'_> {
     /// A version that is there, with what it was asked for this time in its record.
-    fn take_up(&self, version: Version) -> Result<Version, InstallError> {
+    fn take_up(&self, version: &Version) -> Result<Version, InstallError> {
         let named = Version {
             origin: self.origin.to_owned(),
             reference: self.reference.to_owned(),
             follows: self.follows,
             ..version.clone()
         };
-        if named != version {
+        if named != *version {
             named.write(&named.path)?;
         }
         Ok(named)
