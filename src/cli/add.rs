@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, images, list, models, person, team};
+use super::{Context, Exit, Failure, images, list, models, openclaw, person, team};
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
@@ -18,6 +18,7 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 use crate::nix::Attribute;
+use crate::openclaw::{RUNTIME, port};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::{Level, Store};
@@ -44,7 +45,7 @@ pub struct Args {
     /// archetypes/
     #[arg(long, value_name = "NAME")]
     pub archetype: Option<String>,
-    /// What runs its turns; this flock has "native"
+    /// What runs its turns: native, or openclaw where that is installed
     #[arg(long, default_value = "native", value_name = "NAME")]
     pub runtime: String,
     /// How much its model thinks before it answers; left to the provider where it is not said
@@ -88,6 +89,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(name) = &agent.archetype {
         archetype::find(&home.archetypes(), name)?;
     }
+    if agent.runtime == RUNTIME {
+        context.block_on(openclaw::check(&home, &agent))?;
+    }
     context.block_on(add(args, &agent, &home, &config, context))
 }
 
@@ -116,9 +120,18 @@ async fn add(
         archetypes: &home.archetypes(),
     };
     identity::write(&home.identity(id), &home.workspace(id), &who)?;
-    config::edit(home, |document| agents::add(document, home, agent))?;
+    let port = (agent.runtime == RUNTIME).then(|| port::choose(config)).flatten();
+    config::edit(home, |document| {
+        if let Some(port) = port {
+            port::set(document, port);
+        }
+        agents::add(document, home, agent)
+    })?;
     let config = config::read(home)?;
     record(agent, home).await?;
+    if agent.runtime == RUNTIME {
+        openclaw::put(home, context).await.map_err(|failure| half_done(id, failure))?;
+    }
     if let Some(engine) = engine {
         let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;
         made.map_err(|failure| half_done(id, failure))?;
@@ -155,7 +168,9 @@ async fn equip(
         super::nix::install(&store, id, &args.packages, context).await?;
     }
     // A frozen home is no place to start a container in; it is made at the first command after that.
-    if args.role != Role::Sysadmin && !args.no_container && !team::frozen(home).holds(id) {
+    // OpenClaw makes those of its agents itself.
+    let is_ours = args.role != Role::Sysadmin && args.runtime != RUNTIME;
+    if is_ours && !args.no_container && !team::frozen(home).holds(id) {
         let progress = context.printer.progress(&format!("making the sandbox of {id}"));
         match gateway {
             Some(gateway) => team::prepare(gateway, id).await?,
@@ -196,11 +211,19 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
     let id: AgentId = args.id.parse()?;
     let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
     match args.runtime.as_str() {
-        "native" => {}
-        "openclaw" | "claude" | "codex" | "gemini" | "opencode" => {
-            return usage(format!("this flock does not run agents with {} yet; it has native", args.runtime));
+        "native" | RUNTIME => {}
+        "claude" | "codex" | "gemini" | "opencode" => {
+            return usage(format!(
+                "this flock does not run agents with {} yet; it has native and openclaw",
+                args.runtime
+            ));
         }
-        other => return usage(format!("{other:?} is not a runtime; this flock has native")),
+        other => return usage(format!("{other:?} is not a runtime; this flock has native and openclaw")),
+    }
+    if args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || !args.egress.is_empty()) {
+        return usage(
+            "what OpenClaw runs has no network: --network proxy and --egress are for native agents".into(),
+        );
     }
     if args.network == Some(Network::None) && !args.egress.is_empty() {
         return usage("--egress needs --network proxy".into());

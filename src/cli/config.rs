@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, models, team};
+use super::{Context, Exit, Failure, models, openclaw, team};
 use crate::config::{self, Config, unused};
 use crate::error::Kind;
 use crate::provider::{effort, price};
@@ -138,6 +138,9 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     }
     for warning in effort::warnings(&config) {
         context.printer.warn(&warning);
+    }
+    for trouble in context.block_on(async { Ok(openclaw::troubles(&home, &config).await) })? {
+        context.printer.warn(&format!("{}; {}", trouble.text, trouble.mend));
     }
     check_tool_patterns(&config)?;
     if context.printer.json_wanted() {

@@ -23,6 +23,7 @@ pub mod logs;
 mod misuse;
 mod models;
 pub mod nix;
+mod openclaw;
 mod person;
 pub mod prompt;
 pub mod remove;

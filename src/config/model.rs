@@ -347,6 +347,8 @@ pub struct OpenClawSettings {
     pub node: Option<PathBuf>,
     /// Its gateway's port on 127.0.0.1, `gateway.port`.
     pub port: Option<u16>,
+    /// Whether a sysadmin that it runs has no sandbox there either.
+    pub unsandboxed_sysadmin: bool,
 }
 
 /// How many days records are kept; what has no number is kept for good, or as flock itself bounds it.

@@ -192,8 +192,9 @@ fn retention(view: &View<'_>) -> Result<Retention, Problem> {
     })
 }
 
+/// What is below `openclaw`, and the port, for which OpenClaw has a key of its own.
 fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Problem> {
-    view.only(&["repo", "ref", "node"])?;
+    view.only(&["repo", "ref", "node", "unsandboxedSysadmin"])?;
     let filled = |name: &str| {
         let item = view.get(name)?;
         if item.value.is_none() { Ok(None) } else { item.need_text().map(|text| Some(text.to_owned())) }
@@ -207,6 +208,7 @@ fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Pro
         reference: filled("ref")?,
         node,
         port: port(&gateway.get("port")?)?,
+        unsandboxed_sysadmin: view.get("unsandboxedSysadmin")?.flag()?.unwrap_or(false),
     })
 }
 
@@ -403,7 +405,7 @@ fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
 }
 
 /// Keys of a docker block that open a sandbox. flock never honours them and says so.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 18] = [
     "privileged",
     "capAdd",
     "devices",
@@ -418,6 +420,10 @@ const REFUSED: [&str; 14] = [
     "volumesFrom",
     "extraHosts",
     "mounts",
+    "gpus",
+    "dangerouslyAllowReservedContainerTargets",
+    "dangerouslyAllowExternalBindSources",
+    "dangerouslyAllowContainerNamespaceJoin",
 ];
 
 fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem> {

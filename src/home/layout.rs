@@ -235,6 +235,18 @@ impl Home {
         self.run().join("install.lock")
     }
 
+    /// The configuration that OpenClaw is started on, derived from the home's own.
+    #[must_use]
+    pub fn openclaw_config(&self) -> PathBuf {
+        self.openclaw_versions().join("openclaw.json")
+    }
+
+    /// OpenClaw's own state.
+    #[must_use]
+    pub fn openclaw_state(&self) -> PathBuf {
+        self.openclaw_versions().join("state")
+    }
+
     /// The folders `init` makes, each with its mode.
     #[must_use]
     pub fn folders(&self) -> Vec<(PathBuf, u32)> {

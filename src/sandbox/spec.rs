@@ -26,12 +26,24 @@ pub const WORKSPACE_TARGET: &str = "/workspace";
 /// The files that say who an agent is; it can read them and not change them.
 pub const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
-/// A limit where the configuration sets none.
+/// The most memory in bytes where the configuration says nothing.
 const MEMORY: u64 = 2 << 30;
+/// The most thousandths of a core where it says nothing.
 const CPU_MILLIS: u64 = 2000;
-const PIDS: i64 = 256;
-const OPEN_FILES: i64 = 4096;
 const TMP_BYTES: u64 = 512 << 20;
+/// The most processes of a sandbox.
+pub const PIDS: i64 = 256;
+/// The most open files of a process.
+pub const OPEN_FILES: i64 = 4096;
+
+/// The most memory and `/tmp` of an agent's sandbox, in bytes, and its thousandths of a core.
+#[must_use]
+pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
+    let memory = agent.docker.memory.unwrap_or(MEMORY);
+    // The engine refuses a limit above what the machine has.
+    let cpu_millis = agent.docker.cpu_millis.unwrap_or(CPU_MILLIS).min(cores.max(1) * 1000);
+    (memory, TMP_BYTES.min(memory / 2), cpu_millis)
+}
 
 /// What the host knows beyond the configuration.
 #[derive(Clone, Debug)]
@@ -129,12 +141,7 @@ impl ContainerSpec {
     /// [`SandboxError::Refused`] where the configuration asks for what no sandbox may have.
     pub fn build(home: &Home, agent: &Agent, host: &Host) -> Result<Self, SandboxError> {
         let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
-        if let Some(key) = agent.docker.refused.first() {
-            return Err(refused(format!("the setting {key:?}")));
-        }
-        if let Some(network) = agent.docker.network.as_deref().filter(|network| *network != "none") {
-            return Err(refused(format!("the network {network:?}")));
-        }
+        let binds = allowed(home, agent, host.engine_socket.as_deref()).map_err(refused)?;
         check_workspace(home, agent, &host.workspace, host.engine_socket.as_deref())?;
         let mut mounts = vec![
             MountSpec {
@@ -158,15 +165,7 @@ impl ContainerSpec {
             source: Source::Path(agent.identity.join(&file.name)),
             writable: false,
         }));
-        for bind in &agent.docker.binds {
-            match binds::decide(home, bind, host.engine_socket.as_deref(), &[], binds::resolve) {
-                Decision::Store => {}
-                Decision::Host { source, target, writable } => {
-                    mounts.push(MountSpec { target, source: Source::Path(source), writable });
-                }
-                Decision::Refused(what) => return Err(refused(what)),
-            }
-        }
+        mounts.extend(binds);
         let engine_socket = host.engine_socket.as_deref();
         let granted = |what| SandboxError::Refused { agent: agent.id.clone(), what, granted: true };
         let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(granted)?;
@@ -176,9 +175,7 @@ impl ContainerSpec {
             writable: false,
         }));
         mounts.sort();
-        let memory = agent.docker.memory.unwrap_or(MEMORY);
-        // The engine refuses a limit above what the machine has.
-        let cpu_millis = agent.docker.cpu_millis.unwrap_or(CPU_MILLIS).min(host.cores.max(1) * 1000);
+        let (memory, tmp_bytes, cpu_millis) = limits(agent, host.cores);
         Ok(Self {
             name: names::sandbox(home, &agent.id),
             home: names::owner(home),
@@ -191,7 +188,7 @@ impl ContainerSpec {
             nano_cpus: i64::try_from(cpu_millis.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
             pids: PIDS,
             open_files: OPEN_FILES,
-            tmp_bytes: TMP_BYTES.min(memory / 2),
+            tmp_bytes,
         })
     }
 
@@ -313,6 +310,32 @@ impl MountSpec {
             ..Mount::default()
         }
     }
+}
+
+/// What a person's docker settings of an agent add to its mounts; the store is not among them, every sandbox
+/// has it.
+///
+/// # Errors
+///
+/// What of them no sandbox may have, whoever makes it; the text completes "may not have …".
+pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<Vec<MountSpec>, String> {
+    if let Some(key) = agent.docker.refused.first() {
+        return Err(format!("the setting {key:?}"));
+    }
+    if let Some(network) = agent.docker.network.as_deref().filter(|network| *network != "none") {
+        return Err(format!("the network {network:?}"));
+    }
+    let mut mounts = Vec::new();
+    for bind in &agent.docker.binds {
+        match binds::decide(home, bind, engine_socket, &[], binds::resolve) {
+            Decision::Store => {}
+            Decision::Host { source, target, writable } => {
+                mounts.push(MountSpec { target, source: Source::Path(source), writable });
+            }
+            Decision::Refused(what) => return Err(what),
+        }
+    }
+    Ok(mounts)
 }
 
 /// A workspace is the agent's own folder below `workspaces/`, or a folder outside the home that a person

@@ -215,6 +215,12 @@ pub fn message_context(at: i64, zone: &TimeZone, client: &[String]) -> Vec<Strin
     blocks
 }
 
+/// What an agent with these tools is told of its role and its team where another program writes the rest of its prompt.
+#[must_use]
+pub fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
+    section::role_and_team(agent, tools)
+}
+
 #[cfg(test)]
 #[path = "prompt_tests.rs"]
 mod tests;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 
+use super::super::openclaw as bundled;
 use super::check::Check;
 use crate::config::{self, Agent, Config};
 use crate::error::{Explain as _, chain};
@@ -50,6 +51,21 @@ pub fn unused(home: &Home) -> Vec<Check> {
         Check::warn("config", config::unused::warning(&path), format!("flock config unset {path}"))
     };
     config::unused::settings(&document).into_iter().map(warn).collect()
+}
+
+/// What stands in the way of the agents on OpenClaw, if there are any.
+pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
+    const NAME: &str = "openclaw";
+    let agents = crate::openclaw::agents(config).count();
+    let mut checks: Vec<Check> = Vec::new();
+    for trouble in bundled::troubles(home, config).await {
+        let make = if trouble.breaks { Check::bad } else { Check::warn };
+        checks.push(make(NAME, trouble.text, trouble.mend));
+    }
+    if agents > 0 && checks.is_empty() {
+        checks.push(Check::ok(NAME, format!("{agents} agents; their configuration can be derived")));
+    }
+    checks
 }
 
 /// Models that no budget in money limits, because nobody knows what they cost.

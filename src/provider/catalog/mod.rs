@@ -54,6 +54,52 @@ pub struct Catalog {
     http: Arc<Http>,
 }
 
+/// How a model is asked, for another program that asks it itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wire {
+    /// Its wire format.
+    pub api: Api,
+    /// Where it answers, as the configuration or flock's own list has it.
+    pub base_url: String,
+    /// Whether its provider wants a key there.
+    pub needs_key: bool,
+    /// Tokens it takes in all.
+    pub context_window: u64,
+    /// Tokens to let it answer with.
+    pub max_tokens: u32,
+    /// Whether it takes images.
+    pub images: bool,
+    /// Whether it can think before it answers.
+    pub reasoning: bool,
+}
+
+/// How a model is asked by this configuration. No key is looked for.
+///
+/// # Errors
+///
+/// [`ProviderError::NotConfigured`], also where only flock itself can ask it.
+pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
+    if model.is_script() {
+        return Err(ProviderError::NotConfigured {
+            provider: model.provider().to_owned(),
+            model: model.to_string(),
+            reason: "its script is played by flock itself".to_owned(),
+            hint: "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
+        });
+    }
+    let known = known(model.provider());
+    let (base_url, api) = address(model, config, known)?;
+    Ok(Wire {
+        api,
+        base_url: base_url.as_str().trim_end_matches('/').to_owned(),
+        needs_key: wants_key(model, config, known),
+        context_window: window(model, config),
+        max_tokens: longest(model, config),
+        images: sees(model, config),
+        reasoning: listing::reasons(config, model).unwrap_or(false),
+    })
+}
+
 /// Where a model is to be asked, all of it checked.
 #[derive(Clone, Debug)]
 struct Target {
@@ -121,24 +167,15 @@ impl Catalog {
                 label: label(model),
             });
         }
-        let settings = config.providers.get(model.provider());
         let known = known(model.provider());
         let target = self.target(model, config, known, keys)?;
-        let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
-        let listed = listing::of(model);
+        let own = own_of(model, config);
         Ok(Resolved {
             route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
             context_window: window(model, config),
-            max_tokens: own
-                .and_then(answer_of)
-                .or(listed.answer)
-                .unwrap_or(known.map_or(4_096, |known| known.max_tokens)),
-            images: match (own, listed.images) {
-                (Some(own), _) => own.images,
-                (None, Some(images)) => images,
-                (None, None) => known.is_some_and(|known| known.images),
-            },
+            max_tokens: longest(model, config),
+            images: sees(model, config),
             reasoning: own.and_then(|own| own.reasoning),
             reasons: listing::reasons(config, model),
             label: label(model),
@@ -192,25 +229,8 @@ impl Catalog {
     ) -> Result<Target, ProviderError> {
         let provider = model.provider();
         let settings = config.providers.get(provider);
-        let missing = |reason: String, key: &str, value: &str| ProviderError::NotConfigured {
-            provider: provider.to_owned(),
-            model: model.to_string(),
-            reason,
-            hint: format!("flock config set models.providers.{provider}.{key} {value}"),
-        };
-        let own_url = settings.and_then(|settings| settings.base_url.as_deref());
         let region = config.bedrock_region.clone();
-        let public = || known.map(|known| known.public_address(region.as_deref()));
-        let Some(base_url) = own_url.map(Cow::Borrowed).or_else(public) else {
-            return Err(missing("it has no base URL".to_owned(), "baseUrl", "URL"));
-        };
-        let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(|| {
-            missing("its base URL is not an http or https address".to_owned(), "baseUrl", "URL")
-        })?;
-        let api = settings
-            .and_then(|settings| settings.api)
-            .or(known.map(|known| known.api_of(model.model(), &base_url)))
-            .unwrap_or(Api::OpenAiCompletions);
+        let (base_url, api) = address(model, config, known)?;
         let speaks = Speaks::of(api).map_err(|unspoken| {
             let (reason, hint) = unspoken.explain(provider);
             let (provider, model) = (provider.to_owned(), model.to_string());
@@ -220,14 +240,13 @@ impl Catalog {
             return Ok(Target { api, speaks, base_url, key: None, region });
         }
         let key = key::find(&self.home, provider, settings, known)
-            .map_err(|reason| missing(reason, "apiKey", "-"))?
+            .map_err(|reason| missing(model, reason, "apiKey", "-"))?
             .or_else(|| matches!(speaks, Speaks::Converse).then(bedrock::from_environment).flatten());
-        // At its public address a provider that has a key wants one; behind another address it may not.
-        if key.is_none() && own_url.is_none() && known.is_some_and(|known| !known.keys.is_empty()) {
-            return Err(missing("it has no key".to_owned(), "apiKey", "-"));
+        if key.is_none() && wants_key(model, config, known) {
+            return Err(missing(model, "it has no key".to_owned(), "apiKey", "-"));
         }
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
-            return Err(missing("its key holds characters that no key has".to_owned(), "apiKey", "-"));
+            return Err(missing(model, "its key holds characters that no key has".to_owned(), "apiKey", "-"));
         }
         Ok(Target { api, speaks, base_url, key, region })
     }
@@ -243,6 +262,68 @@ impl Catalog {
             Speaks::Google => Arc::new(Google::new(http, provider, &base_url, key)),
             Speaks::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key, region.as_deref())),
         }
+    }
+}
+
+/// At its public address a provider that has a key wants one; behind another address it may not.
+fn wants_key(model: &ModelRef, config: &Config, known: Option<&Endpoint>) -> bool {
+    config.providers.get(model.provider()).and_then(|settings| settings.base_url.as_ref()).is_none()
+        && known.is_some_and(|known| !known.keys.is_empty())
+}
+
+/// Where a model is asked, and in which wire format.
+fn address(
+    model: &ModelRef,
+    config: &Config,
+    known: Option<&Endpoint>,
+) -> Result<(reqwest::Url, Api), ProviderError> {
+    let settings = config.providers.get(model.provider());
+    let own_url = settings.and_then(|settings| settings.base_url.as_deref());
+    let region = config.bedrock_region.as_deref();
+    let public = || known.map(|known| known.public_address(region));
+    let Some(base_url) = own_url.map(Cow::Borrowed).or_else(public) else {
+        return Err(missing(model, "it has no base URL".to_owned(), "baseUrl", "URL"));
+    };
+    let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(|| {
+        missing(model, "its base URL is not an http or https address".to_owned(), "baseUrl", "URL")
+    })?;
+    let api = settings
+        .and_then(|settings| settings.api)
+        .or(known.map(|known| known.api_of(model.model(), &base_url)))
+        .unwrap_or(Api::OpenAiCompletions);
+    Ok((base_url, api))
+}
+
+fn missing(model: &ModelRef, reason: String, key: &str, value: &str) -> ProviderError {
+    let provider = model.provider();
+    ProviderError::NotConfigured {
+        provider: provider.to_owned(),
+        model: model.to_string(),
+        reason,
+        hint: format!("flock config set models.providers.{provider}.{key} {value}"),
+    }
+}
+
+/// What the configuration says of a model.
+fn own_of<'c>(model: &ModelRef, config: &'c Config) -> Option<&'c ModelSettings> {
+    let settings = config.providers.get(model.provider())?;
+    settings.models.iter().find(|own| own.id == model.model())
+}
+
+/// How many tokens to let a model answer with.
+fn longest(model: &ModelRef, config: &Config) -> u32 {
+    own_of(model, config)
+        .and_then(answer_of)
+        .or(listing::of(model).answer)
+        .unwrap_or(known(model.provider()).map_or(4_096, |known| known.max_tokens))
+}
+
+/// Whether a model takes images.
+fn sees(model: &ModelRef, config: &Config) -> bool {
+    match (own_of(model, config), listing::of(model).images) {
+        (Some(own), _) => own.images,
+        (None, Some(images)) => images,
+        (None, None) => known(model.provider()).is_some_and(|known| known.images),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bundled OpenClaw gateway, with a stand-in of its repository.
 
+mod add;
 mod faults;
 mod install;
 mod plugin;

@@ -3,7 +3,8 @@
 use super::for_tools;
 use crate::agent::prompt::quote::{By, label, marked};
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
-use crate::config::Role;
+use crate::config::{Agent, Role};
+use crate::provider::ToolSpec;
 use crate::sandbox::spec::IDENTITY_FILES;
 
 pub(super) struct Identity;
@@ -14,18 +15,7 @@ impl PromptSection for Identity {
     }
 
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        let agent = context.agent;
-        let archetype = agent.archetype.as_deref().map(|name| format!(" ({})", label(name)));
-        let mut parts = vec![
-            "## Project Context".to_owned(),
-            format!(
-                "You are {}, the {}{} in a team of AI agents on one person's machine, run by flock.",
-                agent.id,
-                agent.role.as_str(),
-                archetype.unwrap_or_default(),
-            ),
-            for_tools(role(agent.role), context.tools),
-        ];
+        let mut parts = vec!["## Project Context".to_owned(), introduction(context.agent, context.tools)];
         if let Some(persona) = &context.knowledge.persona {
             let by = if persona.by_agents { By::Agents } else { By::Owner };
             parts.push(format!("### {}\n\n{}", label(&persona.name), marked(by, &persona.text)));
@@ -36,6 +26,18 @@ impl PromptSection for Identity {
         }
         Ok(parts.join("\n\n"))
     }
+}
+
+/// Who the agent is, and what its role says, for an agent with these tools.
+pub(super) fn introduction(agent: &Agent, tools: &[ToolSpec]) -> String {
+    let archetype = agent.archetype.as_deref().map(|name| format!(" ({})", label(name)));
+    format!(
+        "You are {}, the {}{} in a team of AI agents on one person's machine, run by flock.\n\n{}",
+        agent.id,
+        agent.role.as_str(),
+        archetype.unwrap_or_default(),
+        for_tools(role(agent.role), tools),
+    )
 }
 
 /// What a role's text says.

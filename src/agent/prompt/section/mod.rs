@@ -15,6 +15,7 @@ mod tools;
 mod workspace;
 
 use super::PromptSection;
+use crate::config::Agent;
 use crate::provider::ToolSpec;
 
 pub(super) use date_time::date;
@@ -42,6 +43,12 @@ pub(super) fn who() -> Vec<Box<dyn PromptSection>> {
 /// What a member of a team knows besides.
 pub(super) fn of_a_team() -> Vec<Box<dyn PromptSection>> {
     vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::Shared)]
+}
+
+/// What an agent with these tools is told of its role and its team where another program writes the rest of its prompt.
+pub(super) fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
+    let parts = [identity::introduction(agent, tools), team::of_team(tools)];
+    parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n\n")
 }
 
 /// A fixed text without the lines that name a tool the agent does not have: what a model knows of, it tries.

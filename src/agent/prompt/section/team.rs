@@ -3,6 +3,7 @@
 use super::{for_tools, offered};
 use crate::agent::prompt::quote::{By, quoted};
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
+use crate::provider::ToolSpec;
 
 /// Only for agents that can speak in channels.
 pub(super) struct Team;
@@ -13,10 +14,16 @@ impl PromptSection for Team {
     }
 
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
-        if !offered(context.tools, "flock_channel_post") {
-            return Ok(String::new());
-        }
-        Ok(for_tools(include_str!("../text/team.md"), context.tools))
+        Ok(of_team(context.tools))
+    }
+}
+
+/// How the team talks, for an agent with these tools; nothing for one that can't.
+pub(super) fn of_team(tools: &[ToolSpec]) -> String {
+    if offered(tools, "flock_channel_post") {
+        for_tools(include_str!("../text/team.md"), tools)
+    } else {
+        String::new()
     }
 }
 

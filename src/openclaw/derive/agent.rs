@@ -1,0 +1,187 @@
+//! An agent as OpenClaw has it: its model, its workspace, its sandbox and its tools.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::super::dialect::{Dialect, inside, prune};
+use super::super::{Refusal, container_prefix};
+use super::{Facts, adopt, merge, tools};
+use crate::config::agents::STANDARD_PATH;
+use crate::config::{Agent, Config, Effort, Network, Role, SandboxMode};
+use crate::home::Home;
+use crate::sandbox::spec::{self, MountSpec, Source};
+use crate::sandbox::{binds, names};
+
+/// The entry of one agent, without its id where the version has it as a name.
+pub(super) fn entry(
+    home: &Home,
+    document: &Value,
+    config: &Config,
+    agent: &Agent,
+    dialect: &Dialect,
+    facts: &Facts,
+    dropped: &mut Vec<String>,
+) -> Result<Value, Refusal> {
+    let id = agent.id.as_str();
+    let at = format!("agents.list[{id}]");
+    let listed = document["agents"]["list"].as_array().into_iter().flatten();
+    let listing = listed.into_iter().find(|entry| entry["id"] == id).unwrap_or(&Value::Null);
+    let mut own = adopt::of_agent(listing, &at, dropped);
+    let mut own_tools = adopt::of_tools(&listing["tools"], &format!("{at}.tools"), dropped);
+
+    let first = super::agents(config).find(|agent| agent.role == Role::Orchestrator);
+    let first = first.or_else(|| super::agents(config).next());
+    let mut whole = Map::new();
+    if !dialect.entries {
+        whole.insert("id".to_owned(), id.into());
+    }
+    // The versions that have entries by name have `ownership` instead, and refuse both.
+    if !dialect.entries && first.is_some_and(|first| first.id == agent.id) {
+        whole.insert("default".to_owned(), true.into());
+    }
+    whole.insert("name".to_owned(), id.into());
+    whole.insert("workspace".to_owned(), json!(agent.workspace));
+    whole.insert("model".to_owned(), model(agent)?);
+    let mut whole = Value::Object(whole);
+    if let Some(effort) = agent.effort {
+        own["thinkingDefault"] = effort_of(effort).into();
+    }
+    known(&mut own, dialect, &at, dropped);
+    merge(&mut whole, own);
+
+    let unsandboxed = agent.role == Role::Sysadmin && config.openclaw.unsandboxed_sysadmin;
+    let mode = if unsandboxed { SandboxMode::Off } else { SandboxMode::All };
+    let given = tools::of(agent, mode, dropped);
+    let policy = if unsandboxed { tools::on_host(&given) } else { tools::sandboxed(&given) };
+    merge(&mut own_tools, policy);
+    whole["tools"] = own_tools;
+    whole["sandbox"] = if unsandboxed {
+        json!({"mode": "off"})
+    } else {
+        sandbox(home, agent, dialect, facts).map_err(|why| Refusal {
+            at: format!("{at}.sandbox"),
+            why: format!("may not have {why}"),
+            mend: format!("flock config get {at}"),
+        })?
+    };
+    Ok(whole)
+}
+
+/// Takes out what this version does not know of a person's settings.
+fn known(own: &mut Value, dialect: &Dialect, at: &str, dropped: &mut Vec<String>) {
+    let agents = &dialect.known()["agents"];
+    let known = if dialect.entries { inside(&agents["entries"], "") } else { agents.get("list") };
+    if let Some(known) = known {
+        prune(own, known, at, &mut |place| dropped.push(place));
+    }
+}
+
+fn model(agent: &Agent) -> Result<Value, Refusal> {
+    let mut models = agent.models().map(ToString::to_string);
+    let Some(primary) = models.next() else {
+        return Err(Refusal {
+            at: format!("agents.list[{}].model", agent.id),
+            why: "is missing, and there is no default model".to_owned(),
+            mend: "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
+        });
+    };
+    let fallbacks: Vec<String> = models.collect();
+    Ok(json!({"primary": primary, "fallbacks": fallbacks}))
+}
+
+const fn effort_of(effort: Effort) -> &'static str {
+    effort.as_str()
+}
+
+/// The sandbox of an agent. It is held to what flock's own sandboxes are held to.
+fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Result<Value, String> {
+    let socket = facts.engine_socket.as_deref();
+    let more = spec::allowed(home, agent, socket)?;
+    if agent.network != Network::None {
+        let network = agent.network.as_str();
+        return Err(format!("the network {network:?}: what OpenClaw runs has no way to the gateway's proxy"));
+    }
+    let workspace = fs_err::canonicalize(&agent.workspace).unwrap_or_else(|_| agent.workspace.clone());
+    spec::check_workspace(home, agent, &workspace, socket).map_err(|error| error.to_string())?;
+    let mut binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
+    binds.extend(more.iter().filter_map(bind));
+    if let Some(mounts) = facts.mounts.get(&agent.id) {
+        let approved = mounts.decide(home, socket, binds::resolve)?;
+        binds.extend(approved.iter().map(|(source, target)| format!("{}:{target}:ro", source.display())));
+    }
+    if let Some(odd) = binds.iter().find(|bind| bind.split(':').count() != 3) {
+        return Err(format!("the bind {odd:?}: OpenClaw takes no path with a colon in it"));
+    }
+    let (memory, tmp, cpu_millis) = spec::limits(agent, facts.cores);
+    let mut env =
+        json!({"PATH": format!("/nix/var/nix/profiles/per-agent/{}/bin:{STANDARD_PATH}", agent.id)});
+    for (name, value) in &agent.docker.env {
+        env[name] = value.as_str().into();
+    }
+    let image = agent.docker.image.as_ref().unwrap_or(&facts.image);
+    Ok(whole_sandbox(docker(home, facts, image, &binds, (memory, tmp, cpu_millis), env)))
+}
+
+/// The sandbox of an agent that only OpenClaw knows: nothing of the host but a folder of its own.
+pub(super) fn sandbox_of_unknown(home: &Home, dialect: &Dialect, facts: &Facts) -> Value {
+    let binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
+    let limits = (256 << 20, 64 << 20, 500);
+    let env = json!({"PATH": STANDARD_PATH});
+    whole_sandbox(docker(home, facts, &facts.image, &binds, limits, env))
+}
+
+fn whole_sandbox(docker: Value) -> Value {
+    json!({"mode": "all", "backend": "docker", "scope": "agent", "workspaceAccess": "rw", "docker": docker})
+}
+
+/// What flock's own containers are made with, as far as OpenClaw can be told.
+fn docker(
+    home: &Home,
+    facts: &Facts,
+    image: &str,
+    binds: &[String],
+    (memory, tmp, cpu_millis): (u64, u64, u64),
+    env: Value,
+) -> Value {
+    let limit = |value: i64| json!({"soft": value, "hard": value});
+    #[expect(clippy::cast_precision_loss, reason = "at most 1024 cores")]
+    let cpus = cpu_millis as f64 / 1000.0;
+    let mut docker = json!({
+        "image": image,
+        "containerPrefix": container_prefix(home),
+        "readOnlyRoot": true,
+        "tmpfs": [format!("/tmp:rw,exec,nosuid,nodev,size={tmp},mode=1777")],
+        "network": "none",
+        "user": format!("{}:{}", facts.user.uid, facts.user.gid),
+        "capDrop": ["ALL"],
+        "env": env,
+        "pidsLimit": spec::PIDS,
+        "memory": memory.to_string(),
+        "memorySwap": memory.to_string(),
+        "cpus": cpus,
+        "ulimits": {"nofile": limit(spec::OPEN_FILES), "core": limit(0)},
+        "binds": binds,
+    });
+    if binds.iter().any(|bind| bind.starts_with('/')) {
+        // Each of them was decided about here, by flock's own rules.
+        docker["dangerouslyAllowExternalBindSources"] = true.into();
+    }
+    docker
+}
+
+/// The package store, as this version can mount it.
+fn store(home: &Home, dialect: &Dialect, facts: &Facts) -> Option<String> {
+    let source = if dialect.volumes {
+        names::store_volume(home)
+    } else {
+        facts.store.as_deref().map(Path::to_string_lossy)?.into_owned()
+    };
+    Some(format!("{source}:{}:ro", binds::STORE_TARGET))
+}
+
+fn bind(mount: &MountSpec) -> Option<String> {
+    let Source::Path(source) = &mount.source else { return None };
+    let mode = if mount.writable { "rw" } else { "ro" };
+    Some(format!("{}:{}:{mode}", source.display(), mount.target))
+}

@@ -1,0 +1,190 @@
+//! The providers of the models that OpenClaw's agents use. flock knows where they answer and in which format; OpenClaw
+//! is told, instead of finding models of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::super::dialect::Dialect;
+use super::super::{Refusal, agents};
+use super::adopt;
+use crate::config::{Agent, Api, Config, ModelCost};
+use crate::error::{Explain as _, chain};
+use crate::id::ModelRef;
+use crate::provider::catalog::{self, Wire};
+use crate::provider::price;
+
+/// The key of a provider, and the variable that OpenClaw has it from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The provider.
+    pub provider: String,
+    /// As in `FLOCK_PROVIDER_KEY_ANTHROPIC`.
+    pub variable: String,
+    /// Whether the provider refuses requests without one.
+    pub needed: bool,
+}
+
+/// `models.providers`, and the keys that belong to it.
+pub(super) fn providers(
+    document: &Value,
+    config: &Config,
+    dialect: &Dialect,
+    refusals: &mut Vec<Refusal>,
+    dropped: &mut Vec<String>,
+) -> (Value, Vec<Key>) {
+    let mut used: Vec<(&Agent, &ModelRef)> = Vec::new();
+    for agent in agents(config) {
+        for model in agent.models() {
+            if !used.iter().any(|(_, known)| *known == model) {
+                used.push((agent, model));
+            }
+        }
+    }
+    let mut found: BTreeMap<String, Provider> = BTreeMap::new();
+    for (agent, model) in used {
+        match described(agent, model, config, dialect) {
+            Ok(described) => {
+                let provider = found.entry(model.provider().to_owned()).or_default();
+                provider.needs_key |= described.wire.needs_key;
+                provider.is_aws = described.wire.api == Api::BedrockConverseStream;
+                provider.base_url = base_url(&described.wire);
+                provider.api = described.api;
+                provider.models.push(entry(&described, document, model, config));
+            }
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    let mut taken = BTreeSet::new();
+    let mut keys = Vec::new();
+    let mut all = Map::new();
+    for (name, provider) in found {
+        let written = &document["models"]["providers"][&name];
+        let at = format!("models.providers.{name}");
+        let read = ["baseUrl", "apiKey", "api", "models"];
+        let mut whole = adopt::pick(written, &adopt::PROVIDER, &read, &at, dropped);
+        references(&mut whole, &at, dropped);
+        whole["baseUrl"] = provider.base_url.into();
+        whole["api"] = provider.api.into();
+        if provider.is_aws {
+            // Signed by what AWS's own variables say; there is no key in the file.
+            whole["auth"] = "aws-sdk".into();
+        } else {
+            let variable = variable(&name, &mut taken);
+            keys.push(Key { provider: name.clone(), variable, needed: provider.needs_key });
+        }
+        whole["models"] = provider.models.into();
+        all.insert(name, whole);
+    }
+    (Value::Object(all), keys)
+}
+
+/// A provider as far as its models say.
+#[derive(Default)]
+struct Provider {
+    needs_key: bool,
+    is_aws: bool,
+    base_url: String,
+    api: &'static str,
+    models: Vec<Value>,
+}
+
+/// How a model is asked, in this version's words.
+struct Described {
+    wire: Wire,
+    api: &'static str,
+}
+
+fn described(
+    agent: &Agent,
+    model: &ModelRef,
+    config: &Config,
+    dialect: &Dialect,
+) -> Result<Described, Refusal> {
+    let at = format!("agents.list[{}].model", agent.id);
+    let wire = catalog::wire(model, config).map_err(|error| Refusal {
+        at: at.clone(),
+        why: format!("can't be {model} on OpenClaw: {}", chain(&error)),
+        mend: error.hint().unwrap_or_else(|| format!("flock config get {at}")),
+    })?;
+    let Some(api) = dialect.api(wire.api) else {
+        let name = serde_json::to_value(wire.api).unwrap_or_default();
+        return Err(Refusal {
+            at,
+            why: format!("can't be {model} on OpenClaw: this version of it does not speak {name}"),
+            mend: format!("flock config set models.providers.{}.api openai-completions", model.provider()),
+        });
+    };
+    Ok(Described { wire, api })
+}
+
+/// Where OpenClaw expects a format's address to end.
+fn base_url(wire: &Wire) -> String {
+    let url = wire.base_url.as_str();
+    match wire.api {
+        Api::AnthropicMessages => url.strip_suffix("/v1").unwrap_or(url).to_owned(),
+        Api::GoogleGenerativeAi if !url.ends_with("/v1beta") && !url.ends_with("/v1") => {
+            format!("{url}/v1beta")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn entry(described: &Described, document: &Value, model: &ModelRef, config: &Config) -> Value {
+    let Described { wire, api } = described;
+    let cost = price::of(config, model).unwrap_or_default();
+    let input = if wire.images { json!(["text", "image"]) } else { json!(["text"]) };
+    let mut entry = json!({
+        "id": model.model(),
+        "name": model.model(),
+        "api": api,
+        "reasoning": wire.reasoning,
+        "input": input,
+        "cost": dollars(cost),
+        "contextWindow": wire.context_window,
+        "maxTokens": wire.max_tokens,
+    });
+    let listed = &document["models"]["providers"][model.provider()]["models"];
+    let own = listed.as_array().into_iter().flatten().find(|own| own["id"] == model.model());
+    if let Some(compat) = own.map(|own| &own["compat"]).filter(|compat| compat.is_object()) {
+        entry["compat"] = compat.clone();
+    }
+    entry
+}
+
+/// Dollars for a million tokens.
+fn dollars(cost: ModelCost) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "prices are far below 2^53 millionths")]
+    let dollars = |micros: u64| micros as f64 / 1e6;
+    json!({
+        "input": dollars(cost.input),
+        "output": dollars(cost.output),
+        "cacheRead": dollars(cost.cache_read),
+        "cacheWrite": dollars(cost.cache_write),
+    })
+}
+
+/// Takes out headers that refer to a variable: OpenClaw's process does not have it.
+fn references(provider: &mut Value, at: &str, dropped: &mut Vec<String>) {
+    let Some(headers) = provider.get_mut("headers").and_then(Value::as_object_mut) else { return };
+    headers.retain(|name, value| {
+        let kept = value.as_str().is_some_and(|value| !value.contains("${"));
+        if !kept {
+            dropped.push(format!("{at}.headers.{name}"));
+        }
+        kept
+    });
+}
+
+/// The variable of a provider's key. Two names that differ in other characters than letters and digits get two.
+fn variable(provider: &str, taken: &mut BTreeSet<String>) -> String {
+    let plain: String = provider
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+        .collect();
+    let mut name = format!("FLOCK_PROVIDER_KEY_{plain}");
+    while !taken.insert(name.clone()) {
+        name.push('_');
+    }
+    name
+}

@@ -1,0 +1,200 @@
+//! What the configuration of an OpenClaw version may hold. It reads strictly: one key that it does not know, and it
+//! does not start. For each known change of its schema there is a file in `known/` with the keys of it that flock hands
+//! over or sets: an object lists what may be inside, `*` stands for any name, lists are looked through, `true` takes
+//! any value.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::config::Api;
+
+/// The schema of a range of versions.
+#[derive(Debug)]
+pub struct Dialect {
+    /// The first version that has it.
+    pub since: [u32; 3],
+    text: &'static str,
+    /// Whether the agents are `agents.entries` by their ids, or the list `agents.list`.
+    pub entries: bool,
+    /// Whether a bind's source may be a volume; if not, it is an absolute path.
+    pub volumes: bool,
+    /// Whether it has a command that only looks at a configuration.
+    pub validates: bool,
+    /// What it calls the wire format of Codex, if it speaks it.
+    codex: Option<&'static str>,
+}
+
+static DIALECTS: [Dialect; 4] = [
+    Dialect {
+        since: [2026, 2, 0],
+        text: include_str!("known/2026.2.json"),
+        entries: false,
+        volumes: true,
+        validates: false,
+        codex: None,
+    },
+    Dialect {
+        since: [2026, 2, 26],
+        text: include_str!("known/2026.2.26.json"),
+        entries: false,
+        volumes: false,
+        validates: false,
+        codex: Some("openai-codex-responses"),
+    },
+    Dialect {
+        since: [2026, 6, 11],
+        text: include_str!("known/2026.6.json"),
+        entries: false,
+        volumes: false,
+        validates: true,
+        codex: Some("openai-chatgpt-responses"),
+    },
+    Dialect {
+        since: [2026, 8, 1],
+        text: include_str!("known/2026.8.json"),
+        entries: true,
+        volumes: false,
+        validates: true,
+        codex: Some("openai-chatgpt-responses"),
+    },
+];
+
+static KNOWN: LazyLock<[Value; 4]> = LazyLock::new(|| {
+    // A test holds that they can be read.
+    std::array::from_fn(|at| serde_json::from_str(DIALECTS[at].text).unwrap_or_default())
+});
+
+impl Dialect {
+    /// The schema of a version, as in `2026.2.9`. A version that is newer than all known ones, or that can't be read, is
+    /// taken for the newest; one between two known changes for the older.
+    #[must_use]
+    pub fn of(version: &str) -> &'static Self {
+        let newest = &DIALECTS[DIALECTS.len() - 1];
+        let Some(version) = numbers(version) else { return newest };
+        DIALECTS.iter().rev().find(|dialect| dialect.since <= version).unwrap_or(&DIALECTS[0])
+    }
+
+    /// What may be at the root of the document.
+    #[must_use]
+    pub fn known(&self) -> &'static Value {
+        let at =
+            DIALECTS.iter().position(|dialect| dialect.since == self.since).unwrap_or(DIALECTS.len() - 1);
+        &KNOWN[at]
+    }
+
+    /// What it calls a wire format; `None` where it does not speak it.
+    #[must_use]
+    pub const fn api(&self, api: Api) -> Option<&'static str> {
+        match api {
+            Api::OpenAiCompletions => Some("openai-completions"),
+            Api::OpenAiResponses => Some("openai-responses"),
+            Api::OpenAiCodexResponses => self.codex,
+            Api::AnthropicMessages => Some("anthropic-messages"),
+            Api::GoogleGenerativeAi => Some("google-generative-ai"),
+            Api::GoogleGeminiCli => None,
+            Api::BedrockConverseStream => Some("bedrock-converse-stream"),
+        }
+    }
+}
+
+/// What may be inside an entry of this name, if it may be there.
+#[must_use]
+pub fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
+    match known {
+        Value::Bool(true) => Some(known),
+        _ => known.get(name).or_else(|| known.get("*")),
+    }
+}
+
+/// Takes out of a value what is not known, and calls `dropped` with the place of each.
+pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMut(String)) {
+    if known == &Value::Bool(true) {
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            let names: Vec<String> = object.keys().cloned().collect();
+            for name in names {
+                let place = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                match (inside(known, &name), object.get_mut(&name)) {
+                    (Some(known), Some(value)) => prune(value, known, &place, dropped),
+                    _ => {
+                        object.shift_remove(&name);
+                        dropped(place);
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                prune(item, known, at, dropped);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Year, month and number of a version; what follows a `-` is a build of the same.
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let version = version.trim().trim_start_matches('v');
+    let version = version.split(['-', '+']).next()?;
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    let found = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_lists_can_be_read_and_hold_what_every_version_needs() {
+        for dialect in &DIALECTS {
+            let known = dialect.known();
+            for pointer in ["/gateway/port", "/agents/defaults/sandbox/docker/network", "/plugins/load/paths"]
+            {
+                assert!(known.pointer(pointer).is_some(), "{:?} {pointer}", dialect.since);
+            }
+            assert_eq!(known["agents"]["entries"].is_object(), dialect.entries);
+            assert_eq!(known["agents"]["list"].is_object(), !dialect.entries);
+        }
+    }
+
+    #[test]
+    fn a_version_has_the_schema_that_came_last_before_it() {
+        for (version, since) in [
+            ("2026.2.9", [2026, 2, 0]),
+            ("2026.2.25", [2026, 2, 0]),
+            ("2026.2.26", [2026, 2, 26]),
+            ("2026.2.26-1", [2026, 2, 26]),
+            ("2026.5.4", [2026, 2, 26]),
+            ("2026.7.35", [2026, 6, 11]),
+            ("v2026.9.6", [2026, 8, 1]),
+            ("2026.9.6-beta.2", [2026, 8, 1]),
+            ("2027.1.1", [2026, 8, 1]),
+            ("2025.12.1", [2026, 2, 0]),
+            ("", [2026, 8, 1]),
+            ("latest", [2026, 8, 1]),
+            ("2026.9", [2026, 8, 1]),
+            ("99999999999.1.1", [2026, 8, 1]),
+        ] {
+            assert_eq!(Dialect::of(version).since, since, "{version}");
+        }
+    }
+
+    #[test]
+    fn what_a_version_does_not_know_is_taken_out_and_named() {
+        let known = json!({"a": {"b": true}, "list": {"id": true}, "any": {"*": {"x": true}}});
+        let mut value = json!({
+            "a": {"b": {"deep": 1}, "c": 2}, "z": 1,
+            "list": [{"id": 1, "no": 2}], "any": {"one": {"x": 1, "y": 2}}
+        });
+        let mut dropped = Vec::new();
+        prune(&mut value, &known, "", &mut |place| dropped.push(place));
+        assert_eq!(value, json!({"a": {"b": {"deep": 1}}, "list": [{"id": 1}], "any": {"one": {"x": 1}}}));
+        assert_eq!(dropped, ["a.c", "z", "list.no", "any.one.y"]);
+    }
+}

@@ -1,0 +1,110 @@
+//! What [`derive`](super::derive) is told of the machine, and all steps from a home to a configuration in place.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::check::Program;
+use super::derive::{Derived, Facts, derive};
+use super::dialect::Dialect;
+use super::place::Put;
+use super::{OpenClawError, agents, identity, place, plugin, port};
+use crate::config::{Config, file};
+use crate::home::Home;
+use crate::install::Version;
+use crate::sandbox::engine::{Engine, QUICK};
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::mount::{ApprovedMounts, Mounts};
+use crate::sandbox::{names, workspace};
+
+/// OpenClaw's configuration, in place.
+#[derive(Debug)]
+pub struct Ready {
+    /// What it was derived to.
+    pub derived: Derived,
+    /// What became of it.
+    pub put: Put,
+    /// The port of its gateway.
+    pub port: u16,
+    /// The secrets that its process must have in its environment, by their variables.
+    pub environment: Vec<(String, String)>,
+}
+
+impl From<&Version> for Program {
+    fn from(version: &Version) -> Self {
+        Self { node: version.node.clone(), entry: version.entry(), version: version.version.clone() }
+    }
+}
+
+/// Derives OpenClaw's configuration from the home's as it is now, and puts it in place for this program. Workspaces
+/// belong to whom its sandboxes run as then.
+///
+/// # Errors
+///
+/// Why it can't; what was in place before is as it was.
+pub async fn ready(
+    home: &Home,
+    engine: &Engine,
+    approved: &ApprovedMounts,
+    program: &Program,
+) -> Result<Ready, OpenClawError> {
+    let (_, document) = file::read_document(home)?;
+    let config = file::read(home)?;
+    let (facts, derived) = derived(home, &document, &config, engine, approved, program).await?;
+    let environment = place::environment(home, &config, &derived.keys)?;
+    let folders: Vec<PathBuf> = agents(&config).map(|agent| agent.workspace.clone()).collect();
+    let owned = tokio::task::spawn_blocking(move || folders.iter().try_for_each(|folder| own(folder)));
+    owned.await.map_err(|error| OpenClawError::Unready(error.to_string()))??;
+    let put = place::put(home, &derived, program).await?;
+    Ok(Ready { derived, put, port: facts.port, environment })
+}
+
+/// What a document would be derived to for this program. Nothing is written.
+///
+/// # Errors
+///
+/// As [`derive`] says.
+pub async fn derived(
+    home: &Home,
+    document: &Value,
+    config: &Config,
+    engine: &Engine,
+    approved: &ApprovedMounts,
+    program: &Program,
+) -> Result<(Facts, Derived), OpenClawError> {
+    let dialect = Dialect::of(&program.version);
+    let store = if dialect.volumes { None } else { store(home, engine).await };
+    let facts = Facts {
+        port: port::choose(config).ok_or(OpenClawError::NoPort)?,
+        image: image::reference(home, config, Recipe::Sandbox),
+        user: workspace::sandbox_user(),
+        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
+        engine_socket: engine.socket().map(PathBuf::from),
+        store,
+        plugin: plugin::folder(home),
+        plugin_settings: plugin::settings(home, config),
+        hooks: identity::hooks(home),
+        mounts: agents(config)
+            .map(|agent| (agent.id.clone(), Mounts::new(config, approved(&agent.id))))
+            .collect(),
+    };
+    let derived = derive(home, document, config, dialect, &facts)?;
+    Ok((facts, derived))
+}
+
+/// Where on this machine the volume of the package store is. Without an engine there are no sandboxes either.
+async fn store(home: &Home, engine: &Engine) -> Option<PathBuf> {
+    let client = engine.client().ok()?;
+    let name = names::store_volume(home);
+    let found =
+        engine.find("look for the package store", QUICK, client.inspect_volume(&name)).await.ok()??;
+    Some(found.mountpoint.into())
+}
+
+fn own(folder: &std::path::Path) -> Result<(), OpenClawError> {
+    let failed = |(path, error): (PathBuf, std::io::Error)| {
+        OpenClawError::Unready(format!("the workspace {}: {error}", path.display()))
+    };
+    workspace::locate(folder).map_err(failed)?;
+    workspace::own(folder).map_err(failed)
+}

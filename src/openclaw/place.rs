@@ -1,0 +1,211 @@
+//! Puts a derived configuration in place: only what the installed program itself takes replaces what is there, in one
+//! step, and so a gateway that runs goes on with the last good one whatever happens.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::check::{self, Program};
+use super::derive::{Derived, Key, TOKEN_VARIABLE};
+use super::{OpenClawError, agents, identity};
+use crate::config::{Api, Config, secret};
+use crate::env;
+use crate::home::{Home, HomeError, atomic};
+use crate::id::hex;
+use crate::provider::catalog;
+use crate::provider::key;
+use crate::supervise::pid;
+
+/// The secret that is the token of OpenClaw's own gateway.
+pub const TOKEN: &str = "openclaw-token";
+
+/// What was put in place last, and for which version it was found good.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+struct Placed {
+    version: String,
+    sha256: String,
+    /// The variables that it refers to.
+    variables: Vec<String>,
+}
+
+/// What became of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It was in place already.
+    Same,
+    /// It is in place of another one.
+    Changed,
+    /// It is good, and waits for the next start: it refers to a key that the process that runs does not have, and to
+    /// some versions a file like that is as good as none.
+    AtNextStart,
+}
+
+const LARGEST: u64 = 16 << 20;
+
+/// Puts a derived configuration in place for this program. The program is asked only where it was not asked about the same
+/// before.
+///
+/// # Errors
+///
+/// [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`], and the file is as it was; or that it can't be written.
+pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
+    let path = home.openclaw_config();
+    let mut text = serde_json::to_vec_pretty(&derived.document).unwrap_or_default();
+    text.push(b'\n');
+    make_folders(home)?;
+    identity::install(home)?;
+    let placed = Placed {
+        version: program.version.clone(),
+        sha256: hex(&Sha256::digest(&text)),
+        variables: derived.keys.iter().map(|key| key.variable.clone()).collect(),
+    };
+    let record = home.openclaw_versions().join("placed.json");
+    let known =
+        atomic::read(&record, LARGEST)?.and_then(|bytes| serde_json::from_slice::<Placed>(&bytes).ok());
+    let there = atomic::read(&path, LARGEST).ok().flatten();
+    let is_known = known.as_ref() == Some(&placed);
+    if is_known && there.as_deref() == Some(&text) {
+        return Ok(Put::Same);
+    }
+    if !is_known {
+        let candidate = home.openclaw_versions().join("openclaw.candidate.json");
+        atomic::write(&candidate, &text, 0o600)?;
+        let checked = check::check(program, &candidate, &derived.keys).await;
+        let removed = fs_err::remove_file(&candidate);
+        checked?;
+        removed.map_err(|source| HomeError::Io { verb: "remove", path: candidate, source })?;
+    }
+    let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
+    if !placed.variables.iter().all(has) && pid::read(&home.pid_file(NAME)).is_some() {
+        return Ok(Put::AtNextStart);
+    }
+    atomic::write(&path, &text, 0o600)?;
+    atomic::write(&record, &serde_json::to_vec(&placed).unwrap_or_default(), 0o600)?;
+    // It may rewrite its file in its own words; that is no other configuration.
+    let same = known.is_some_and(|known| known.sha256 == placed.sha256);
+    Ok(if same { Put::Same } else { Put::Changed })
+}
+
+/// The name of its process.
+const NAME: &str = "openclaw";
+
+/// The token of OpenClaw's own gateway, made at its first use.
+///
+/// # Errors
+///
+/// If it can be neither read nor made.
+pub fn token(home: &Home) -> Result<String, HomeError> {
+    made(home, TOKEN)
+}
+
+/// A secret of this name, made of 32 random bytes where there is none.
+///
+/// # Errors
+///
+/// If it can be neither read nor made.
+pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
+    if let Some(token) = secret::get(home, name)? {
+        return Ok(token);
+    }
+    let token = hex(&rand::random::<[u8; 32]>());
+    let path = home.secrets().join(name);
+    if atomic::write_new(&path, token.as_bytes(), 0o600)? {
+        return Ok(token);
+    }
+    // Another process was faster, or what is there is empty.
+    match secret::get(home, name)? {
+        Some(token) => Ok(token),
+        None => secret::set(home, name, &token).map(|()| token),
+    }
+}
+
+/// The secrets that the process must have in its environment for this configuration, by their variables. The token is
+/// made where there is none.
+///
+/// # Errors
+///
+/// As [`provider_keys`], or that the token can't be made.
+pub fn environment(
+    home: &Home,
+    config: &Config,
+    keys: &[Key],
+) -> Result<Vec<(String, String)>, OpenClawError> {
+    let mut found = provider_keys(home, config, keys)?;
+    found.insert(0, (TOKEN_VARIABLE.to_owned(), token(home)?));
+    Ok(found)
+}
+
+/// The keys of the providers of its agents' models, by their variables.
+///
+/// # Errors
+///
+/// [`OpenClawError::NoKey`] where a provider wants a key and there is none.
+pub fn provider_keys(
+    home: &Home,
+    config: &Config,
+    keys: &[Key],
+) -> Result<Vec<(String, String)>, OpenClawError> {
+    let mut found = Vec::new();
+    for one in keys {
+        let settings = config.providers.get(&one.provider);
+        let failed = |reason| OpenClawError::NoKey { provider: one.provider.clone(), reason };
+        let key = key::find(home, &one.provider, settings, catalog::known(&one.provider)).map_err(failed)?;
+        let value = match key {
+            Some(key) => key.expose().to_owned(),
+            None if one.needed => return Err(failed("it has no key".to_owned())),
+            // OpenClaw wants one to be there even where nobody looks at it.
+            None => "none".to_owned(),
+        };
+        found.push((one.variable.clone(), value));
+    }
+    let asks_aws =
+        |model| catalog::wire(model, config).is_ok_and(|wire| wire.api == Api::BedrockConverseStream);
+    if agents(config).flat_map(|agent| agent.models()).any(asks_aws) {
+        found.extend(aws(home, config)?);
+    }
+    Ok(found)
+}
+
+/// What AWS's own signing reads: the bearer token or the pair, and the region.
+fn aws(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawError> {
+    const PROVIDER: &str = "amazon-bedrock";
+    let settings = config.providers.get(PROVIDER);
+    let failed = |reason| OpenClawError::NoKey { provider: PROVIDER.to_owned(), reason };
+    let key = key::find(home, PROVIDER, settings, catalog::known(PROVIDER)).map_err(failed)?;
+    let mut found: Vec<(String, String)> = Vec::new();
+    let variables = match &key {
+        Some(key) => {
+            let parts: Vec<&str> = key.expose().splitn(3, ':').collect();
+            let names = if let [_] = parts[..] { &[env::AWS_BEARER_TOKEN_BEDROCK][..] } else { &PAIR[..] };
+            found.extend(names.iter().zip(parts).map(|(name, part)| (name.name.to_owned(), part.to_owned())));
+            &[][..]
+        }
+        None => &PAIR[..],
+    };
+    let regions = [env::AWS_REGION, env::AWS_DEFAULT_REGION];
+    for variable in variables.iter().chain(&regions) {
+        found.extend(variable.get().map(|value| (variable.name.to_owned(), value)));
+    }
+    if !found.iter().any(|(name, _)| name.starts_with("AWS_") && !name.ends_with("REGION")) {
+        return Err(failed("it has no key".to_owned()));
+    }
+    Ok(found)
+}
+
+const PAIR: [env::Var; 3] = [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
+
+fn make_folders(home: &Home) -> Result<(), HomeError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    for path in [home.openclaw_versions(), home.openclaw_state()] {
+        let made = fs_err::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| {
+            let mut builder = std::fs::DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(&path)
+        });
+        made.map_err(|source| HomeError::Io { verb: "make", path, source })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "place_tests.rs"]
+mod tests;

@@ -1,0 +1,193 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use super::super::derive::{Facts, derive};
+use super::super::dialect::Dialect;
+use super::*;
+use crate::config::agents::{NewAgent, add};
+use crate::config::{Role, parse, starter};
+use crate::sandbox::spec::User;
+
+/// A home with an agent on OpenClaw, and a program that says of a configuration what a file says.
+struct Bench {
+    _dir: tempfile::TempDir,
+    home: Home,
+    program: Program,
+}
+
+impl Bench {
+    fn new(version: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
+        home.make_folders().unwrap();
+        let entry = dir.path().join("openclaw.mjs");
+        let program = Program { node: "/bin/sh".into(), entry, version: version.to_owned() };
+        let bench = Self { _dir: dir, home, program };
+        bench.says("echo '{\"valid\":true}'");
+        bench
+    }
+
+    /// What the program does; it notes each time that it is asked.
+    fn says(&self, script: &str) {
+        let asked = self.asked_file();
+        let text = format!(
+            "echo \"$@ $FLOCK_OPENCLAW_TOKEN $FLOCK_PROVIDER_KEY_LAB\" >> {}\ntest -s \"$OPENCLAW_CONFIG_PATH\" || exit 9\n{script}\n",
+            asked.display()
+        );
+        std::fs::write(&self.program.entry, text).unwrap();
+    }
+
+    fn asked_file(&self) -> std::path::PathBuf {
+        self.program.entry.with_file_name("asked")
+    }
+
+    fn asked(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.asked_file()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn config(&self, agents: &[&str]) -> (serde_json::Value, Config) {
+        let mut document = starter::document(&self.home, None, "owners-token", 4000);
+        document["models"] =
+            json!({"providers": {"lab": {"baseUrl": "http://127.0.0.1:1/v1", "apiKey": "secret:lab"}}});
+        for id in agents {
+            let mut agent = NewAgent::new(id.parse().unwrap(), Role::Worker);
+            agent.runtime = "openclaw".to_owned();
+            agent.model = Some("lab/x".parse().unwrap());
+            add(&mut document, &self.home, &agent).unwrap();
+        }
+        let config = parse::config(&document, &self.home).unwrap();
+        (document, config)
+    }
+
+    fn derived(&self, agents: &[&str]) -> Derived {
+        let (document, config) = self.config(agents);
+        let facts = Facts {
+            port: 3790,
+            image: "image".to_owned(),
+            user: User { uid: 1, gid: 1 },
+            cores: 1,
+            engine_socket: None,
+            store: None,
+            plugin: self.home.extension("flock"),
+            plugin_settings: json!({}),
+            hooks: identity::hooks(&self.home),
+            mounts: BTreeMap::new(),
+        };
+        derive(&self.home, &document, &config, Dialect::of(&self.program.version), &facts).unwrap()
+    }
+
+    fn there(&self) -> String {
+        std::fs::read_to_string(self.home.openclaw_config()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
+    let bench = Bench::new("2026.9.6");
+    let one = bench.derived(&["coder"]);
+    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Changed);
+    assert!(bench.there().contains("\"coder\""));
+    let mode = std::fs::metadata(bench.home.openclaw_config()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
+    assert_eq!(bench.asked(), ["config validate --json not-the-token not-the-key"]);
+    // What the program wrote over it is put right again, and is no other configuration.
+    std::fs::write(bench.home.openclaw_config(), "{}").unwrap();
+    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
+    assert!(bench.there().contains("\"coder\""));
+    assert_eq!(bench.asked().len(), 1);
+    // Another version is asked anew.
+    let newer = Program { version: "2026.9.7".to_owned(), ..bench.program.clone() };
+    assert_eq!(put(&bench.home, &one, &newer).await.unwrap(), Put::Same);
+    assert_eq!(bench.asked().len(), 2);
+    let two = bench.derived(&["coder", "tester"]);
+    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::Changed);
+    let left: Vec<String> = std::fs::read_dir(bench.home.openclaw_versions())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(identity::hooks(&bench.home).join("flock-identity/handler.js").is_file());
+}
+
+#[tokio::test]
+async fn what_it_refuses_never_replaces_what_it_took() {
+    let bench = Bench::new("2026.2.9");
+    put(&bench.home, &bench.derived(&["coder"]), &bench.program).await.unwrap();
+    let good = bench.there();
+    bench.says("echo '- agents.list.0: Unrecognized key: \"x\"' >&2; exit 1");
+    let two = bench.derived(&["coder", "tester"]);
+    let error = put(&bench.home, &two, &bench.program).await.unwrap_err();
+    assert!(matches!(&error, OpenClawError::Invalid { problems, .. } if problems.len() == 1), "{error:?}");
+    assert!(error.to_string().contains("agents.list.0"), "{error}");
+    assert_eq!(bench.there(), good);
+    bench.says("echo 'Segmentation fault'; exit 139");
+    let error = put(&bench.home, &two, &bench.program).await.unwrap_err();
+    assert!(matches!(&error, OpenClawError::Unchecked { reason, .. } if reason.contains("Segmentation")));
+    assert_eq!(bench.there(), good);
+    let nowhere = Program { node: "/nowhere/node".into(), ..bench.program.clone() };
+    assert!(matches!(put(&bench.home, &two, &nowhere).await, Err(OpenClawError::Unchecked { .. })));
+    assert_eq!(bench.there(), good);
+    assert!(!bench.home.openclaw_versions().join("openclaw.candidate.json").exists());
+    assert!(bench.asked()[0].starts_with("config get gateway.mode "));
+    // Once it is mended, the same is asked about again.
+    bench.says("echo local");
+    assert_eq!(put(&bench.home, &two, &bench.program).await.unwrap(), Put::Changed);
+    assert_ne!(bench.there(), good);
+}
+
+#[tokio::test]
+async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have() {
+    let bench = Bench::new("2026.2.9");
+    put(&bench.home, &bench.derived(&["coder"]), &bench.program).await.unwrap();
+    let before = bench.there();
+    let pid_file = bench.home.pid_file("openclaw");
+    std::fs::write(&pid_file, format!("{}\n", crate::process::ProcessId::current())).unwrap();
+    let mut more = bench.derived(&["coder", "tester"]);
+    more.keys.push(Key { provider: "new".into(), variable: "FLOCK_PROVIDER_KEY_NEW".into(), needed: true });
+    assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::AtNextStart);
+    assert_eq!(bench.there(), before);
+    // Without another key it takes it up as it runs.
+    let other = bench.derived(&["tester"]);
+    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Changed);
+    std::fs::remove_file(&pid_file).unwrap();
+    assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::Changed);
+    assert!(bench.there().contains("\"coder\""));
+}
+
+#[test]
+fn its_environment_has_the_keys_of_its_models_and_no_others() {
+    let bench = Bench::new("2026.9.6");
+    let (_, config) = bench.config(&["coder"]);
+    let keys = bench.derived(&["coder"]).keys;
+    let error = environment(&bench.home, &config, &keys).unwrap_err();
+    assert!(matches!(&error, OpenClawError::NoKey { provider, .. } if provider == "lab"), "{error:?}");
+    secret::set(&bench.home, "lab", "the-key").unwrap();
+    secret::set(&bench.home, "other", "another-key").unwrap();
+    let found = environment(&bench.home, &config, &keys).unwrap();
+    let token = token(&bench.home).unwrap();
+    assert_eq!(token.len(), 64);
+    assert_eq!(
+        found,
+        [
+            ("FLOCK_OPENCLAW_TOKEN".to_owned(), token.clone()),
+            ("FLOCK_PROVIDER_KEY_LAB".to_owned(), "the-key".to_owned())
+        ]
+    );
+    assert_eq!(super::token(&bench.home).unwrap(), token, "it is made once");
+    let mode = std::fs::metadata(bench.home.secrets().join(TOKEN)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_role_is_told_in_a_file_of_its_own() {
+    let bench = Bench::new("2026.9.6");
+    let id = "coder".parse().unwrap();
+    identity::set_role(&bench.home, &id, "You work.").unwrap();
+    identity::set_role(&bench.home, &id, "You work.").unwrap();
+    let file = bench.home.openclaw_versions().join("roles/coder.md");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "You work.");
+}

@@ -1,0 +1,63 @@
+//! The port of OpenClaw's gateway: `gateway.port` of the configuration, chosen once.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use serde_json::{Value, json};
+
+use crate::config::Config;
+
+/// Where the search begins.
+const FIRST: u16 = 3790;
+/// Some versions listen on others right after it, too.
+const WIDTH: u16 = 4;
+
+/// The port that OpenClaw's gateway has or, where it has none yet, a free one.
+#[must_use]
+pub fn choose(config: &Config) -> Option<u16> {
+    config
+        .openclaw
+        .port
+        .or_else(|| free(config.port, |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()))
+}
+
+/// Puts a port into the document, if it has none.
+pub fn set(document: &mut Value, port: u16) {
+    let gateway = document.get_mut("gateway").and_then(Value::as_object_mut);
+    if let Some(gateway) = gateway
+        && gateway.get("port").is_none_or(Value::is_null)
+    {
+        gateway.insert("port".to_owned(), json!(port));
+    }
+}
+
+fn free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    (FIRST..FIRST + 1000)
+        .step_by(usize::from(WIDTH))
+        .find(|first| (*first..first + WIDTH).all(|port| port != own && is_free(port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_port_is_taken_that_is_free_with_those_after_it() {
+        assert_eq!(free(3779, |_| true), Some(3790));
+        assert_eq!(free(3779, |port| port != 3792), Some(3794));
+        assert_eq!(free(3795, |port| port != 3792), Some(3798));
+        assert_eq!(free(3779, |_| false), None);
+    }
+
+    #[test]
+    fn a_port_that_is_there_stays() {
+        let mut document = json!({"gateway": {"port": 18789}});
+        set(&mut document, 3790);
+        assert_eq!(document["gateway"]["port"], 18789);
+        let mut document = json!({"gateway": {"mode": "local"}});
+        set(&mut document, 3790);
+        assert_eq!(document["gateway"], json!({"mode": "local", "port": 3790}));
+        let mut odd = json!({"gateway": 1});
+        set(&mut odd, 3790);
+        assert_eq!(odd, json!({"gateway": 1}));
+    }
+}
