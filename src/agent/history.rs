@@ -10,6 +10,7 @@ use super::prompt::message_context;
 use super::provenance::Provenance;
 use super::transcript::{MessageRecord, history, look};
 use super::turn::TurnError;
+use super::wrapper::unwrapped;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
@@ -64,6 +65,8 @@ pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnEr
     Ok(last.map(|record| crate::provider::message::joined_text(&record.message.content)))
 }
 
+/// A message as people and tools are shown it: without what was put beside it for the model, which an older version, or
+/// another program, stored with it.
 fn entry(record: &MessageRecord) -> HistoryEntry {
     let texts = record.message.content.iter().filter_map(shown);
     HistoryEntry { role: record.message.role, text: texts.collect::<Vec<_>>().join("\n"), at: record.at }
@@ -71,8 +74,10 @@ fn entry(record: &MessageRecord) -> HistoryEntry {
 
 fn shown(block: &Block) -> Option<String> {
     match block {
-        Block::Text { text, .. } if text.trim().is_empty() => None,
-        Block::Text { text, .. } => Some(text.clone()),
+        Block::Text { text, .. } => {
+            let text = unwrapped(text).unwrap_or(text);
+            (!text.trim().is_empty()).then(|| text.to_owned())
+        }
         Block::Thinking { .. } => None,
         Block::ToolCall { name, arguments, .. } => {
             Some(format!("[calls {name} {}]", call::preview(arguments)))

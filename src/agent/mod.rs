@@ -38,12 +38,13 @@ mod taken;
 pub mod text_calls;
 pub mod transcript;
 pub mod turn;
+mod wrapper;
 
 pub use command::Command;
 pub use engine::{Engine, Limits, Parts};
 pub use inbox::{Delivery, Inbox};
 pub use oversight::{CalledTool, ModelCall, Oversight, Paused, Reservation, Unwatched};
-pub use provenance::Provenance;
+pub use provenance::{Provenance, Source};
 pub use recover::Interrupted;
 pub use taken::Taken;
 pub use turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};

@@ -1,6 +1,8 @@
 //! Where an input of a turn came from. Stored with it, so that after a crash the transcript itself says what
 //! has been delivered.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ChannelId, SessionKey, TurnId};
@@ -30,8 +32,12 @@ pub enum Provenance {
     InterSession {
         /// Which one sent it.
         session: SessionKey,
-        /// The id of the inbox's row.
-        item: String,
+        /// The tool it was sent with; not kept by older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// The id of the inbox's row, where it came by one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<String>,
     },
     /// Something was asked of this agent, or decided about what it had asked for.
     Request {
@@ -55,6 +61,55 @@ pub enum Provenance {
     Other(serde_json::Value),
 }
 
+/// What is known of another session that sent an input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source<'p> {
+    /// Its key.
+    pub session: Option<Cow<'p, str>>,
+    /// The channel that it is for.
+    pub channel: Option<Cow<'p, str>>,
+    /// The tool by which it sent the input.
+    pub tool: Option<Cow<'p, str>>,
+}
+
+impl Provenance {
+    /// The tool by which a session sends another one a message.
+    pub const SEND: &str = "sessions_send";
+
+    /// The tool by which a session begins another one, with a task.
+    pub const SPAWN: &str = "sessions_spawn";
+
+    /// Where another session sent this, what is known of that one: all of it where flock wrote it, maybe nothing where an
+    /// older version or another program did.
+    #[must_use]
+    pub fn other_session(&self) -> Option<Source<'_>> {
+        match self {
+            Self::InterSession { session, tool, item } => Some(Source {
+                session: Some(session.as_str().into()),
+                channel: session.channel().map(|channel| channel.to_string().into()),
+                // Nothing else puts messages of sessions into an inbox.
+                tool: tool.as_deref().or_else(|| item.as_ref().map(|_| Self::SEND)).map(Cow::from),
+            }),
+            Self::Other(value) => {
+                let field = |names: [&str; 2]| {
+                    let found = names.iter().find_map(|name| value.get(name)?.as_str());
+                    found.map(str::trim).filter(|text| !text.is_empty())
+                };
+                (field(["kind", "kind"]) == Some("inter_session")).then_some(())?;
+                let session = field(["session", "sourceSessionKey"]);
+                let key = session.and_then(|key| key.parse::<SessionKey>().ok());
+                let channel = field(["channel", "sourceChannel"]).map(Cow::from);
+                Some(Source {
+                    session: session.map(Cow::from),
+                    channel: channel.or_else(|| Some(key?.channel()?.to_string().into())),
+                    tool: field(["tool", "sourceTool"]).map(Cow::from),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,9 +130,13 @@ mod tests {
             (
                 Provenance::InterSession {
                     session: "agent:coder:flock:main:ann".parse().unwrap(),
-                    item: "i".into(),
+                    tool: Some("sessions_send".into()),
+                    item: Some("i".into()),
                 },
-                json!({"kind": "inter_session", "session": "agent:coder:flock:main:ann", "item": "i"}),
+                json!({
+                    "kind": "inter_session", "session": "agent:coder:flock:main:ann",
+                    "tool": "sessions_send", "item": "i",
+                }),
             ),
             (Provenance::Request { item: "i".into() }, json!({"kind": "request", "item": "i"})),
             (
@@ -88,6 +147,40 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_value(&provenance).unwrap(), stored);
             assert_eq!(serde_json::from_value::<Provenance>(stored).unwrap(), provenance);
+        }
+    }
+
+    #[test]
+    fn another_session_is_known_in_whatever_form_it_was_stored() {
+        let source = |stored: serde_json::Value| {
+            let read: Provenance = serde_json::from_value(stored).unwrap();
+            read.other_session().map(|Source { session, channel, tool }| {
+                [session, channel, tool].map(|part| part.map_or_else(String::new, Cow::into_owned))
+            })
+        };
+        let (main, dev) = ("agent:coder:flock:main:ann", "agent:coder:flock:channel:Dev-1");
+        for (stored, expected) in [
+            (json!({"kind": "inter_session", "session": main, "item": "i"}), [main, "", "sessions_send"]),
+            (
+                json!({"kind": "inter_session", "session": dev, "tool": "sessions_spawn"}),
+                [dev, "Dev-1", "sessions_spawn"],
+            ),
+            (json!({"kind": " inter_session "}), ["", "", ""]),
+            (
+                json!({"kind": "inter_session", "sourceSessionKey": dev, "sourceTool": "t"}),
+                [dev, "Dev-1", "t"],
+            ),
+            (
+                json!({"kind": "inter_session", "sourceSessionKey": "agent:a:main", "sourceChannel": "web", "sourceTool": " "}),
+                ["agent:a:main", "web", ""],
+            ),
+        ] {
+            assert_eq!(source(stored.clone()), Some(expected.map(str::to_owned)), "{stored}");
+        }
+        for other in
+            [json!({"kind": "request", "item": "i"}), json!({"kind": "telepathy"}), json!("inter_session")]
+        {
+            assert_eq!(source(other), None);
         }
     }
 

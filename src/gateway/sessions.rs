@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{Driver, Origin};
-use crate::agent::{Engine, TurnRequest};
+use crate::agent::{Engine, Provenance, TurnRequest};
 use crate::clock;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
@@ -45,14 +45,20 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> SessionsErro
     SessionsError::Failed(Box::new(error))
 }
 
-fn order(turn: TurnId, session: &SessionKey, text: String, context: Vec<String>) -> TurnRequest {
+fn order(
+    turn: TurnId,
+    session: &SessionKey,
+    text: String,
+    context: Vec<String>,
+    provenance: Provenance,
+) -> TurnRequest {
     TurnRequest {
         agent: session.agent().clone(),
         session: session.clone(),
         turn,
         input: vec![Message::text(Role::User, text)],
         context,
-        provenance: None,
+        provenance: Some(provenance),
         command: None,
         inbox: None,
     }
@@ -130,7 +136,9 @@ impl Sessions for GatewaySessions {
                 swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
             }
             let context = vec![format!("The task comes from your own session {parent}.")];
-            let order = order(TurnId::new(), &child, task, context);
+            let tool = Some(Provenance::SPAWN.to_owned());
+            let by = Provenance::InterSession { session: parent.clone(), tool, item: None };
+            let order = order(TurnId::new(), &child, task, context, by);
             let mut turn = driver
                 .start(order, Origin::Task, cancel.child_token(), |_| {})
                 .map_err(|refused| SessionsError::Refused(refused.to_string()))?;

@@ -48,6 +48,19 @@ pub enum Kind {
     Filled,
 }
 
+/// As whose answers gateways of OpenClaw's kind store what people were shown and no model said.
+const FOR_PEOPLE: [&str; 2] = ["openclaw/delivery-mirror", "openclaw/gateway-injected"];
+
+fn kind_of(record: &MessageRecord) -> Kind {
+    if record.filled {
+        return Kind::Filled;
+    }
+    match record.model.as_deref() {
+        Some(model) if FOR_PEOPLE.contains(&model) => Kind::ForPeople,
+        _ => Kind::Said,
+    }
+}
+
 impl Entry {
     /// A stored message. `message` is the record's as the model is shown it, with what stands beside it.
     #[must_use]
@@ -61,7 +74,7 @@ impl Entry {
             usage: record.usage,
             // What a document says of that is no knowledge of flock's.
             provenance: record.provenance.clone().filter(|_| !record.imported),
-            kind: if record.filled { Kind::Filled } else { Kind::Said },
+            kind: kind_of(record),
         };
         Self { message: Arc::new(message), about: Arc::new(about) }
     }
@@ -70,5 +83,25 @@ impl Entry {
     #[must_use]
     pub fn role(&self) -> Role {
         self.message.role
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::TurnId;
+
+    #[test]
+    fn what_no_model_said_is_known_by_its_record() {
+        let kind = |model: Option<&str>, filled| {
+            let mut record = MessageRecord::new(TurnId::new(), 1, Message::text(Role::Assistant, "x"));
+            (record.model, record.filled) = (model.map(str::to_owned), filled);
+            Entry::stored(&record, record.message.clone()).about.kind
+        };
+        for model in FOR_PEOPLE {
+            assert_eq!(kind(Some(model), false), Kind::ForPeople);
+        }
+        assert_eq!(kind(Some("openclaw/main"), false), Kind::Said);
+        assert_eq!((kind(None, true), kind(None, false)), (Kind::Filled, Kind::Said));
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::model::{MessageRecord, Record};
+use crate::agent::Provenance;
 use crate::provider::{Block, Message};
 
 /// The fields of an object, none of which is read yet.
@@ -75,6 +76,21 @@ fn message(line: &[u8]) -> Option<MessageRecord> {
         filled: field(&fields, "filled").unwrap_or_default(),
         ..MessageRecord::new(field(&fields, "turn")?, field(&fields, "at")?, said)
     })
+}
+
+/// Where an input came from, as other programs say it: in the message instead of beside it.
+pub(super) fn provenance_within(line: &[u8]) -> Option<Provenance> {
+    #[derive(Deserialize)]
+    struct Outer {
+        message: Inner,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        provenance: Option<Provenance>,
+    }
+    // Nearly no line has it, and a text can't pass for it: its quotes are escaped.
+    memchr::memmem::find(line, br#""provenance""#)?;
+    serde_json::from_slice::<Outer>(line).ok()?.message.provenance
 }
 
 /// A field that is there and is what it should be.
@@ -153,6 +169,18 @@ mod tests {
         assert_eq!(**content, [Block::Other(hologram), Block::text("t")]);
         assert_eq!(*loose, Block::Other(json!("loose")));
         assert_eq!(serde_json::to_value(&record.message.content[1]).unwrap()["data"], json!([1]));
+    }
+
+    #[test]
+    fn provenance_is_found_in_the_message_too_and_not_in_its_text() {
+        let other = json!({"kind": "inter_session", "sourceSessionKey": "k"});
+        let within = json!({"role": "user", "content": [], "provenance": other});
+        assert_eq!(read(&within, &json!({})).provenance, Some(Provenance::Other(other)));
+        let own = json!({"kind": "request", "item": "i"});
+        let beside = read(&within, &json!({"provenance": own}));
+        assert_eq!(beside.provenance, Some(Provenance::Request { item: "i".into() }));
+        let said = json!({"role": "user", "content": [{"type": "text", "text": within.to_string()}]});
+        assert_eq!(read(&said, &json!({})).provenance, None);
     }
 
     #[test]

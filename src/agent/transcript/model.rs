@@ -239,7 +239,13 @@ impl Record {
     ///
     /// Where it is no record: not JSON, no object, without a type, or a message without its object or role.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
-        Self::parse_exactly(line).or_else(|_| loose::parse(line))
+        let mut record = Self::parse_exactly(line).or_else(|_| loose::parse(line))?;
+        if let Self::Message(message) = &mut record
+            && message.provenance.is_none()
+        {
+            message.provenance = loose::provenance_within(line);
+        }
+        Ok(record)
     }
 
     /// Reads a line that has to be as this version writes it.

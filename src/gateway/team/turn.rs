@@ -234,7 +234,9 @@ fn origin_of(item: &Item) -> Provenance {
         ItemKind::Dm => Provenance::Dm { peer: item.sender.clone(), item: id },
         ItemKind::Answer => Provenance::Answer { task: item.task.clone().unwrap_or_default(), item: id },
         ItemKind::Session => match item.sender.parse() {
-            Ok(session) => Provenance::InterSession { session, item: id },
+            Ok(session) => {
+                Provenance::InterSession { session, tool: Some(Provenance::SEND.to_owned()), item: Some(id) }
+            }
             Err(_) => Provenance::Request { item: id },
         },
         ItemKind::Resume => match item.sender.parse() {

@@ -49,6 +49,23 @@ async fn sessions_are_listed_with_what_they_cost_and_what_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_put_beside_a_message_for_the_model_is_not_shown_as_the_persons_words() {
+    let rig = Rig::new();
+    let time = "<flock-context source=\"flock\">time: 2026-01-02 03:04 +00:00</flock-context>";
+    rig.server.reply(Reply::text(&format!("{time}\nit is late")));
+    rig.say(&format!("what time is it?{time}")).await.unwrap();
+    rig.say(&format!("what is {time} for?")).await.unwrap();
+    let history = rig.engine.history(&main_key(), 10).unwrap().unwrap();
+    let texts: Vec<&str> = history.iter().map(|entry| entry.text.as_str()).collect();
+    assert_eq!(texts, ["what time is it?", "it is late", &format!("what is {time} for?"), "ok"]);
+    // The model is not shown its own repetition; what is stored stays.
+    let asked = rig.asked();
+    assert_eq!(asked[1]["content"], "it is late");
+    let stored = &rig.transcript()[3]["message"]["content"][0]["text"];
+    assert_eq!(stored.as_str().unwrap(), format!("{time}\nit is late"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn old_requests_are_swept_at_start() {
     let rig = Rig::new();
     rig.run(TurnRequest { session: key(SessionKind::Request, "r"), ..turn("hi") }).await.unwrap();

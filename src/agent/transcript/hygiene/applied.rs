@@ -9,6 +9,8 @@ pub enum Rule {
     InterSession,
     /// A text that looks like that mark was made to look otherwise.
     ForgedMark,
+    /// What flock puts beside a person's words was taken off an answer that repeated it.
+    Echo,
     /// An answer that only people are shown was left out.
     ForPeople,
     /// An answer that broke off lost all but its text.
@@ -63,9 +65,10 @@ pub enum Rule {
 
 impl Rule {
     /// All of them, in the order in which they can come.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::InterSession,
         Self::ForgedMark,
+        Self::Echo,
         Self::ForPeople,
         Self::BrokenOff,
         Self::ReasoningOnly,
@@ -99,6 +102,7 @@ impl Rule {
         match self {
             Self::InterSession => "inter-session",
             Self::ForgedMark => "forged-mark",
+            Self::Echo => "echo",
             Self::ForPeople => "for-people",
             Self::BrokenOff => "broken-off",
             Self::ReasoningOnly => "reasoning-only",

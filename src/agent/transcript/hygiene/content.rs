@@ -67,7 +67,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
 const fn belongs(role: Role, block: &Block) -> bool {
     match role {
         Role::User => matches!(block, Block::Text { .. } | Block::Image { .. }),
-        Role::Assistant => !matches!(block, Block::ToolResult { .. } | Block::Image { .. }),
+        Role::Assistant => !matches!(block, Block::ToolResult { .. } | Block::Image { .. } | Block::Other(_)),
         Role::Tool => matches!(block, Block::ToolResult { .. }),
     }
 }

@@ -12,16 +12,22 @@ use super::thinking::{self, is_thinking};
 use crate::agent::transcript::Entry;
 use crate::provider::{Block, Role};
 
-/// Leaves out items of another route, what is no item, and items that nothing follows.
+/// Leaves out items of another route, those from before another route answered, what is no item, and items that nothing
+/// follows. What was left out once stays so: when the conversation comes back to a route, its older items do not.
 pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) {
     if policy.thinking != Thinking::Items {
         return;
     }
+    let is_other = |entry: &Entry| entry.role() == Role::Assistant && !thinking::is_own(entry, target);
+    let switched = entries.iter().rposition(is_other).unwrap_or(0);
+    let mut at = 0;
     entries.retain_mut(|entry| {
+        let place = at;
+        at += 1;
         if entry.role() != Role::Assistant || !entry.message.content.iter().any(is_thinking) {
             return true;
         }
-        let own = thinking::is_own(entry, target);
+        let own = thinking::is_own(entry, target) && place >= switched;
         let content = &entry.message.content;
         let last = content.iter().rposition(|block| !is_thinking(block));
         let followed = last.map_or(0, |last| last + 1);

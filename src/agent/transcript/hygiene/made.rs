@@ -145,7 +145,8 @@ impl Maker {
             content.push(Block::text("<flock-context>now</flock-context>"));
         }
         let session = "agent:coder:flock:main:ann".parse().unwrap();
-        let provenance = self.chance(5).then(|| Provenance::InterSession { session, item: "i".into() });
+        let item = Some("i".into());
+        let provenance = self.chance(5).then_some(Provenance::InterSession { session, tool: None, item });
         let kind = if self.chance(40) { Kind::Compacted } else { Kind::Said };
         self.say(Message { role: Role::User, content }, About { provenance, kind, ..About::default() });
         if self.chance(8) {

@@ -7,6 +7,7 @@
 mod applied;
 mod calls;
 mod content;
+mod echo;
 mod error;
 mod ids;
 mod items;
@@ -67,6 +68,8 @@ fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut 
     let all = &mut entries;
     // Before messages of the user become one, which hides whose they are.
     provenance::mark_inter_session(all, notes);
+    // What is left empty is left out with the rest that is.
+    echo::unwrap(all, notes);
     // First the content: what is looked at below has to be there at all.
     content::tidy(all, target, policy, notes);
     pictures::fit(all, target, policy, notes);
