@@ -713,7 +713,7 @@ complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_sub
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -s v -l verbose -d 'Say more; twice for still more'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -s y -l yes -d 'Never ask: take the default, or fail where there is none'
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l session -d 'The key of the new session, instead of the one it was exported from' -r
+complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l session -d 'The key of the new session; without it that of the exported one, where that was one\'s own with an agent' -r
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l home -d 'Use this home instead of $FLOCK_HOME or ~/.flock' -r -F
 complete -c flock -n "__fish_flock_using_subcommand session; and __fish_seen_subcommand_from import" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'

@@ -233,7 +233,8 @@ fn taken_for(c: char) -> char {
 }
 
 /// What some reader takes for the end of a line.
-const fn is_line_end(c: char) -> bool {
+#[must_use]
+pub const fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 

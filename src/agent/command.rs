@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use jiff::tz::TimeZone;
 
 use super::engine::Engine;
+use super::halt::Halt;
 use super::provenance::Provenance;
 use super::session::{Compacted, Report};
 use super::transcript::{CommandRecord, Record};
@@ -61,8 +62,9 @@ pub(super) async fn run(
     key: &SessionKey,
     command: Command,
     provenance: Option<Provenance>,
+    halt: &Halt,
 ) -> Result<String, TurnError> {
-    let answer = carry_out(engine, key, command).await?;
+    let answer = carry_out(engine, key, command, halt).await?;
     let record = CommandRecord {
         id: uuid::Uuid::now_v7().to_string(),
         at: clock::unix_ms(),
@@ -77,13 +79,18 @@ pub(super) async fn run(
     Ok(answer)
 }
 
-async fn carry_out(engine: &Engine, key: &SessionKey, command: Command) -> Result<String, TurnError> {
+async fn carry_out(
+    engine: &Engine,
+    key: &SessionKey,
+    command: Command,
+    halt: &Halt,
+) -> Result<String, TurnError> {
     let nothing = "Nothing was said in this session yet.";
     let done = match command {
         Command::Context => {
             return Ok(engine.report(key)?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
         }
-        Command::Compact => engine.compact(key, true).await.map(|done| match done {
+        Command::Compact => engine.compact_under(key, Some(halt)).await.map(|done| match done {
             // A channel's members have no use for what the agent found.
             Some(done) if key.channel().is_some() => told_briefly(&done),
             Some(done) => told(&done),

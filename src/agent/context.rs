@@ -291,7 +291,10 @@ impl Context {
             .iter()
             .map(|item| Piece { role: item.entry.role(), cost: item.cost, stays: item.place == Place::Said })
             .collect();
-        let heard = findings::heard(items.iter().map(|item| &*item.entry.message));
+        let heard = findings::heard(
+            items.iter().filter(|item| !item.entry.about.imported).map(|item| &*item.entry.message),
+            &wanted.findings.mission,
+        );
         let completed = self.completed(&heard.done);
         let number = self.last.as_ref().map_or(0, |last| last.number).saturating_add(1);
         let marker = |taken_out| {

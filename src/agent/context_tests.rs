@@ -277,15 +277,15 @@ fn what_was_done_is_carried_from_one_compaction_to_the_next() {
         ..Findings::default()
     };
     let wanted = Wanted { findings: &findings, most_staged: 20, turn: None, at: 1 };
+    let read = |id: &str| {
+        let arguments = json!({"path": "deliverables/findings/main/todo.txt"});
+        Message { role: Role::Assistant, content: vec![Block::call(id, "read", arguments)] }
+    };
     let mut context = context(10_000, vec![user("a")], user("b"));
     context.begun();
     for round in 0..50 {
         let id = round.to_string();
-        push(
-            &mut context,
-            calls(&[&id]),
-            vec![result(&id, &format!("- [x] task {round}\n{}", "x".repeat(500)))],
-        );
+        push(&mut context, read(&id), vec![result(&id, &format!("- [x] task {round}\n{}", "x".repeat(500)))]);
         push(&mut context, calls(&["last"]), vec![result("last", "-")]);
         let draft = context.draft(&wanted, true).expect("something can go");
         context.apply(draft);

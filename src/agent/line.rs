@@ -72,9 +72,15 @@ impl Line {
         context: &mut Context,
         trouble: Trouble,
     ) -> bool {
+        // As it is now: a person may have taken a model away since the turn began, and it is sent nothing then.
+        let config = engine.parts.config.current();
+        let Some(agent) = config.agent(&self.agent.id) else { return false };
         while let Some(model) = self.others.pop_front() {
+            if !agent.models().any(|known| *known == model) {
+                continue;
+            }
             let key = asked.cache_key.clone();
-            let Ok(next) = ready(engine, &self.config, &self.agent, &model, self.began, key) else {
+            let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
                 continue;
             };
             let is_longer = next.resolved.context_window > self.resolved.context_window;
@@ -85,6 +91,8 @@ impl Line {
             *asked = next.asked;
             self.resolved = next.resolved;
             self.told = next.told;
+            self.agent = agent.clone();
+            self.config = config;
             return true;
         }
         false

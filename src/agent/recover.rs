@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use super::engine::Engine;
 use super::running::{result_record, tokens};
+use super::transcript::leftovers::{self, Leftovers};
 use super::transcript::{
     Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model, unknown_result,
 };
 use super::turn::TurnError;
 use crate::clock;
 use crate::error::chain;
-use crate::id::{SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Block, Usage};
 use crate::store::{Ended, Session, Turn, TurnState};
 
@@ -185,10 +186,28 @@ pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// Deletes the sessions of requests that were not used for as long as they are kept.
+/// Deletes what a killed process left beside transcripts, and the sessions of requests that were not used for as long as
+/// they are kept.
 pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
+    for agent in engine.parts.store.session_agents()? {
+        let leftovers = swept(engine, &agent, true);
+        if leftovers.deleted > 0 {
+            tracing::info!(%agent, deleted = leftovers.deleted, "deleted what a killed process had left beside transcripts");
+        }
+        for old in leftovers.kept {
+            tracing::warn!(%agent, path = %old.display(), "an old file of a mended transcript is kept: what was cut out is in it");
+        }
+    }
     let keep = i64::try_from(engine.parts.limits.keep_requests.as_millis()).unwrap_or(i64::MAX);
     forget_requests(engine, clock::unix_ms().saturating_sub(keep)).await
+}
+
+/// What is left beside an agent's transcripts; deleting it is no reason not to start.
+fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> Leftovers {
+    leftovers::sweep(&engine.home().sessions(agent), is_start).unwrap_or_else(|error| {
+        tracing::warn!(%error, %agent, "failed to delete what was left beside transcripts");
+        Leftovers::default()
+    })
 }
 
 /// Deletes the sessions of requests that were not used since `before`.
@@ -207,6 +226,9 @@ pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), 
                 tracing::warn!(%error, "failed to delete the transcript of an old request");
             }
         }
+        // And the old files of those that were mended.
+        let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
+        agents.iter().for_each(|agent| drop(swept(engine, agent, false)));
         engine.parts.store.forget_sessions(old.into_iter().map(|session| session.key).collect()).await?;
     }
 }

@@ -58,7 +58,8 @@ pub(super) async fn run(
     let agent = check(engine, &config, &request)?;
     if let Some(command) = request.command {
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-        let text = command::run(engine, &request.session, command, request.provenance).await?;
+        halt.now()?;
+        let text = command::run(engine, &request.session, command, request.provenance, &halt).await?;
         on_event(TurnEvent::TextDelta(text.clone()));
         return Ok(TurnOutcome { text, stop: Stop::End, usage: Usage::default(), model, steps: 0 });
     }

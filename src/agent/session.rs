@@ -1,13 +1,17 @@
 //! What is done with a session besides its turns: it is looked at, compacted, begun anew.
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::compaction::findings;
 use super::compaction::summary::{self, Asking};
 use super::context::{Context, Wanted};
-use super::engine::Engine;
+use super::engine::{Engine, Parts};
 use super::estimate::{self, Images};
+use super::halt::Halt;
 use super::line::{self, Ready};
 use super::transcript::{CompactionRecord, Recent, Record, ResetRecord};
 use super::turn::TurnError;
@@ -129,12 +133,24 @@ impl Engine {
     }
 
     /// Compacts the session now; `None` where nothing can be taken out. `may_ask` allows a model call for the
-    /// summary, where the configuration wants one.
+    /// summary, where the configuration wants one, as long as a turn may take.
     ///
     /// # Errors
     ///
     /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
     pub async fn compact(&self, key: &SessionKey, may_ask: bool) -> Result<Option<Compacted>, TurnError> {
+        let Parts { limits, oversight, .. } = &self.parts;
+        let halt =
+            Halt::new(CancellationToken::new(), limits.wall, Arc::clone(oversight), key.agent().clone());
+        self.compact_under(key, may_ask.then_some(&halt)).await
+    }
+
+    /// As [`Engine::compact`]; `halt` is what ends the model call for the summary, and nothing is compacted then.
+    pub(super) async fn compact_under(
+        &self,
+        key: &SessionKey,
+        halt: Option<&Halt>,
+    ) -> Result<Option<Compacted>, TurnError> {
         let _claim = self.claim(key)?;
         let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
         let mut transcript = run::open(self, &sized.session)?;
@@ -143,7 +159,8 @@ impl Engine {
         let at = clock::unix_ms();
         let wanted = Wanted { findings: &found, most_staged: sized.most_staged, turn: None, at };
         let Some(mut draft) = context.draft(&wanted, true) else { return Ok(None) };
-        if may_ask && sized.wants_summary {
+        if let Some(halt) = halt.filter(|_| sized.wants_summary) {
+            halt.thawed().await?;
             let asking = Asking {
                 engine: sized.engine,
                 resolved: &sized.resolved,
@@ -152,7 +169,12 @@ impl Engine {
                 step: 1,
             };
             let text = context.outgoing(&draft);
-            if let Some((summary, _)) = summary::ask(&asking, &text).await {
+            let answered = tokio::select! {
+                biased;
+                error = halt.wait() => return Err(error),
+                answered = summary::ask(&asking, &text) => answered,
+            };
+            if let Some((summary, _)) = answered {
                 context.summarise(&mut draft, summary);
             }
         }

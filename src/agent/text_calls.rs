@@ -100,7 +100,7 @@ fn call(value: Value) -> Option<(String, Value)> {
         },
         Some(arguments) => arguments,
     };
-    Some((name, arguments))
+    Some((name, crate::provider::shallow(arguments)))
 }
 
 /// Whether lines are quoted.

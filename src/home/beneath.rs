@@ -99,6 +99,13 @@ pub struct Entry {
 /// Who owns what is made: uid and gid.
 pub type Owner = (u32, u32);
 
+/// Where a path leads, with every link on the way followed; the path itself where it can't be said. For comparing where
+/// things are, never for opening what an agent can write.
+#[must_use]
+pub fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 /// A folder whose content is not trusted.
 #[derive(Debug)]
 pub struct Root {

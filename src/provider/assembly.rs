@@ -304,10 +304,28 @@ fn into_block(part: Part) -> Option<Block> {
             Some(Block::Thinking { thinking, signature, redacted })
         }
         Part::Call { id, name, arguments, whole, signature } => {
-            let arguments = whole.unwrap_or_else(|| parse(arguments));
+            let arguments = shallow(whole.unwrap_or_else(|| parse(arguments)));
             Some(Block::ToolCall { id, name, arguments, signature })
         }
     }
+}
+
+/// How deep arguments may be nested. What reads a transcript gives up at twice that depth, and an answer that can't be
+/// read again would be lost.
+const DEEPEST: usize = 64;
+
+/// Arguments as they are; as text, which no call takes, where they are nested too deep.
+#[must_use]
+pub fn shallow(arguments: Value) -> Value {
+    fn is_deep(value: &Value, left: usize) -> bool {
+        let Some(left) = left.checked_sub(1) else { return true };
+        match value {
+            Value::Array(items) => items.iter().any(|item| is_deep(item, left)),
+            Value::Object(entries) => entries.values().any(|entry| is_deep(entry, left)),
+            _ => false,
+        }
+    }
+    if is_deep(&arguments, DEEPEST) { Value::String(arguments.to_string()) } else { arguments }
 }
 
 /// Arguments as an object where they are one, also where a model wrote the object into a string; the text
@@ -383,6 +401,38 @@ mod tests {
         }
         let deep = "[".repeat(100_000);
         assert_eq!(parse(deep.clone()), json!(deep));
+    }
+
+    #[test]
+    fn arguments_that_could_not_be_read_again_are_text() {
+        let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        let call = |text: &str, is_whole: bool| {
+            let mut sink = |_: Delta| {};
+            let mut assembly = Assembly::new(&mut sink, 10_000);
+            let call = assembly.open_call("1", "x").unwrap();
+            if is_whole {
+                assembly.whole_arguments(call, serde_json::from_str(text).unwrap()).unwrap();
+            } else {
+                assembly.arguments(call, "", text).unwrap();
+            }
+            let Some(Block::ToolCall { arguments, .. }) =
+                assembly.finish(StopReason::End, &request(&[])).content.pop()
+            else {
+                panic!("there is a call")
+            };
+            arguments
+        };
+        for is_whole in [false, true] {
+            for depth in 1..127 {
+                let arguments = call(&nested(depth), is_whole);
+                assert_eq!(arguments.is_object(), depth < DEEPEST, "{depth}");
+                // As deep as a transcript has them, and a compaction that copies its record.
+                let stored =
+                    serde_json::json!({"initial": {"message": {"content": [{"arguments": arguments}]}}});
+                assert!(serde_json::from_str::<Value>(&stored.to_string()).is_ok(), "{depth}");
+            }
+        }
+        assert_eq!(call(&Value::String(nested(100)).to_string(), false), json!(nested(100)));
     }
 
     #[test]

@@ -284,10 +284,10 @@ impl Usage {
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         let was_nothing = self.is_nothing();
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_write += other.cache_write;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
         // Of a sum, what was charged is known only where it is known of each; nothing costs nothing.
         self.cost = match (self.cost, other.cost) {
             (Some(cost), Some(more)) => Some(cost.saturating_add(more)),
@@ -314,6 +314,9 @@ mod tests {
         assert_eq!(sum([Some(3), Some(4)]), Some(7));
         assert_eq!(sum([Some(3), None]), None);
         assert_eq!(sum([None, Some(4)]), None);
+        let mut most = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
+        most += told(None);
+        assert_eq!((most.input, most.output), (u64::MAX, u64::MAX), "a provider may say any number");
         let mut nothing = told(Some(3));
         nothing += Usage::default();
         assert_eq!(nothing.cost, Some(3));

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use crate::config::Effort;
-pub use assembly::MOST_BLOCKS;
+pub use assembly::{MOST_BLOCKS, shallow};
 pub use catalog::{Catalog, Resolved};
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};

@@ -60,7 +60,7 @@ impl Knowledge {
         let vaults = shared::names(&home.vaults());
         Self {
             host: host(),
-            persona: persona::read(agent),
+            persona: persona::read(home, agent),
             files: read_identity(&agent.identity, &agent.workspace),
             memory: Root::open(&agent.workspace)
                 .map(|root| listing(&root, Path::new(MEMORY), MEMORY_BYTES))

@@ -1,14 +1,15 @@
 //! A persona in AIEOS form: a document that says who an agent is, made elsewhere and brought along. As JSON it is
 //! told in lines, the parts that describe a character in their order; as Markdown it is told as it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::files::{MAX_CHARS, cut};
 use crate::clean;
 use crate::config::Agent;
-use crate::home::beneath::{BeneathError, Root};
+use crate::home::Home;
+use crate::home::beneath::{Root, real};
 
 /// The largest document that is read, in bytes.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -48,28 +49,44 @@ pub struct Persona {
 
 /// Reads the persona that the configuration names, if it does. One that can't be used says so in its place.
 #[must_use]
-pub(super) fn read(agent: &Agent) -> Option<Persona> {
+pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
     let path = agent.persona.as_deref()?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let text = match bytes(agent, path) {
+    let Place { folder, file, by_agents } = place(home.root(), agent, path);
+    let text = match Root::open(&folder).and_then(|root| root.read(&file, MAX_BYTES)) {
         Ok(bytes) => told(&String::from_utf8_lossy(&bytes)),
         Err(error) => Err(format!("it can't be read: {error}")),
     };
-    let by_agents = path.starts_with(&agent.workspace);
     let text = text.unwrap_or_else(|reason| format!("[the persona is left out: {reason}]"));
     Some(Persona { name, by_agents, text })
 }
 
-fn bytes(agent: &Agent, path: &Path) -> Result<Vec<u8>, BeneathError> {
-    // What lies in the workspace is opened from the workspace, so that no folder on the way can be a link.
-    let (folder, file) = if let Ok(inside) = path.strip_prefix(&agent.workspace) {
-        (agent.workspace.as_path(), inside)
-    } else if path.is_absolute() {
-        (path.parent().unwrap_or(path), path.file_name().map_or(path, Path::new))
-    } else {
-        (agent.identity.as_path(), path)
-    };
-    Root::open(folder)?.read(file, MAX_BYTES)
+/// Where a persona is read.
+struct Place {
+    /// The folder that it is opened from: none on the way from there can be a link.
+    folder: PathBuf,
+    file: PathBuf,
+    by_agents: bool,
+}
+
+/// The owner's word is what lies in the agent's folder of identity or outside of all that agents can write: the home,
+/// with its workspaces and vaults, and a workspace elsewhere. By whatever way it is named, it is where it really is.
+fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
+    if path.is_relative() {
+        return Place { folder: agent.identity.clone(), file: path.to_owned(), by_agents: false };
+    }
+    let parent = path.parent().map_or_else(|| path.to_owned(), real);
+    let file = path.file_name().map_or_else(|| path.to_owned(), PathBuf::from);
+    // As it is named first: a link below one of these leads out of it, and is not followed.
+    for (path, is_real) in [(path.to_owned(), false), (parent.join(&file), true)] {
+        for (folder, by_agents) in [(&*agent.identity, false), (&*agent.workspace, true), (home, true)] {
+            let folder = if is_real { real(folder) } else { folder.to_owned() };
+            if let Ok(inside) = path.strip_prefix(&folder) {
+                return Place { file: inside.to_owned(), folder, by_agents };
+            }
+        }
+    }
+    Place { folder: parent, file, by_agents: false }
 }
 
 /// What a document says; else why it can't be told.

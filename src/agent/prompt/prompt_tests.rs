@@ -253,6 +253,31 @@ fn a_persona_comes_before_the_files() {
     let own = text(&with(&place.agent.workspace.join("me.md")));
     assert!(own.contains("### me.md\n\n<flock-file by=\"agents\">\nI obey nobody."), "{own}");
     assert_eq!(own.matches("\n## Safety\n").count(), 1, "{own}");
+    // What any agent can write is no word of the owner's, however it is named; what lies outside of the home is one.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let aside = elsewhere.path().join("aside.md");
+    fs_err::write(&aside, "I am calm.").unwrap();
+    let vault = elsewhere.path().join("vault");
+    place.put("vaults/shared/nova.md", "I am calm.");
+    place.put("workspaces/other/nova.md", "I am calm.");
+    std::os::unix::fs::symlink(place.home.root().join("vaults/shared"), &vault).unwrap();
+    for (path, by) in [
+        (place.home.root().join("vaults/shared/nova.md"), "agents"),
+        (place.home.root().join("workspaces/other/nova.md"), "agents"),
+        (vault.join("nova.md"), "agents"),
+        (place.agent.identity.join("nova.json"), "owner"),
+        (aside, "owner"),
+    ] {
+        let told = text(&with(&path));
+        assert!(
+            told.contains(&format!("<flock-file by=\"{by}\">\n")) && !told.contains("left out"),
+            "{path:?}: {told}"
+        );
+    }
+    let linked = place.home.vaults().join("linked");
+    std::os::unix::fs::symlink(elsewhere.path(), &linked).unwrap();
+    let led = text(&with(&linked.join("aside.md")));
+    assert!(led.contains("[the persona is left out: ") && led.contains("through a link"), "{led}");
     std::os::unix::fs::symlink("/etc", place.agent.workspace.join("out")).unwrap();
     for (path, why) in [
         ("gone.json".into(), "is not there"),

@@ -30,6 +30,8 @@ pub struct About {
     pub usage: Option<Usage>,
     /// Of an input: where it came from.
     pub provenance: Option<Provenance>,
+    /// Whether it was brought from elsewhere.
+    pub imported: bool,
     /// What it is besides something said.
     pub kind: Kind,
 }
@@ -74,6 +76,7 @@ impl Entry {
             usage: record.usage,
             // What a document says of that is no knowledge of flock's.
             provenance: record.provenance.clone().filter(|_| !record.imported),
+            imported: record.imported,
             kind: kind_of(record),
         };
         Self { message: Arc::new(message), about: Arc::new(about) }

@@ -6,6 +6,7 @@
 mod entry;
 pub mod history;
 pub mod hygiene;
+pub mod leftovers;
 mod loose;
 pub mod model;
 pub mod portable;

@@ -1,6 +1,7 @@
 //! A session as one JSON document, to be kept or brought to another home. Exporting copies records byte for byte;
 //! importing takes the document for hostile: bounded, every record checked, and marked as brought from elsewhere.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, Write};
@@ -8,9 +9,10 @@ use std::io::{self, BufRead as _, Write};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::model::{Header, ImportedRecord, Record, VERSION};
+use super::model::{Header, ImportedRecord, MessageRecord, Record, VERSION};
 use crate::error::{Explain, Kind};
 use crate::id::SessionKey;
+use crate::provider::MOST_BLOCKS;
 
 /// What the document calls itself.
 pub const FORMAT: &str = "flock.session";
@@ -24,6 +26,9 @@ const RECORD_BYTES: usize = 32 * 1024 * 1024;
 
 /// The longest id of a record.
 const ID_BYTES: usize = 128;
+
+/// The most compactions of one conversation that a document may claim.
+const MOST_COMPACTIONS: u32 = 1_000_000;
 
 /// Why a document is no session.
 #[derive(Debug, thiserror::Error)]
@@ -153,25 +158,26 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
         if text.len() > RECORD_BYTES {
             return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
         }
-        let parsed =
-            Record::parse_exactly(text.as_bytes()).map_err(|error| fail(format!("is none: {error}")))?;
-        for id in
-            ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))?
-        {
-            if id.is_empty() || id.len() > ID_BYTES || id.chars().any(char::is_control) {
-                return Err(fail("has an id that is empty, too long or no text".to_owned()));
-            }
-            if !ids.insert(id.to_owned()) {
-                return Err(fail("has the id of another one".to_owned()));
-            }
-        }
+        let none = |error| fail(format!("is none: {error}"));
+        // A reader might take another one of two types than is checked here.
+        serde_json::from_str::<Tag<'_>>(text).map_err(none)?;
+        let begin = lines.len();
         if text.contains(['\n', '\r']) {
             // Another program has laid it out; a transcript has one line for each.
-            let value: serde_json::Value =
-                serde_json::from_str(text).map_err(|error| fail(format!("is none: {error}")))?;
+            let value: serde_json::Value = serde_json::from_str(text).map_err(none)?;
             lines.extend_from_slice(value.to_string().as_bytes());
         } else {
             lines.extend_from_slice(text.as_bytes());
+        }
+        // What is written is what is checked.
+        let parsed = Record::parse_exactly(&lines[begin..]).map_err(none)?;
+        check(&parsed).map_err(|problem| fail(problem.to_owned()))?;
+        for id in
+            ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))?
+        {
+            if !ids.insert(id.to_owned()) {
+                return Err(fail("has the id of another one".to_owned()));
+            }
         }
         lines.push(b'\n');
     }
@@ -191,15 +197,44 @@ fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
     }
 }
 
+/// Says what a record has that none of flock's has.
+fn check(record: &Record) -> Result<(), &'static str> {
+    let messages: Vec<&MessageRecord> = match record {
+        Record::Message(message) => vec![message],
+        Record::Compaction(found) if found.number > MOST_COMPACTIONS => {
+            return Err("has a number that no compaction has");
+        }
+        Record::Compaction(found) => {
+            found.initial.iter().map(|initial| &**initial).chain(&found.said).collect()
+        }
+        _ => Vec::new(),
+    };
+    let copied = messages.iter().map(|message| message.id.as_str());
+    if ids_of(record).unwrap_or_default().into_iter().chain(copied).any(|id| !is_id(id)) {
+        return Err("has an id that is empty, too long or no text");
+    }
+    if messages.iter().any(|message| message.message.tool_calls().nth(MOST_BLOCKS).is_some()) {
+        return Err("has more calls than one answer can have");
+    }
+    Ok(())
+}
+
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= ID_BYTES && !id.chars().any(char::is_control)
+}
+
+/// What a record says that it is: once, or it can't be read.
+#[derive(Deserialize)]
+struct Tag<'t> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'t, str>,
+}
+
 /// What a record says that it is, for people.
 fn kind_of(record: &str) -> String {
-    #[derive(Deserialize)]
-    struct Tag {
-        #[serde(rename = "type")]
-        kind: String,
-    }
-    let kind = serde_json::from_str::<Tag>(record).map(|tag| tag.kind).unwrap_or_default();
-    format!("{:?}", crate::clean::label(&kind, 80))
+    let tag = serde_json::from_str::<Tag<'_>>(record);
+    let kind = tag.map_or_else(|_| String::new(), |tag| crate::clean::label(&tag.kind, 80));
+    format!("{kind:?}")
 }
 
 #[cfg(test)]
@@ -382,6 +417,7 @@ mod tests {
             )
         };
         assert!(import(document(&said("a")).as_bytes()).is_ok());
+        let call = serde_json::to_string(&Block::call("1", "x", serde_json::json!({}))).unwrap();
         let imported = format!("{{\"type\":\"imported\",\"at\":1,\"key\":\"{}\"}}", key());
         for (records, part) in [
             ("{}".to_owned(), "record 1 is none"),
@@ -391,6 +427,21 @@ mod tests {
             (
                 format!("{},{{\"type\":\"vision\"}}", said("a")),
                 "record 2 is of the kind \"vision\", which this flock does not know",
+            ),
+            // Two types, of which the line that is written would have the second.
+            (
+                said("a").replacen("\"message\",", "\"message\",\n", 1).replacen("}}", "},\"type\":\"session\"}", 1),
+                "record 1 is none: duplicate field",
+            ),
+            (said("a").replacen("}}", "},\"type\":\"imported\"}", 1), "record 1 is none: duplicate field"),
+            ("{\"type\":\"compaction\",\"id\":\"c\",\"at\":1,\"number\":4294967295,\"marker\":\"\",\"tokensBefore\":1,\"tokensAfter\":1}".to_owned(), "record 1 has a number"),
+            (
+                format!("{{\"type\":\"compaction\",\"id\":\"c\",\"at\":1,\"number\":1,\"marker\":\"\",\"said\":[{}],\"tokensBefore\":1,\"tokensAfter\":1}}", said("")),
+                "record 1 has an id",
+            ),
+            (
+                said("a").replacen("[]", &format!("[{}]", vec![call.as_str(); MOST_BLOCKS + 1].join(",")), 1).replace("user", "assistant"),
+                "record 1 has more calls",
             ),
             (imported, "record 1 is of the kind \"imported\", which only flock itself writes"),
         ] {

@@ -17,6 +17,12 @@ pub const FAILED: &str = "[the answer failed before there was any of it]";
 /// Stands for a message of nothing but blanks.
 pub const CONTINUE: &str = "(continue)";
 
+/// How the name of a file begins that is being made from a damaged one.
+pub(super) const UNFINISHED: &str = ".mend-";
+
+/// What stands between the name of a mended transcript and the rest of that of the old file.
+pub(super) const BACKUP: &str = ".bak-";
+
 /// What mending did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
@@ -55,7 +61,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     let mut lines = io::BufReader::with_capacity(256 * 1024, old);
     let folder = path.parent().unwrap_or(Path::new("."));
     // Mode 0600, as all temporary files of this kind.
-    let mut new = tempfile::Builder::new().prefix(".mend-").tempfile_in(folder)?;
+    let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, new.as_file_mut());
     let mut mended = Mended::default();
     let mut is_torn = false;
@@ -123,7 +129,7 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
 
 fn backup_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".bak-{}-{}", std::process::id(), crate::clock::unix_ms()));
+    name.push(format!("{BACKUP}{}-{}", std::process::id(), crate::clock::unix_ms()));
     name.into()
 }
 

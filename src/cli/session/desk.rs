@@ -14,8 +14,9 @@ use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
-use crate::store::{NewSession, Reader, Session, Store};
+use crate::store::{Level, NewSession, Reader, Session, Store};
 use crate::supervise::loopback::Client;
+use crate::swarm::By;
 
 /// How long the gateway may take: a turn of the session may run, and a model may be asked for a summary.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -61,6 +62,7 @@ impl Desk {
         }
         let engine = self.engine()?;
         let done: Option<Compacted> = engine.compact(key, false).await?;
+        record(engine.store(), key, "session.compact").await?;
         engine.settle().await?;
         Ok(json!(done))
     }
@@ -74,6 +76,7 @@ impl Desk {
         }
         let engine = self.engine()?;
         engine.reset(key).await?;
+        record(engine.store(), key, "session.reset").await?;
         Ok(engine.settle().await?)
     }
 
@@ -90,6 +93,7 @@ impl Desk {
         if !store.make_session(new, crate::clock::unix_ms()).await? {
             return Err(exists(key));
         }
+        record(&store, key, "session.import").await?;
         Ok(store.sync().await?)
     }
 
@@ -110,6 +114,13 @@ impl Desk {
             oversight: Arc::new(Unwatched),
         }))
     }
+}
+
+/// Writes into the audit who changed a session, as the gateway does where it runs.
+async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result<(), Failure> {
+    let by = By { session: Some(key.clone()), ..By::human(&person::login()) };
+    let entry = by.entry(action, key.as_str(), Level::Green, String::new());
+    Ok(store.audit(entry, crate::clock::unix_ms()).await?)
 }
 
 /// The session that a person names: by its key, or their own with an agent.

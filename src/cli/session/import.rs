@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::desk::{self, Desk};
 use crate::agent::transcript::portable::{self, Imported};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, person};
 use crate::clock;
 use crate::config::ConfigError;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::id::SessionKey;
+use crate::id::{SessionKey, SessionKind};
 use crate::store::Reader;
 
 /// Make a session of an exported one
@@ -24,7 +24,7 @@ use crate::store::Reader;
 pub struct Args {
     /// The document; - is stdin
     file: PathBuf,
-    /// The key of the new session, instead of the one it was exported from
+    /// The key of the new session; without it that of the exported one, where that was one's own with an agent
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
 }
@@ -39,7 +39,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let document = read(&args.file)?;
     let imported = portable::import(&document)?;
     drop(document);
-    let key = args.session.clone().unwrap_or_else(|| imported.key.clone());
+    let key = match &args.session {
+        Some(key) => key.clone(),
+        // A document does not decide that it is an agent's conversation with others.
+        None if imported.key.kind() == SessionKind::Main => imported.key.clone(),
+        None => {
+            let own = SessionKey::new(imported.key.agent(), SessionKind::Main, &person::login());
+            let problem = format!("{} was a conversation with others", imported.key);
+            return Err(Failure::new(Kind::Usage, problem)
+                .hint(format!("flock session import {} --session {own}", args.file.display())));
+        }
+    };
     context.block_on(async {
         let desk = Desk::open(home.clone()).await?;
         if desk.live().current().agent(key.agent()).is_none() {

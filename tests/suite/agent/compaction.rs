@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use flock::agent::{Limits, TurnEvent};
+use flock::agent::{Limits, TurnError, TurnEvent};
 use serde_json::json;
 
 use super::rig::{Rig, Set, main_key, open, registry, turn};
-use crate::support::model_server::Reply;
+use crate::support::model_server::{Chunk, Reply};
 
 const FINDINGS: usize = 200;
 
@@ -87,6 +87,46 @@ async fn a_summary_stands_beside_the_marker_and_is_not_missed() {
     let asked = rig.server.requests().len();
     rig.engine.compact(&main_key(), false).await.unwrap();
     assert_eq!(rig.server.requests().len(), asked, "nobody is asked where that is not allowed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_that_a_person_asked_for_ends_when_they_stop_it() {
+    let rig = Rig::new();
+    let mut document = rig.config();
+    document["plugins"]["entries"]["flock"]["config"]["compaction"] = json!({"summary": true});
+    rig.write_config(&document);
+    for n in 0..4 {
+        rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
+    }
+    let command = flock::agent::Command::parse("/compact");
+    rig.server.reply(Reply::stream(vec![Chunk::Hang]));
+    let order = flock::agent::TurnRequest { command, ..turn("/compact") };
+    let asked = rig.server.requests().len();
+    let stop = async {
+        while rig.server.requests().len() == asked {
+            tokio::task::yield_now().await;
+        }
+        rig.cancel.cancel();
+    };
+    let (outcome, ()) = tokio::join!(rig.run(order), stop);
+    assert!(matches!(outcome, Err(TurnError::Cancelled)), "{outcome:?}");
+    assert!(!rig.transcript().iter().any(|record| record["type"] == "compaction"), "nothing was compacted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_takes_no_longer_than_a_turn() {
+    let limits = Limits { wall: std::time::Duration::from_millis(1_500), ..Set::default().limits };
+    let rig = Rig::with(Set { limits, ..Set::default() });
+    let mut document = rig.config();
+    document["plugins"]["entries"]["flock"]["config"]["compaction"] = json!({"summary": true});
+    rig.write_config(&document);
+    for n in 0..4 {
+        rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
+    }
+    rig.server.reply(Reply::stream(vec![Chunk::Hang]));
+    let command = flock::agent::Command::parse("/compact");
+    let outcome = rig.run(flock::agent::TurnRequest { command, ..turn("/compact") }).await;
+    assert!(matches!(outcome, Err(TurnError::TimedOut(_))), "{outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

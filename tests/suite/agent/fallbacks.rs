@@ -8,7 +8,7 @@ use flock::provider::ProviderError;
 use flock::provider::retry::Policy;
 use serde_json::json;
 
-use super::rig::{Rig, Set};
+use super::rig::{Rig, Set, turn};
 use super::watch::Watch;
 use crate::support::model_server::{Chunk, ModelServer, Reply};
 
@@ -140,6 +140,21 @@ async fn tools_that_ran_are_not_run_again_for_the_next_model() {
         .collect();
     assert_eq!(models, ["fake/test-model", "spare/other"]);
     assert_eq!(spare.rejections(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fall_back_that_was_taken_away_meanwhile_is_sent_nothing() {
+    let spare = ModelServer::start();
+    let rig = with_spare(once(), &spare, "openai-completions", 50_000);
+    rig.server.reply(Reply::call("1", "session_status", &json!({})));
+    rig.server.reply(Reply::status(500, "no"));
+    let mut without = rig.config();
+    without["agents"]["defaults"]["model"]["fallbacks"] = json!([]);
+    // Between the first request and the second.
+    let mut on_event = |_: TurnEvent| rig.write_config(&without);
+    let outcome = rig.engine.run(turn("go"), rig.cancel.clone(), &mut on_event).await;
+    assert!(matches!(outcome, Err(TurnError::Provider(ProviderError::Failed { .. }))), "{outcome:?}");
+    assert_eq!((rig.server.requests().len(), spare.requests().len()), (2, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

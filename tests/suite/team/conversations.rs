@@ -66,6 +66,9 @@ fn a_conversation_is_looked_at_compacted_and_begun_anew_with_a_gateway_and_witho
     home.flock(["session", "reset", KEY]).ok();
     let shown = home.flock(["session", "show", KEY, "--json"]).ok().json();
     assert_eq!((shown["messages"].as_u64(), &shown["compaction"]), (Some(0), &Value::Null));
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert_eq!(audit.matches("\"session.compact\"").count(), 2, "with a gateway and without: {audit}");
+    assert_eq!(audit.matches("\"session.reset\"").count(), 1, "{audit}");
     let kinds = |kind: &str| lines(&home).iter().filter(|record| record["type"] == kind).count();
     assert_eq!(kinds("reset"), 2);
     assert!(kinds("compaction") >= 2 && kinds("message") == 12, "nothing is lost");
@@ -212,6 +215,16 @@ fn a_session_is_kept_and_brought_as_it_was_and_known_to_be_brought() {
     let third = "agent:ada:flock:main:brought-2";
     home.flock(["session", "import", file.to_str().unwrap(), "--session", third]).ok();
     assert_eq!(records(&home.flock(["session", "export", third]).ok().stdout), records(&second));
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert_eq!(audit.matches("\"session.import\"").count(), 2, "with a gateway and without: {audit}");
+    let channel = home.outside().join("channel.json");
+    let document = String::from_utf8(first.clone()).unwrap();
+    std::fs::write(&channel, document.replacen(KEY, "agent:ada:flock:channel:dev", 1)).unwrap();
+    let run = home.flock(["session", "import", channel.to_str().unwrap()]).fails(2);
+    assert!(
+        run.stderr.contains("with others") && run.stderr.contains("--session agent:ada:flock:main:"),
+        "{run:?}"
+    );
     let bad = home.outside().join("bad.json");
     std::fs::write(
         &bad,

@@ -4,6 +4,7 @@
 //! A frame is an answer with calls and all that follows up to the next one. An answer of text alone does not end it:
 //! one that was put between a call and its result must not hide the result.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::applied::{Notes, Rule};
@@ -41,6 +42,18 @@ struct Frame {
     others: Vec<Entry>,
     /// Results that fit no call of this frame.
     left: Vec<Found>,
+    /// The slots of each id, and of those the ones that wait.
+    places: HashMap<String, Places>,
+    /// How many slots have a result.
+    filled: usize,
+}
+
+/// Where calls of one id are among those of an answer.
+#[derive(Default)]
+struct Places {
+    first: usize,
+    /// Those without a result, in their order.
+    open: VecDeque<usize>,
 }
 
 /// Brings calls and results together.
@@ -98,7 +111,7 @@ fn frames(entries: Vec<Entry>, notes: &mut Notes) -> Vec<Frame> {
         let begins = entry.role() == Role::Assistant && entry.message.tool_calls().next().is_some();
         if begins {
             let slots = entry.message.tool_calls().map(Slot::of).collect();
-            frames.push(Frame { answer: Some(entry), slots, ..Frame::default() });
+            frames.push(Frame::of(entry, slots));
             continue;
         }
         let Some(frame) = frames.last_mut() else { continue };
@@ -115,21 +128,23 @@ fn frames(entries: Vec<Entry>, notes: &mut Notes) -> Vec<Frame> {
 
 /// A result that came too late for its frame goes to the earlier call that waits for it, if there is exactly one.
 fn give_back(frames: &mut [Frame], notes: &mut Notes) {
+    // The slots of each id that wait in the frames before this one.
+    let mut waiting: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
     for late in 0..frames.len() {
         for found in std::mem::take(&mut frames[late].left) {
-            let id = found.call_id();
-            let waits = |slot: &Slot| slot.result.is_none() && slot.id.trim() == id && !id.is_empty();
-            let mut waiting = frames[..late].iter().enumerate().flat_map(|(frame, other)| {
-                let slots = other.slots.iter().enumerate().filter(|(_, slot)| waits(slot));
-                slots.map(move |(slot, _)| (frame, slot))
-            });
-            match (waiting.next(), waiting.next()) {
-                (Some((frame, slot)), None) => {
-                    notes.add(Rule::Moved, &found.entry);
-                    frames[frame].slots[slot].result = Some(found);
-                }
-                _ => notes.add(Rule::OrphanResult, &found.entry),
+            let only = match waiting.get_mut(found.call_id()) {
+                Some(places) if places.len() == 1 => places.pop(),
+                _ => None,
+            };
+            if let Some((frame, slot)) = only {
+                notes.add(Rule::Moved, &found.entry);
+                frames[frame].slots[slot].result = Some(found);
+            } else {
+                notes.add(Rule::OrphanResult, &found.entry);
             }
+        }
+        for (id, places) in frames[late].places.drain().filter(|(id, _)| !id.is_empty()) {
+            waiting.entry(id).or_default().extend(places.open.into_iter().map(|slot| (late, slot)));
         }
     }
 }
@@ -187,20 +202,41 @@ impl Found {
 }
 
 impl Frame {
+    fn of(answer: Entry, slots: Vec<Slot>) -> Self {
+        let mut places: HashMap<String, Places> = HashMap::new();
+        for (at, slot) in slots.iter().enumerate() {
+            let id = slot.id.trim().to_owned();
+            places
+                .entry(id)
+                .or_insert_with(|| Places { first: at, open: VecDeque::new() })
+                .open
+                .push_back(at);
+        }
+        Self { answer: Some(answer), slots, places, ..Self::default() }
+    }
+
     /// Gives a result to the call it belongs to.
     fn take(&mut self, found: Found, notes: &mut Notes) {
         let id = found.call_id();
         if id.is_empty() {
             let fits = |slot: &Slot| found.name().trim().is_empty() || found.name() == slot.name;
             match self.slots.as_mut_slice() {
-                [slot] if slot.result.is_none() && fits(slot) => slot.result = Some(found),
+                [slot] if slot.result.is_none() && fits(slot) => {
+                    slot.result = Some(found);
+                    self.filled += 1;
+                    self.places.values_mut().for_each(|places| places.open.clear());
+                }
                 _ => notes.add(Rule::OrphanResult, &found.entry),
             }
             return;
         }
-        if let Some(place) = self.slots.iter().position(|slot| slot.id.trim() == id && slot.result.is_none())
-        {
-            let is_next = self.slots.iter().filter(|slot| slot.result.is_some()).count() == place;
+        let Some(places) = self.places.get_mut(id) else {
+            self.left.push(found);
+            return;
+        };
+        if let Some(place) = places.open.pop_front() {
+            let is_next = self.filled == place;
+            self.filled += 1;
             if !is_next || !self.others.is_empty() {
                 notes.add(Rule::Moved, &found.entry);
             }
@@ -208,14 +244,13 @@ impl Frame {
             return;
         }
         let is_filler = |slot: &Slot| slot.result.as_ref().is_some_and(Found::is_filler);
-        match self.slots.iter_mut().find(|slot| slot.id.trim() == id) {
-            Some(slot) if is_filler(slot) && !found.is_filler() => {
-                notes.add(Rule::Moved, &found.entry);
-                slot.result = Some(found);
-            }
+        let slot = &mut self.slots[places.first];
+        if is_filler(slot) && !found.is_filler() {
+            notes.add(Rule::Moved, &found.entry);
+            slot.result = Some(found);
+        } else {
             // The first one counts.
-            Some(_) => notes.add(Rule::OrphanResult, &found.entry),
-            None => self.left.push(found),
+            notes.add(Rule::OrphanResult, &found.entry);
         }
     }
 

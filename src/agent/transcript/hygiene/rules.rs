@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::applied::Notes;
 use super::made::{self, result, route};
+use super::policy::Missing;
 use super::{Rule, Target, content, pairing, sanitise, shape, thinking, without_inter_session};
 use crate::agent::Provenance;
 use crate::agent::transcript::{About, Entry, Kind};
@@ -582,4 +584,36 @@ fn thinking_that_was_refused_is_left_out_until_then_and_not_after() {
         let first = entries.iter().find(|entry| entry.role() == Role::Assistant).unwrap().about.at;
         assert_eq!([thoughts(None), thoughts(Some(first)), thoughts(Some(i64::MAX))], [2, 1, 0], "{model}");
     }
+}
+
+/// Far more than pairing needs of a processor, and far less than it would need if each result were looked for among all
+/// calls.
+const SOON: std::time::Duration = std::time::Duration::from_secs(8);
+
+#[test]
+fn many_calls_and_results_are_brought_together_in_one_pass() {
+    const MANY: usize = 8_000;
+    let call = |n: usize| Block::call(format!("a{n}"), "t", serde_json::json!({}));
+    let result = |n: usize| {
+        let content = [Block::text("r")].into();
+        let block =
+            Block::ToolResult { call_id: format!("a{n}"), name: "t".into(), content, is_error: false };
+        Message { role: Role::Tool, content: vec![block] }
+    };
+    let answer = |content: Vec<Block>| Message { role: Role::Assistant, content };
+    let began = crate::clock::thread_time();
+    // Each result long after its call, and all calls of one answer with their results the other way round.
+    let late = (0..MANY).map(|n| answer(vec![call(n)])).chain((0..MANY).map(result));
+    let turned = std::iter::once(answer((0..MANY).map(call).collect())).chain((0..MANY).rev().map(result));
+    for messages in [late.collect::<Vec<_>>(), turned.collect()] {
+        let entry = |message: Message| Entry { message: Arc::new(message), about: Arc::default() };
+        let mut entries: Vec<Entry> = messages.into_iter().map(entry).collect();
+        pairing::pair(&mut entries, Missing::Sentence, &mut Notes::default());
+        assert!(pairing::is_paired(&entries));
+        let filled =
+            |entry: &Entry| matches!(&entry.message.content[..], [Block::ToolResult { is_error: true, .. }]);
+        assert!(!entries.iter().any(filled), "no result is missing");
+    }
+    let spent = crate::clock::thread_time() - began;
+    assert!(spent < SOON, "{spent:?}");
 }

@@ -55,6 +55,7 @@ fn merged(first: &Entry, later: &Entry, target: &Target) -> About {
         usage: ending.usage,
         // The mark is in the text already, before the part that it speaks of.
         provenance: first.about.provenance.clone(),
+        imported: first.about.imported || later.about.imported,
         // A compaction's time speaks of what came before it, and this message's is the later one's.
         kind: Kind::Said,
     }
