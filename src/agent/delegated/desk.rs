@@ -2,6 +2,7 @@
 //! to the turn that runs in their conversation; outside one, to [`super::outside`].
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -75,6 +76,8 @@ pub(super) enum Knock {
 pub(in crate::agent) struct Desk {
     seats: Mutex<HashMap<String, Seat>>,
     outside: Mutex<HashMap<String, Ledger>>,
+    /// No end of a call was reported when one was waited for: some versions report none.
+    mute: AtomicBool,
 }
 
 struct Seat {
@@ -96,6 +99,16 @@ impl Desk {
         let seats = lock(&self.seats);
         let seat = seats.get(&source.conversation)?;
         (seat.agent == source.agent).then(|| seat.sender.clone())
+    }
+
+    /// Whether it makes sense to wait for the end of a call to be reported.
+    pub(super) fn tells_ends(&self) -> bool {
+        !self.mute.load(Ordering::Relaxed)
+    }
+
+    /// The end of a call was reported, or none was in time.
+    pub(super) fn heard_end(&self, heard: bool) {
+        self.mute.store(!heard, Ordering::Relaxed);
     }
 
     /// The calls of a conversation without a turn.

@@ -56,6 +56,11 @@ impl Ledger {
         self.open.iter().any(|open| open.id == id)
     }
 
+    /// Whether any call is under way.
+    pub(super) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// A call has ended: the call, where it was under way; `Err` where its end is no news.
     pub(super) fn end(&mut self, id: &str) -> Result<Option<Open>, ()> {
         if let Some(at) = self.open.iter().position(|open| open.id == id) {

@@ -45,6 +45,9 @@ use crate::tool::CallContext;
 /// How often a turn looks whether its agent was frozen: the program itself can't be held between two steps.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long the reports of calls that have ended are waited for once the answer is there.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// What a model is told of a call whose end its program does not report.
 const NO_END: &str = "its end was not reported";
 
@@ -168,6 +171,9 @@ impl Course<'_> {
         while let Ok(event) = heard.try_recv() {
             self.heard(event, running, so, charge).await?;
         }
+        if reply.is_ok() {
+            self.last_words(&mut knocks, running, so).await?;
+        }
         knocks.close();
         drop(seat);
         while let Ok(knock) = knocks.try_recv() {
@@ -177,6 +183,23 @@ impl Course<'_> {
             charge.failed(&error);
             error.into()
         })
+    }
+
+    /// The report of a call's end may come a moment after the answer that was made with it.
+    async fn last_words(
+        &self,
+        knocks: &mut mpsc::Receiver<Knock>,
+        running: &mut Running,
+        so: &mut So,
+    ) -> Result<(), TurnError> {
+        let end = Instant::now() + LAST_WORDS;
+        while so.ledger.has_open() && self.engine.desk.tells_ends() {
+            match tokio::time::timeout_at(end, knocks.recv()).await {
+                Ok(Some(knock)) => self.opened(knock, running, so).await?,
+                Ok(None) | Err(_) => self.engine.desk.heard_end(false),
+            }
+        }
+        Ok(())
     }
 
     /// A frozen agent's program is stopped: its own tools would go on else.
@@ -219,12 +242,8 @@ impl Course<'_> {
                 halted.map_or(Ok(()), Err)
             }
             Knock::Told(Told::Tool(event)) => self.reported(event, running, so).await,
-            Knock::Told(Told::Over) => {
-                for open in so.ledger.close() {
-                    self.ended(running, open, None).await?;
-                }
-                Ok(())
-            }
+            // The answer's end says so, too; reports may still be on their way.
+            Knock::Told(Told::Over) => Ok(()),
         }
     }
 
@@ -272,6 +291,7 @@ impl Course<'_> {
         match event {
             ToolEvent::Began { call, tool, arguments } => self.began(call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
+                self.engine.desk.heard_end(true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
                 let open = match open {
                     Some(open) => open,

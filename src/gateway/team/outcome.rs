@@ -83,7 +83,7 @@ impl Team {
                 Ended::Unavailable,
                 self.later(work, "the program that runs the turn did not answer", 0).await,
             ),
-            TurnError::Paused(_) => (Ended::Done, self.later(work, "the budget was used up", 0).await),
+            TurnError::Paused(paused) => (Ended::Done, self.later(work, &paused.0, 0).await),
             TurnError::Cancelled => (Ended::Cancelled, self.end(work, TaskEnd::Cancelled).await),
             error => {
                 self.complain(work, error).await;

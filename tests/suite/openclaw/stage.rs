@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use flock::config::{Live, secret};
+use flock::config::{self, Live, Role, agents, secret};
 use flock::home::Home;
 use flock::openclaw::plugin;
 use flock::supervise::loopback::{Call, Client};
@@ -42,9 +42,15 @@ impl Stage {
     /// A home with the plugin, where nothing runs yet.
     pub fn new(era: Era) -> Self {
         let home = TempHome::new().init();
-        for agent in ["coder", "tester"] {
-            home.flock(["add", agent]).ok();
-        }
+        let flock = Home::new(home.path(), None);
+        config::edit(&flock, |document| {
+            for agent in ["coder", "tester"] {
+                let agent = agents::NewAgent::new(agent.parse().unwrap(), Role::Worker);
+                agents::add(document, &flock, &agent).unwrap();
+            }
+            Ok::<_, config::ConfigError>(())
+        })
+        .unwrap();
         let file = home.file("config.json");
         let mut config = home.config();
         config["gateway"]["port"] = free_port().into();
