@@ -130,7 +130,7 @@ async fn add(
     let config = config::read(home)?;
     record(agent, home).await?;
     if agent.runtime == RUNTIME {
-        openclaw::put(home, context).await.map_err(|failure| half_done(id, failure))?;
+        Box::pin(openclaw::put(home, context)).await.map_err(|failure| half_done(id, failure))?;
     }
     if let Some(engine) = engine {
         let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;

@@ -139,7 +139,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     for warning in effort::warnings(&config) {
         context.printer.warn(&warning);
     }
-    for trouble in context.block_on(async { Ok(openclaw::troubles(&home, &config).await) })? {
+    for trouble in context.block_on(async { Ok(Box::pin(openclaw::troubles(&home, &config)).await) })? {
         context.printer.warn(&format!("{}; {}", trouble.text, trouble.mend));
     }
     check_tool_patterns(&config)?;

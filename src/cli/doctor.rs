@@ -53,7 +53,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         let mut found = engine::all(&home, config.as_ref()).await;
         if let Some(config) = &config {
             found.push(machine::gateway(&home, config).await);
-            found.extend(setup::openclaw(&home, config).await);
+            found.extend(Box::pin(setup::openclaw(&home, config)).await);
         }
         Ok(found)
     })?);

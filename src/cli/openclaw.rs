@@ -74,7 +74,7 @@ pub async fn prepare(home: &Home) -> Result<Ready, Failure> {
         let text = prompt::role_and_team(agent, &policy::offered(agent, &tools));
         identity::set_role(home, &agent.id, &text)?;
     }
-    Ok(facts::ready(home, &Engine::from_env(), &approved(home)?, &program).await?)
+    Ok(Box::pin(facts::ready(home, &Engine::from_env(), &approved(home)?, &program)).await?)
 }
 
 /// The OpenClaw in use.

@@ -8,21 +8,24 @@ use super::super::dialect::{Dialect, inside, prune};
 use super::super::{Refusal, container_prefix};
 use super::{Facts, adopt, merge, tools};
 use crate::config::agents::STANDARD_PATH;
-use crate::config::{Agent, Config, Effort, Network, Role, SandboxMode};
+use crate::config::{Agent, Config, Network, Role, SandboxMode};
 use crate::home::Home;
 use crate::sandbox::spec::{self, MountSpec, Source};
 use crate::sandbox::{binds, names};
 
+/// What all agents are made from.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'g> {
+    pub home: &'g Home,
+    pub document: &'g Value,
+    pub config: &'g Config,
+    pub dialect: &'g Dialect,
+    pub facts: &'g Facts,
+}
+
 /// The entry of one agent, without its id where the version has it as a name.
-pub(super) fn entry(
-    home: &Home,
-    document: &Value,
-    config: &Config,
-    agent: &Agent,
-    dialect: &Dialect,
-    facts: &Facts,
-    dropped: &mut Vec<String>,
-) -> Result<Value, Refusal> {
+pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) -> Result<Value, Refusal> {
+    let Given { home, document, config, dialect, facts } = given;
     let id = agent.id.as_str();
     let at = format!("agents.list[{id}]");
     let listed = document["agents"]["list"].as_array().into_iter().flatten();
@@ -45,15 +48,15 @@ pub(super) fn entry(
     whole.insert("model".to_owned(), model(agent)?);
     let mut whole = Value::Object(whole);
     if let Some(effort) = agent.effort {
-        own["thinkingDefault"] = effort_of(effort).into();
+        own["thinkingDefault"] = effort.as_str().into();
     }
     known(&mut own, dialect, &at, dropped);
     merge(&mut whole, own);
 
     let unsandboxed = agent.role == Role::Sysadmin && config.openclaw.unsandboxed_sysadmin;
     let mode = if unsandboxed { SandboxMode::Off } else { SandboxMode::All };
-    let given = tools::of(agent, mode, dropped);
-    let policy = if unsandboxed { tools::on_host(&given) } else { tools::sandboxed(&given) };
+    let tools = tools::of(agent, mode, dropped);
+    let policy = if unsandboxed { tools::on_host(&tools) } else { tools::sandboxed(&tools) };
     merge(&mut own_tools, policy);
     whole["tools"] = own_tools;
     whole["sandbox"] = if unsandboxed {
@@ -90,10 +93,6 @@ fn model(agent: &Agent) -> Result<Value, Refusal> {
     Ok(json!({"primary": primary, "fallbacks": fallbacks}))
 }
 
-const fn effort_of(effort: Effort) -> &'static str {
-    effort.as_str()
-}
-
 /// The sandbox of an agent. It is held to what flock's own sandboxes are held to.
 fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Result<Value, String> {
     let socket = facts.engine_socket.as_deref();
@@ -120,7 +119,7 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
         env[name] = value.as_str().into();
     }
     let image = agent.docker.image.as_ref().unwrap_or(&facts.image);
-    Ok(whole_sandbox(docker(home, facts, image, &binds, (memory, tmp, cpu_millis), env)))
+    Ok(whole_sandbox(&docker(home, facts, image, &binds, (memory, tmp, cpu_millis), &env)))
 }
 
 /// The sandbox of an agent that only OpenClaw knows: nothing of the host but a folder of its own.
@@ -128,10 +127,10 @@ pub(super) fn sandbox_of_unknown(home: &Home, dialect: &Dialect, facts: &Facts) 
     let binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
     let limits = (256 << 20, 64 << 20, 500);
     let env = json!({"PATH": STANDARD_PATH});
-    whole_sandbox(docker(home, facts, &facts.image, &binds, limits, env))
+    whole_sandbox(&docker(home, facts, &facts.image, &binds, limits, &env))
 }
 
-fn whole_sandbox(docker: Value) -> Value {
+fn whole_sandbox(docker: &Value) -> Value {
     json!({"mode": "all", "backend": "docker", "scope": "agent", "workspaceAccess": "rw", "docker": docker})
 }
 
@@ -142,7 +141,7 @@ fn docker(
     image: &str,
     binds: &[String],
     (memory, tmp, cpu_millis): (u64, u64, u64),
-    env: Value,
+    env: &Value,
 ) -> Value {
     let limit = |value: i64| json!({"soft": value, "hard": value});
     #[expect(clippy::cast_precision_loss, reason = "at most 1024 cores")]

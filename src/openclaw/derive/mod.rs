@@ -94,9 +94,9 @@ pub fn derive(
     let (providers, keys) = models::providers(document, config, dialect, &mut refusals, &mut dropped);
 
     let mut entries = Map::new();
+    let given = agent::Given { home, document, config, dialect, facts };
     for agent in agents(config) {
-        let made = agent::entry(home, document, config, agent, dialect, facts, &mut dropped);
-        match made {
+        match agent::entry(given, agent, &mut dropped) {
             Ok(entry) => {
                 entries.insert(agent.id.to_string(), entry);
             }
