@@ -3,10 +3,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
+
 use super::context::Context;
 use super::engine::Engine;
 use super::estimate;
-use super::failover::is_too_long;
+use super::failover::{Trouble, is_too_long};
 use super::line::{Line, Told};
 use super::oversight::{ModelCall, Oversight, Reservation};
 use super::running::Running;
@@ -17,6 +19,9 @@ use super::turn::{TurnError, TurnEvent};
 use crate::clock::unix_ms;
 use crate::provider::retry::{self, Retrying};
 use crate::provider::{Block, Delta, Effort, Message, ProviderError, Request, Resolved, Response, Usage};
+
+/// The part of a turn's time from which on a call that brought nothing until the time was up counts as a failure.
+const SILENT_PART: u32 = 10;
 
 /// What was set aside for a model call; settled when this is dropped.
 pub(super) struct Reserved<'o> {
@@ -53,6 +58,11 @@ impl<'o> Reserved<'o> {
         let mut toll = self.toll();
         toll.begun = Some(true);
         toll.shown |= *delta != Delta::ToolCall;
+    }
+
+    /// Whether the call that runs has brought nothing yet.
+    fn is_silent(&self) -> bool {
+        self.toll().begun == Some(false)
     }
 
     /// Whether something of an answer was shown.
@@ -136,6 +146,7 @@ impl Course<'_> {
         let side = self.engine.parts.config.current().image_side;
         let target = Target {
             refused_until,
+            refused_pictures: line.refused_pictures,
             pictures: self.engine.pictures.clone(),
             ..target(&line.resolved, asked, &line.told, side)
         };
@@ -160,14 +171,22 @@ impl Course<'_> {
             let route = &line.resolved.route;
             let refused = refusals.until(session, route);
             asked.messages = self.ready(line, asked, context, refused).await?;
-            let answered = self.ask(&line.resolved, asked, reserved).await;
+            let answered = self.ask(line, asked, reserved).await;
             match answered {
                 Err(TurnError::Provider(error))
-                    if !asked_without && error.refuses_thinking() && has_thinking(asked) =>
+                    if !asked_without && error.refuses_thinking() && has_state(asked) =>
                 {
                     tracing::warn!(%error, "asking again without the thinking of earlier answers");
                     asked_without = true;
                     refusals.note(session, route, unix_ms());
+                }
+                Err(TurnError::Provider(error))
+                    if !line.refused_pictures && error.refuses_pictures() && has_pictures(asked) =>
+                {
+                    tracing::warn!(%error, "asking again without pictures");
+                    let notice = format!("{} is shown no pictures: {error}", line.told.label);
+                    self.events.tell(TurnEvent::Notice(notice));
+                    line.refused_pictures = true;
                 }
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
@@ -184,10 +203,11 @@ impl Course<'_> {
 
     async fn ask(
         &self,
-        resolved: &Resolved,
+        line: &Line,
         request: &Request,
         reserved: &Reserved<'_>,
     ) -> Result<Response, TurnError> {
+        let resolved = &line.resolved;
         let mut sink = |delta| {
             reserved.begins(&delta);
             match delta {
@@ -205,12 +225,24 @@ impl Course<'_> {
                 reason: retrying.reason.to_string(),
             });
         };
-        let policy = &self.engine.parts.limits.retry;
+        let policy = self.engine.parts.limits.retry;
+        let policy = if line.others.is_empty() { policy } else { policy.beside_others() };
+        let from = Instant::now();
         reserved.asks();
         tokio::select! {
             biased;
-            error = self.halt.wait() => Err(error),
-            response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
+            error = self.halt.wait() => {
+                if let TurnError::TimedOut(wall) = error
+                    && reserved.is_silent()
+                    && from.elapsed() >= wall / SILENT_PART
+                {
+                    // Nobody else could be asked in this turn; in the next one somebody else is asked first.
+                    let model = &resolved.route.model;
+                    self.engine.cooldowns.failed(model, Trouble::Down, unix_ms());
+                }
+                Err(error)
+            }
+            response = retry::call(&policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
                 reserved.ends(response.as_ref().map(|response| response.usage).map_err(Some));
                 Ok(response?)
             }
@@ -230,7 +262,29 @@ pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u3
     }
 }
 
-fn has_thinking(request: &Request) -> bool {
-    let mut blocks = request.messages.iter().flat_map(|message| &message.content);
-    blocks.any(|block| matches!(block, Block::Thinking { .. }))
+/// Whether a request has what only its provider can read: thinking, or what signs it.
+fn has_state(request: &Request) -> bool {
+    blocks(request).any(|block| {
+        matches!(
+            block,
+            Block::Thinking { .. }
+                | Block::Text { signature: Some(_), .. }
+                | Block::ToolCall { signature: Some(_), .. }
+        )
+    })
+}
+
+fn has_pictures(request: &Request) -> bool {
+    fn is_one(block: &Block) -> bool {
+        match block {
+            Block::Image { .. } => true,
+            Block::ToolResult { content, .. } => content.iter().any(is_one),
+            _ => false,
+        }
+    }
+    blocks(request).any(is_one)
+}
+
+fn blocks(request: &Request) -> impl Iterator<Item = &Block> {
+    request.messages.iter().flat_map(|message| &message.content)
 }

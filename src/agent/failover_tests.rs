@@ -52,6 +52,14 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
     }
 }
 
+/// Else the turn ends before another model is asked.
+#[test]
+fn silence_is_noticed_before_the_turn_is_over() {
+    let (limits, turn) = (crate::provider::http::Limits::default(), crate::agent::Limits::default().wall);
+    assert!(limits.first_byte * 4 < turn && limits.near_first_byte + limits.first_byte < turn);
+    assert!(limits.idle * 2 <= turn);
+}
+
 #[test]
 fn rests_double_up_to_an_hour() {
     let seconds = |failures| rest(Trouble::Down, failures).unwrap().as_secs();

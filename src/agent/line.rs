@@ -26,6 +26,8 @@ pub(super) struct Line {
     pub(super) told: Told,
     /// Those behind it.
     pub(super) others: VecDeque<ModelRef>,
+    /// Whether its provider refused a picture in this turn, and is shown none any more.
+    pub(super) refused_pictures: bool,
     /// Why one before it is not asked, for the client.
     pub(super) passed: Option<String>,
     config: Arc<Config>,
@@ -44,7 +46,7 @@ pub(super) struct Told {
 impl Line {
     /// A line of one model.
     pub(super) fn new(resolved: Resolved, told: Told, config: Arc<Config>, agent: Agent, began: i64) -> Self {
-        Self { resolved, told, others: VecDeque::new(), passed: None, config, agent, began }
+        Self { resolved, told, others: VecDeque::new(), refused_pictures: false, passed: None, config, agent, began }
     }
 
     /// Whether the model is asked in the place of the agent's own one and takes less than that: what has to go for it
@@ -90,6 +92,7 @@ impl Line {
             context.go_to(next.room, Images::of(&next.resolved));
             *asked = next.asked;
             self.resolved = next.resolved;
+            self.refused_pictures = false;
             self.told = next.told;
             self.agent = agent.clone();
             self.config = config;

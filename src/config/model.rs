@@ -268,12 +268,12 @@ pub struct ModelSettings {
     pub context_window: Option<u64>,
     /// Tokens it may answer with.
     pub max_tokens: Option<u64>,
-    /// Whether it takes images.
-    pub images: bool,
+    /// Whether it takes images, where that is said.
+    pub images: Option<bool>,
     /// Whether it reasons, where that is said.
     pub reasoning: Option<bool>,
-    /// Whether it calls tools by its API; where not, it is told in text how to.
-    pub tools: bool,
+    /// Whether it calls tools by its API, where that is said; where not, it is told in text how to.
+    pub tools: Option<bool>,
     /// What it costs, where that is said.
     pub cost: Option<ModelCost>,
 }
@@ -386,11 +386,10 @@ impl Config {
         self.agents.iter().find(|agent| agent.id == *id)
     }
 
-    /// Whether a model calls tools by its API, as far as the configuration says.
+    /// What the configuration says of a model.
     #[must_use]
-    pub fn calls_tools(&self, model: &ModelRef) -> bool {
-        let provider = self.providers.get(model.provider());
-        let known = provider.and_then(|found| found.models.iter().find(|entry| entry.id == model.model()));
-        known.is_none_or(|known| known.tools)
+    pub fn model(&self, model: &ModelRef) -> Option<&ModelSettings> {
+        let provider = self.providers.get(model.provider())?;
+        provider.models.iter().find(|entry| entry.id == model.model())
     }
 }

@@ -514,10 +514,9 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
                 id: model.get("id")?.need_text()?.to_owned(),
                 context_window: model.get("contextWindow")?.number()?,
                 max_tokens: model.get("maxTokens")?.number()?,
-                // Where nothing is said, a model is taken to read images: it says so itself if not.
-                images: input.is_empty() || input.iter().any(|kind| kind == "image"),
+                images: (!input.is_empty()).then(|| input.iter().any(|kind| kind == "image")),
                 reasoning: model.get("reasoning")?.flag()?,
-                tools: model.get("compat")?.get("supportsTools")?.flag()?.unwrap_or(true),
+                tools: model.get("compat")?.get("supportsTools")?.flag()?,
                 cost: cost(&model.get("cost")?)?,
             });
         }

@@ -72,11 +72,11 @@ fn a_model_that_calls_no_tools_is_known() {
         {"id": "silent"},
     ]}}});
     let config = config(&document, &home()).unwrap();
-    for (model, calls) in
-        [("lab/plain", false), ("lab/able", true), ("lab/silent", true), ("lab/other", true), ("x/y", true)]
-    {
-        assert_eq!(config.calls_tools(&model.parse().unwrap()), calls, "{model}");
-    }
+    let said = |model: &str| config.model(&model.parse().unwrap()).map(|own| own.tools);
+    assert_eq!(said("lab/plain"), Some(Some(false)));
+    assert_eq!(said("lab/able"), Some(Some(true)));
+    assert_eq!(said("lab/silent"), Some(None), "where nothing is said, somebody else may know");
+    assert_eq!((said("lab/other"), said("x/y")), (None, None));
 }
 
 #[test]

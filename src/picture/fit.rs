@@ -2,10 +2,11 @@
 //! costs nothing, and decoding is bounded in pixels and in memory.
 
 use std::io::Cursor;
+use std::sync::{Mutex, PoisonError};
 
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
-use image::{DynamicImage, ImageDecoder as _, ImageReader, RgbImage};
+use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 
 use super::sniff::{self, Picture};
 
@@ -15,8 +16,16 @@ pub const MOST_INPUT: usize = 10 * 1024 * 1024;
 /// The most pixels that are decoded: a few bytes can claim any number of them.
 const MOST_PIXELS: u64 = 25_000_000;
 
+/// The most bytes that a decoded picture may have: a picture can have up to sixteen for each pixel.
+const MOST_DECODED: u64 = 100_000_000;
+
 /// The most memory that decoding may take.
 const MOST_MEMORY: u64 = 256 * 1024 * 1024;
+
+/// Pictures of more decoded bytes than this are looked at one at a time, however many turns there are.
+const LARGE: u64 = 16_000_000;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Sides that are tried after the largest allowed one, in pixels.
 const SIDES: [u32; 6] = [1800, 1600, 1400, 1200, 1000, 800];
@@ -60,7 +69,7 @@ pub enum Unfit {
     #[error("it has {0} bytes, and at most {MOST_INPUT} are looked at")]
     TooLarge(usize),
     /// It would take too much memory.
-    #[error("it has {0}x{1} pixels, which is too many to make it smaller")]
+    #[error("it has {0}x{1} pixels, which is too many to look at")]
     TooManyPixels(u32, u32),
     /// Its bytes could not be decoded.
     #[error("it could not be decoded: {0}")]
@@ -70,7 +79,8 @@ pub enum Unfit {
     NotSmallEnough,
 }
 
-/// Gives a picture that fits: the same one where it does, else one made smaller, never larger.
+/// Gives a picture that fits: the same one where it does, else one made smaller, never larger. It is decoded in either
+/// case, so that no damaged one passes.
 ///
 /// # Errors
 ///
@@ -82,28 +92,43 @@ pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
     let picture = sniff::sniff(bytes).ok_or(Unfit::Unknown)?;
     let size = picture.size.filter(|(width, height)| *width > 0 && *height > 0);
     let (width, height) = size.ok_or(Unfit::Damaged(picture.media_type))?;
-    if width.max(height) <= limits.side && bytes.len() <= limits.bytes {
-        return Ok(Fit::AsIs(picture));
-    }
     if u64::from(width) * u64::from(height) > MOST_PIXELS {
         return Err(Unfit::TooManyPixels(width, height));
     }
-    shrink(&decode(bytes)?, limits)
+    // A picture that is whole at its head and nowhere else is refused by whoever is shown it, with all that was said
+    // beside it: so it is decoded, even if it fits.
+    let fits = width.max(height) <= limits.side && bytes.len() <= limits.bytes;
+    let decoder = decoder(bytes)?;
+    let is_large = decoder.total_bytes() > LARGE;
+    let _turn = is_large.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
+    if fits {
+        DynamicImage::from_decoder(decoder).map_err(undecodable)?;
+        return Ok(Fit::AsIs(picture));
+    }
+    shrink(&decode(decoder)?, limits)
 }
 
-fn decode(bytes: &[u8]) -> Result<RgbImage, Unfit> {
-    let undecodable = |error: image::ImageError| Unfit::Undecodable(error.to_string());
+fn undecodable(error: image::ImageError) -> Unfit {
+    Unfit::Undecodable(error.to_string())
+}
+
+/// What decodes a picture, within the limits.
+fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Unfit> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| Unfit::Undecodable(error.to_string()))?;
     let mut limits = image::Limits::default();
     limits.max_alloc = Some(MOST_MEMORY);
     reader.limits(limits);
-    let mut decoder = reader.into_decoder().map_err(undecodable)?;
+    let decoder = reader.into_decoder().map_err(undecodable)?;
     // The head may have lied to the reader above.
     let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
+    if u64::from(width) * u64::from(height) > MOST_PIXELS || decoder.total_bytes() > MOST_DECODED {
         return Err(Unfit::TooManyPixels(width, height));
     }
+    Ok(decoder)
+}
+
+fn decode(mut decoder: impl ImageDecoder) -> Result<RgbImage, Unfit> {
     // What a camera says of how it was held is lost with the rest of what it says.
     let orientation = decoder.orientation().map_err(undecodable)?;
     let mut decoded = DynamicImage::from_decoder(decoder).map_err(undecodable)?;

@@ -67,7 +67,7 @@ fn what_is_transparent_is_laid_on_white() {
     let Fit::Jpeg { bytes, .. } = fit(&bytes, Limits { side: 100, bytes: 1 << 20 }).unwrap() else {
         panic!()
     };
-    assert!(decode(&bytes).unwrap().pixels().all(|pixel| pixel.0.iter().all(|part| *part > 250)));
+    assert!(decode(decoder(&bytes).unwrap()).unwrap().pixels().all(|pixel| pixel.0.iter().all(|part| *part > 250)));
 }
 
 #[test]
@@ -85,4 +85,29 @@ fn what_claims_too_much_or_lies_is_not_decoded() {
     let mut torn = encoded(&DynamicImage::ImageRgb8(noise(400, 400)), image::ImageFormat::Png);
     torn.truncate(2_000);
     assert!(matches!(fit(&torn, Limits { side: 100, bytes: 1 << 20 }), Err(Unfit::Undecodable(_))));
+}
+
+#[test]
+fn what_is_damaged_behind_its_head_is_not_shown_even_if_it_fits() {
+    let picture = DynamicImage::ImageRgb8(noise(300, 200));
+    for format in [image::ImageFormat::Png, image::ImageFormat::Gif, image::ImageFormat::WebP] {
+        let bytes = encoded(&picture, format);
+        let cut = &bytes[..bytes.len() / 2];
+        assert!(matches!(fit(cut, ROOMY), Err(Unfit::Undecodable(_))), "{format:?}: {:?}", fit(cut, ROOMY));
+    }
+    let mut bytes = encoded(&picture, image::ImageFormat::Png);
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].fill(0xa5);
+    assert!(matches!(fit(&bytes, ROOMY), Err(Unfit::Undecodable(_))), "{:?}", fit(&bytes, ROOMY));
+}
+
+#[test]
+fn bytes_count_and_not_pixels_alone() {
+    // Few bytes, few pixels, and eight bytes for each of them.
+    let deep = DynamicImage::new_rgba16(4_000, 4_000);
+    let bytes = encoded(&deep, image::ImageFormat::Png);
+    assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+    assert_eq!(fit(&bytes, ROOMY), Err(Unfit::TooManyPixels(4_000, 4_000)));
+    let flat = encoded(&DynamicImage::new_rgb8(4_000, 4_000), image::ImageFormat::Png);
+    assert!(matches!(fit(&flat, ROOMY), Ok(Fit::Jpeg { .. })));
 }

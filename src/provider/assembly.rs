@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::ending::Ending;
 use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 
 /// A name a model made up may be any text; a longer one is of no use to anybody.
@@ -30,7 +31,14 @@ pub struct Assembly<'a> {
 enum Part {
     Text { text: String, signature: Option<String> },
     Thinking { thinking: String, signature: String, redacted: Option<String> },
-    Call { id: String, name: String, arguments: String, whole: Option<Value>, signature: Option<String> },
+    Call {
+        id: String,
+        name: String,
+        arguments: String,
+        ending: Ending,
+        whole: Option<Value>,
+        signature: Option<String>,
+    },
 }
 
 impl<'a> Assembly<'a> {
@@ -177,6 +185,7 @@ impl<'a> Assembly<'a> {
             id: cut(id.trim(), LONGEST_ID),
             name: cut(name.trim(), LONGEST_NAME),
             arguments: String::new(),
+            ending: Ending::default(),
             whole: None,
             signature: None,
         })?;
@@ -191,8 +200,9 @@ impl<'a> Assembly<'a> {
     /// [`TooLong`].
     pub fn arguments(&mut self, call: usize, late_name: &str, piece: &str) -> Result<(), TooLong> {
         self.count(piece.len())?;
-        if let Some(Part::Call { name, arguments, .. }) = self.parts.get_mut(call) {
+        if let Some(Part::Call { name, arguments, ending, .. }) = self.parts.get_mut(call) {
             arguments.push_str(piece);
+            ending.read(piece);
             if name.is_empty() {
                 *name = cut(late_name.trim(), LONGEST_NAME);
             }
@@ -211,8 +221,10 @@ impl<'a> Assembly<'a> {
             _ => return Ok(()),
         };
         self.count(all.len().saturating_sub(known))?;
-        if let Some(Part::Call { arguments, .. }) = self.parts.get_mut(call) {
+        if let Some(Part::Call { arguments, ending, .. }) = self.parts.get_mut(call) {
             all.clone_into(arguments);
+            *ending = Ending::default();
+            ending.read(all);
         }
         Ok(())
     }
@@ -235,9 +247,7 @@ impl<'a> Assembly<'a> {
     pub fn is_complete(&self, call: usize) -> bool {
         match self.parts.get(call) {
             Some(Part::Call { whole: Some(_), .. }) => true,
-            Some(Part::Call { arguments, .. }) => {
-                serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_ok()
-            }
+            Some(Part::Call { ending, .. }) => ending.has_come(),
             _ => false,
         }
     }
@@ -303,7 +313,7 @@ fn into_block(part: Part) -> Option<Block> {
             }
             Some(Block::Thinking { thinking, signature, redacted })
         }
-        Part::Call { id, name, arguments, whole, signature } => {
+        Part::Call { id, name, arguments, whole, signature, .. } => {
             let arguments = shallow(whole.unwrap_or_else(|| parse(arguments)));
             Some(Block::ToolCall { id, name, arguments, signature })
         }

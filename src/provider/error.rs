@@ -111,7 +111,36 @@ impl ProviderError {
         let Self::Rejected { message, status, .. } = self else { return false };
         let message = message.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-        (message.contains("thinking") && has(&SIGNS)) || (matches!(status, 400 | 404) && has(&ITEMS))
+        // Servers with a closed format name the field that they do not know.
+        let has_field = message.contains("reasoning_content") || message.contains("reasoning_details");
+        let is_unknown = has(&["unsupported", "not supported", "unknown", "unrecognized", "not permitted"]);
+        let is_named = message.contains("thinking") || message.contains("thought") || has_field;
+        (is_named && has(&SIGNS))
+            || (has_field && is_unknown)
+            || (matches!(status, 400 | 404) && has(&ITEMS))
+    }
+
+    /// Whether a picture of the conversation was refused: with the pictures named instead it can go on. There is no code for
+    /// it either.
+    #[must_use]
+    pub fn refuses_pictures(&self) -> bool {
+        const SIGNS: [&str; 12] = [
+            "process",
+            "invalid",
+            "not valid",
+            "decode",
+            "damaged",
+            "corrupt",
+            "truncated",
+            "not support",
+            "unsupported",
+            "exceed",
+            "too large",
+            "does not match",
+        ];
+        let Self::Rejected { message, .. } = self else { return false };
+        let message = message.to_lowercase();
+        message.contains("image") && SIGNS.iter().any(|sign| message.contains(sign))
     }
 
     /// Whose failure it is.
@@ -180,12 +209,26 @@ mod tests {
             "Item 'rs_1' of type 'reasoning' was provided without its required following item",
             "messages.1.content.0: Invalid `signature` in `thinking` block",
             "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+            "Provider returned error: Invalid signature in thinking block",
+            "Invalid thought signature.",
+            "messages.2: property 'reasoning_content' is unsupported",
         ] {
             assert!(refused(400, said), "{said}");
             assert!(!refused(500, said), "{said}");
         }
         assert!(refused(404, "Item with id 'rs_1' not found."));
         assert!(!refused(400, "Your input exceeds the context window of this model."));
+        assert!(!refused(400, "tools.0.name: invalid"));
+    }
+
+    #[test]
+    fn a_refused_picture_is_told_by_its_words() {
+        let refused =
+            |status, message: &str| ProviderError::from_status("x", status, message, None).refuses_pictures();
+        for said in ["Could not process image", "Unable to process input image.", "You uploaded an unsupported image"]
+        {
+            assert!(refused(400, said) && !refused(500, said), "{said}");
+        }
         assert!(!refused(400, "tools.0.name: invalid"));
     }
 

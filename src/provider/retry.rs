@@ -9,6 +9,8 @@ use super::{Delta, Provider, ProviderError, Request, Response, Sink};
 pub struct Policy {
     /// How often it is asked in all.
     pub attempts: u32,
+    /// How often one that was silent is asked in all.
+    pub silent_attempts: u32,
     /// The wait after the first failure; it doubles each time.
     pub first_wait: Duration,
     /// The longest of these waits.
@@ -21,6 +23,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             attempts: 4,
+            // A silent provider has cost minutes already: once more, on a new connection.
+            silent_attempts: 2,
             first_wait: Duration::from_secs(1),
             longest_wait: Duration::from_secs(30),
             longest_asked_wait: Duration::from_secs(120),
@@ -41,6 +45,12 @@ pub enum Decision {
 }
 
 impl Policy {
+    /// The same where another model can be asked: it may answer in the time that a silent one would take once more.
+    #[must_use]
+    pub const fn beside_others(self) -> Self {
+        Self { silent_attempts: 1, ..self }
+    }
+
     /// What to do after the failure of the attempt with this number, counted from 1. `jitter` is random in
     /// 0 to 1 and keeps many turns that failed together from asking together.
     #[must_use]
@@ -49,8 +59,7 @@ impl Policy {
             ProviderError::Limited { retry_after, .. } | ProviderError::Failed { retry_after, .. } => {
                 (self.attempts, *retry_after)
             }
-            // A silent provider has cost minutes already: once more, on a new connection.
-            ProviderError::TimedOut { .. } => (self.attempts.min(2), None),
+            ProviderError::TimedOut { .. } => (self.attempts.min(self.silent_attempts), None),
             ProviderError::NotConfigured { .. }
             | ProviderError::Unauthorised { .. }
             | ProviderError::Rejected { .. }
@@ -156,6 +165,8 @@ mod tests {
         assert!(waits(&garbled, 0.5).is_empty());
         let silent = ProviderError::TimedOut { provider: "x".into(), after: Duration::from_secs(1) };
         assert_eq!(waits(&silent, 0.5).len(), 1);
+        let decision = Policy::default().beside_others().next(1, &silent, 0.5);
+        assert_eq!(decision, Decision::GiveUp, "another model is asked instead");
     }
 
     #[test]

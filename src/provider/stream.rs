@@ -23,6 +23,13 @@ pub enum Progress {
 pub enum EventError {
     /// It is not what this wire format has.
     Unreadable(String),
+    /// It can't be read at all.
+    Garbage {
+        /// Why not.
+        reason: String,
+        /// All of it, so that the key can be taken out before it is cut.
+        data: Vec<u8>,
+    },
     /// The answer holds more than it may.
     TooLong,
     /// The provider reports a failure, with the status it would have had.
@@ -141,7 +148,7 @@ impl Stream {
     fn end<D: Decoder>(&mut self, decoder: &mut D) -> Result<(), EventError> {
         let progress = &mut self.progress;
         match self.events.end(|data| take(progress, data, decoder)) {
-            Err(EventError::Unreadable(_)) if self.progress.is_some() => Ok(()),
+            Err(EventError::Unreadable(_) | EventError::Garbage { .. }) if self.progress.is_some() => Ok(()),
             other => other,
         }
     }
@@ -166,6 +173,9 @@ fn take<D: Decoder>(progress: &mut Option<Progress>, data: &[u8], decoder: &mut 
 pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     match error {
         EventError::Unreadable(reason) => endpoint.garbled(reason),
+        EventError::Garbage { reason, data } => {
+            endpoint.garbled(format!("{reason} in {}", endpoint.quoted(&data)))
+        }
         EventError::TooLong => endpoint.garbled("it is too long"),
         EventError::Failure { status, message } => endpoint.status(status, &message, None),
     }
@@ -176,7 +186,7 @@ pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
 ///
 /// # Errors
 ///
-/// [`EventError::Unreadable`].
+/// [`EventError::Garbage`].
 pub fn decode<T: DeserializeOwned>(data: &[u8]) -> Result<T, EventError> {
     let error = match serde_json::from_slice(data) {
         Ok(value) => return Ok(value),
@@ -187,8 +197,7 @@ pub fn decode<T: DeserializeOwned>(data: &[u8]) -> Result<T, EventError> {
     {
         return Ok(value);
     }
-    let start = String::from_utf8_lossy(&data[..data.len().min(200)]);
-    Err(EventError::Unreadable(format!("{error} in {start:?}")))
+    Err(EventError::Garbage { reason: error.to_string(), data: data.to_vec() })
 }
 
 #[cfg(test)]

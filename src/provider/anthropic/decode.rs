@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::assembly::Assembly;
+use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 
@@ -24,6 +25,7 @@ struct Event {
     delta: Option<Delta>,
     content_block: Option<Content>,
     message: Option<Whole>,
+    #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
     error: Option<Failure>,
 }
@@ -56,15 +58,20 @@ struct Whole {
     #[serde(default)]
     content: Vec<Content>,
     stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
     error: Option<Failure>,
 }
 
 #[derive(Deserialize)]
 struct Tokens {
+    #[serde(default, deserialize_with = "number::count")]
     input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "number::count")]
     output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "number::count")]
     cache_creation_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "number::count")]
     cache_read_input_tokens: Option<u64>,
 }
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::super::assembly::Assembly;
 use super::super::http::message_of;
+use super::super::number;
 use super::super::stream::{EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 use super::frame::{Broken, Frame};
@@ -27,6 +28,7 @@ struct Event {
     start: Option<Start>,
     delta: Option<Delta>,
     stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
 }
 
@@ -68,9 +70,13 @@ struct Reasoning {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tokens {
+    #[serde(default, deserialize_with = "number::count")]
     input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "number::count")]
     output_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "number::count")]
     cache_read_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "number::count")]
     cache_write_input_tokens: Option<u64>,
 }
 

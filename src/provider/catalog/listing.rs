@@ -90,18 +90,14 @@ pub fn of(model: &ModelRef) -> Listed {
 /// Whether a model calls tools by its API; where not, it is told in text how to.
 #[must_use]
 pub fn calls_tools(config: &Config, model: &ModelRef) -> bool {
-    let own = config.providers.get(model.provider());
-    let is_described = own.is_some_and(|own| own.models.iter().any(|one| one.id == model.model()));
-    if is_described { config.calls_tools(model) } else { of(model).tools.unwrap_or(true) }
+    config.model(model).and_then(|own| own.tools).or_else(|| of(model).tools).unwrap_or(true)
 }
 
 /// Whether a model reasons: as its entry in the configuration says, else as the list of well-known models does; `None`
 /// where nobody says.
 #[must_use]
 pub fn reasons(config: &Config, model: &ModelRef) -> Option<bool> {
-    let own = config.providers.get(model.provider());
-    let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
-    own.and_then(|one| one.reasoning).or_else(|| of(model).reasoning)
+    config.model(model).and_then(|own| own.reasoning).or_else(|| of(model).reasoning)
 }
 
 /// Whether a provider's models are listed, and this one is not among them: its name may be misspelt.

@@ -169,7 +169,7 @@ impl Catalog {
         }
         let known = known(model.provider());
         let target = self.target(model, config, known, keys)?;
-        let own = own_of(model, config);
+        let own = config.model(model);
         Ok(Resolved {
             route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
@@ -304,27 +304,22 @@ fn missing(model: &ModelRef, reason: String, key: &str, value: &str) -> Provider
     }
 }
 
-/// What the configuration says of a model.
-fn own_of<'c>(model: &ModelRef, config: &'c Config) -> Option<&'c ModelSettings> {
-    let settings = config.providers.get(model.provider())?;
-    settings.models.iter().find(|own| own.id == model.model())
-}
-
 /// How many tokens to let a model answer with.
 fn longest(model: &ModelRef, config: &Config) -> u32 {
-    own_of(model, config)
+    config.model(model)
         .and_then(answer_of)
         .or(listing::of(model).answer)
         .unwrap_or(known(model.provider()).map_or(4_096, |known| known.max_tokens))
 }
 
-/// Whether a model takes images.
+/// Whether a model takes images. One that is described, but not as to this and by nobody else, is taken to read them: it
+/// says so itself if not.
 fn sees(model: &ModelRef, config: &Config) -> bool {
-    match (own_of(model, config), listing::of(model).images) {
-        (Some(own), _) => own.images,
-        (None, Some(images)) => images,
-        (None, None) => known(model.provider()).is_some_and(|known| known.images),
-    }
+    let own = config.model(model);
+    let known = known(model.provider());
+    own.and_then(|own| own.images)
+        .or(listing::of(model).images)
+        .unwrap_or(own.is_some() || known.is_some_and(|known| known.images))
 }
 
 /// How many tokens a model takes in all, whether or not it can be asked.
@@ -333,9 +328,9 @@ pub fn window(model: &ModelRef, config: &Config) -> u64 {
     if model.is_script() {
         return 200_000;
     }
-    let settings = config.providers.get(model.provider());
-    let own = settings.and_then(|settings| settings.models.iter().find(|own| own.id == model.model()));
-    own.and_then(|own| own.context_window)
+    config
+        .model(model)
+        .and_then(|own| own.context_window)
         .or(listing::of(model).context)
         .unwrap_or(known(model.provider()).map_or(32_768, |known| known.context_window))
 }

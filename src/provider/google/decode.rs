@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::assembly::Assembly;
 use super::super::http::message_of;
+use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 
@@ -22,7 +23,7 @@ struct Chunk {
     candidates: Option<Vec<Candidate>>,
     #[serde(default)]
     prompt_feedback: Option<Feedback>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::counts")]
     usage_metadata: Option<Tokens>,
     #[serde(default)]
     error: Option<Value>,
@@ -78,13 +79,13 @@ struct Feedback {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tokens {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     prompt_token_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     candidates_token_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     thoughts_token_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     cached_content_token_count: Option<u64>,
 }
 

@@ -1,6 +1,7 @@
 //! The connection pools. A client is made when it is first needed: loading the trusted roots takes tens of
 //! milliseconds, which a gateway that only asks a server on this machine never has to spend.
 
+use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -87,9 +88,22 @@ fn is_loopback(url: &Url) -> bool {
         Some("localhost") => true,
         Some(host) => host
             .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
+            .parse::<IpAddr>()
             .is_ok_and(|address| address.is_loopback()),
         None => false,
+    }
+}
+
+/// Whether a server is on this machine or in its network.
+pub(super) fn is_near(url: &Url) -> bool {
+    if is_loopback(url) {
+        return true;
+    }
+    let Some(host) = url.host_str() else { return false };
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.is_private() || address.is_link_local(),
+        Ok(IpAddr::V6(address)) => address.is_unique_local() || address.is_unicast_link_local(),
+        Err(_) => !host.contains('.') || host.ends_with(".local") || host.ends_with(".internal"),
     }
 }
 
@@ -109,6 +123,21 @@ mod tests {
             ("http://192.168.0.1/", false),
         ] {
             assert_eq!(is_loopback(&url.parse().unwrap()), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn servers_of_ones_own_are_near() {
+        for (url, expected) in [
+            ("http://127.0.0.1:1/v1", true),
+            ("http://192.168.1.7:11434/v1", true),
+            ("http://[fd00::1]:80/", true),
+            ("http://models:8000/v1", true),
+            ("http://box.local/", true),
+            ("https://api.openai.com/v1", false),
+            ("https://8.8.8.8/v1", false),
+        ] {
+            assert_eq!(is_near(&url.parse().unwrap()), expected, "{url}");
         }
     }
 }

@@ -23,8 +23,12 @@ use super::key::ApiKey;
 pub struct Limits {
     /// Until a connection stands.
     pub connect: Duration,
-    /// Until the answer begins.
+    /// Until the answer begins. A turn that has other models has to have time left for them: this is well below
+    /// what a turn may take.
     pub first_byte: Duration,
+    /// The same for a server on this machine or in its network, which may have to load the model first and then reads
+    /// a long prompt slowly.
+    pub near_first_byte: Duration,
     /// Between two pieces of an answer.
     pub idle: Duration,
     /// For what may follow the answer's end, as the count of tokens does.
@@ -37,8 +41,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(30),
-            first_byte: Duration::from_secs(600),
-            idle: Duration::from_secs(600),
+            first_byte: Duration::from_secs(120),
+            near_first_byte: Duration::from_secs(400),
+            idle: Duration::from_secs(300),
             settle: Duration::from_secs(5),
             answer: 8 * 1024 * 1024,
         }
@@ -99,12 +104,11 @@ impl Endpoint {
         let limits = http.limits();
         let client = http.client(&self.url).await.map_err(|reason| self.failed(reason))?;
         let sent = client.post(self.url.clone()).headers(self.headers.clone()).body(request).send();
-        let response = tokio::time::timeout(limits.first_byte, sent)
+        let after =
+            if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
+        let response = tokio::time::timeout(after, sent)
             .await
-            .map_err(|_| ProviderError::TimedOut {
-                provider: self.provider.clone(),
-                after: limits.first_byte,
-            })?
+            .map_err(|_| ProviderError::TimedOut { provider: self.provider.clone(), after })?
             .map_err(|error| self.broken(&error))?;
         if response.status().is_success() {
             return Ok(Body::new(self, response, limits));
@@ -143,6 +147,18 @@ impl Endpoint {
         } else {
             self.failed(format!("the connection to {at} broke: {cause}"))
         }
+    }
+
+    /// The beginning of what a provider sent, as it is quoted in an error. The key goes before anything is cut, so that
+    /// no part of it is left at the end.
+    pub(super) fn quoted(&self, data: &[u8]) -> String {
+        const LONGEST: usize = 200;
+        let text = String::from_utf8_lossy(data);
+        let text = match &self.key {
+            Some(key) => key.scrub(&text),
+            None => text.into_owned(),
+        };
+        format!("{:?}", &text[..text.floor_char_boundary(LONGEST)])
     }
 
     /// What a provider said, fit for a line of a log or an error: without the key, bounded, printable.
@@ -196,6 +212,17 @@ mod tests {
         for text in ["ä".repeat(5_000), "word ".repeat(5_000), String::new()] {
             assert!(endpoint.clean(&text).len() <= 604, "{}", endpoint.clean(&text).len());
         }
+    }
+
+    #[test]
+    fn a_key_is_taken_out_before_anything_is_cut() {
+        let endpoint = endpoint("sk-planted-and-long");
+        let sent = format!("{}sk-planted-and-long", "x".repeat(190));
+        let quoted = endpoint.quoted(sent.as_bytes());
+        assert!(quoted.ends_with("x[key]\"") && !quoted.contains("sk-"), "{quoted}");
+        let error = super::super::stream::decode::<u64>(sent.as_bytes()).unwrap_err();
+        let error = super::super::stream::explain(&endpoint, error).to_string();
+        assert!(!error.contains("sk-pl") && error.contains("xxx"), "{error}");
     }
 
     #[test]

@@ -96,16 +96,30 @@ fn details(details: &Value) -> (bool, Option<Duration>) {
 }
 
 /// The words in an error object of any of the shapes in use: `{"error":{"message"}}`, `{"error":"…"}`,
-/// `{"message"}`, `{"detail"}`, and lists of them.
+/// `{"message"}`, `{"detail"}`, and lists of them. What a router was told by the provider behind it stands in
+/// `metadata.raw`, and only there are the words that say anything.
 pub(crate) fn message_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
         Value::Array(items) => items.iter().find_map(message_of),
-        Value::Object(entries) => ["error", "message", "detail", "msg"]
-            .iter()
-            .find_map(|key| entries.get(*key).and_then(message_of)),
+        Value::Object(entries) => {
+            let own = ["error", "message", "detail", "msg"]
+                .iter()
+                .find_map(|key| entries.get(*key).and_then(message_of));
+            let behind = entries.get("metadata").and_then(|metadata| behind(&metadata["raw"]));
+            match (own, behind) {
+                (Some(own), Some(behind)) if !own.contains(&behind) => Some(format!("{own}: {behind}")),
+                (own, behind) => own.or(behind),
+            }
+        }
         _ => None,
     }
+}
+
+/// What the provider behind a router said: an object, one written as a text, or words.
+fn behind(raw: &Value) -> Option<String> {
+    let read = raw.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    read.as_ref().and_then(message_of).or_else(|| message_of(raw))
 }
 
 fn title(page: &str) -> Option<&str> {
@@ -127,6 +141,13 @@ mod tests {
             (r#"{"object":"error","message":"d","code":400}"#, "d"),
             (r#"{"detail":[{"loc":["body"],"msg":"e"}]}"#, "e"),
             (r#"[{"error":{"message":"f"}}]"#, "f"),
+            (
+                r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"g\"}}"}}}"#,
+                "Provider returned error: g",
+            ),
+            (r#"{"error":{"message":"h","metadata":{"raw":{"message":"i"}}}}"#, "h: i"),
+            (r#"{"error":{"message":"j","metadata":{"raw":"plain k"}}}"#, "j: plain k"),
+            (r#"{"error":{"message":"l","metadata":{"raw":" ","provider_name":"x"}}}"#, "l"),
             (r#"{"x":1}"#, r#"{"x":1}"#),
             ("plain words", "plain words"),
             ("<html><head><title> Bad gateway </title>", "with an HTML page: Bad gateway"),

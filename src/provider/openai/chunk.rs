@@ -7,12 +7,14 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
+use super::super::number;
+
 /// An event, or a whole completion.
 #[derive(Deserialize)]
 pub(super) struct Chunk {
     #[serde(default)]
     pub choices: Option<Vec<Choice>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::counts")]
     pub usage: Option<Tokens>,
     /// Where Groq counts.
     #[serde(default)]
@@ -23,7 +25,7 @@ pub(super) struct Chunk {
 
 #[derive(Deserialize)]
 pub(super) struct Groq {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::counts")]
     pub usage: Option<Tokens>,
 }
 
@@ -77,14 +79,14 @@ pub(super) struct FunctionPiece {
 
 #[derive(Deserialize, Clone, Copy)]
 pub(super) struct Tokens {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub prompt_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub completion_tokens: Option<u64>,
     #[serde(default)]
     pub prompt_tokens_details: Option<Cached>,
     /// Where DeepSeek counts.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub prompt_cache_hit_tokens: Option<u64>,
     /// What OpenRouter charges, in dollars.
     #[serde(default)]
@@ -123,10 +125,10 @@ impl Tokens {
 
 #[derive(Deserialize, Clone, Copy)]
 pub(super) struct Cached {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub cached_tokens: Option<u64>,
     /// Where OpenRouter counts what was written.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub cache_write_tokens: Option<u64>,
 }
 

@@ -206,3 +206,52 @@ fn failure(error: &Value) -> EventError {
     });
     EventError::Failure { status, message: message_of(error).unwrap_or_else(|| error.to_string()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::super::super::{Delta, Request};
+    use super::*;
+
+    #[test]
+    fn pieces_that_only_name_a_call_cost_nothing_however_much_it_has() {
+        let mut sink = |_: Delta| {};
+        let mut completion = Completion::new(&mut sink, 8 << 20);
+        let piece = |function: Value| {
+            json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": function}]}}]}).to_string()
+        };
+        let begun = format!("{{\"a\": \"{}", "y".repeat(1_000_000));
+        completion.event(piece(json!({"name": "x", "arguments": begun})).as_bytes()).unwrap();
+        let more = piece(json!({"name": "x"}));
+        let from = Instant::now();
+        for _ in 0..2_000 {
+            completion.event(more.as_bytes()).unwrap();
+        }
+        // Reading a megabyte each time takes a hundred times as long.
+        assert!(from.elapsed() < Duration::from_secs(5), "{:?}", from.elapsed());
+        completion.event(piece(json!({"arguments": "\"}"})).as_bytes()).unwrap();
+        completion.event(piece(json!({"name": "x", "arguments": "{}"})).as_bytes()).unwrap();
+        let answer = completion.finish(&Request::default());
+        assert_eq!(answer.content.len(), 2, "a name after complete arguments begins another call");
+    }
+
+    #[test]
+    fn counts_that_are_none_do_not_cost_the_answer() {
+        for (usage, input) in [
+            (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), 12),
+            (json!({"prompt_tokens": -1}), 0),
+            (json!({"prompt_tokens": 5, "prompt_tokens_details": []}), 0),
+            (json!("none"), 0),
+        ] {
+            let mut sink = |_: Delta| {};
+            let mut completion = Completion::new(&mut sink, 1_000);
+            let event = json!({"choices": [{"delta": {"content": "a"}}], "usage": usage});
+            completion.event(event.to_string().as_bytes()).unwrap();
+            let answer = completion.finish(&Request::default());
+            assert_eq!((answer.content.len(), answer.usage.input), (1, input), "{event}");
+        }
+    }
+}

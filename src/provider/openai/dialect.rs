@@ -15,9 +15,22 @@ pub(super) struct Dialect {
     pub ids: Style,
     /// How it is told how much to think.
     pub effort: Words,
+    /// Where an answer's reasoning goes back.
+    pub reasoning: Field,
     /// Whether it routes to others: it wants their reasoning back with its details, and marks of what to keep, and it
     /// says what it charges.
     pub routes: bool,
+}
+
+/// The field of an answer that its reasoning goes back in. What goes back at all is decided before a request is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    /// None: it refuses a field that it does not know.
+    None,
+    /// `reasoning`.
+    Reasoning,
+    /// `reasoning_content`, which most servers read or pass over.
+    Content,
 }
 
 /// The words for how much to think.
@@ -41,6 +54,25 @@ impl Dialect {
             max_completion_tokens: is("api.openai.com") || is("openai.azure.com"),
             ask_usage: !mistral,
             ids: if mistral { Style::Nine } else { Style::Short },
+            reasoning: match () {
+                () if matches!(provider, "openai" | "github-copilot" | "openrouter")
+                    || provider.contains("azure")
+                    || mistral
+                    || is("api.openai.com")
+                    || is("openai.azure.com")
+                    || is("githubcopilot.com")
+                    || is("openrouter.ai") =>
+                {
+                    Field::None
+                }
+                () if matches!(provider, "groq" | "cerebras" | "ollama")
+                    || is("groq.com")
+                    || is("cerebras.ai") =>
+                {
+                    Field::Reasoning
+                }
+                () => Field::Content,
+            },
             routes: provider == "openrouter" || is("openrouter.ai"),
             effort: match () {
                 () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => Words::Unknown,
@@ -64,6 +96,11 @@ impl Dialect {
         }
     }
 
+    /// Whether a model that wants its reasoning back can be given it here: a router passes it on.
+    pub(super) fn takes_reasoning_content(self) -> bool {
+        self.reasoning != Field::None || self.routes
+    }
+
     /// Whether this model keeps prompts only up to a mark in the request.
     pub(super) fn marks(self, model: &str) -> bool {
         self.routes && model.starts_with("anthropic/")
@@ -77,12 +114,18 @@ impl Dialect {
     }
 }
 
-/// Whether a model wants its own thinking back beside its tool calls, and refuses a history without it.
-pub(super) fn wants_thinking_back(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or(model).split(':').next().unwrap_or(model);
-    name.starts_with("kimi-k2-thinking")
-        || name.starts_with("mimo-v2")
-        || matches!(name, "kimi-for-coding" | "kimi-k2.5" | "kimi-k2.6" | "deepseek-reasoner")
+/// Whether a model wants its own reasoning back, and refuses calls without it. The name's last part counts, with what
+/// stands behind a `:` in it and without.
+#[must_use]
+pub fn wants_thinking_back(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    let last = model.rsplit('/').next().unwrap_or(&model);
+    let wants = |name: &str| {
+        name.starts_with("kimi-k2-thinking")
+            || name.starts_with("mimo-v2")
+            || matches!(name, "kimi-for-coding" | "kimi-k2.5" | "kimi-k2.6" | "deepseek-reasoner")
+    };
+    wants(last) || last.split_once(':').is_some_and(|(before, after)| wants(before) || wants(after))
 }
 
 #[cfg(test)]
@@ -117,8 +160,25 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_goes_back_in_a_field_that_is_known() {
+        for (provider, host, expected) in [
+            ("openai", "127.0.0.1", Field::None),
+            ("mine", "x.openai.azure.com", Field::None),
+            ("mistral", "api.mistral.ai", Field::None),
+            ("openrouter", "openrouter.ai", Field::None),
+            ("groq", "api.groq.com", Field::Reasoning),
+            ("ollama", "127.0.0.1", Field::Reasoning),
+            ("lab", "127.0.0.1", Field::Content),
+            ("deepseek", "api.deepseek.com", Field::Content),
+        ] {
+            assert_eq!(Dialect::of(provider, host).reasoning, expected, "{provider} at {host}");
+        }
+    }
+
+    #[test]
     fn thinking_goes_back_where_it_is_wanted() {
-        for model in ["kimi-k2.5", "moonshotai/kimi-k2-thinking:free", "mimo-v2-pro", "deepseek-reasoner"] {
+        for model in ["kimi-k2.5", "moonshotai/kimi-k2-thinking:free", "mimo-v2-pro", "deepseek-reasoner", "x/a:kimi-k2.6"]
+        {
             assert!(wants_thinking_back(model), "{model}");
         }
         for model in ["gpt-5", "kimi-k2", "qwen3:8b"] {

@@ -10,7 +10,7 @@ use super::super::data_url::DataUrl;
 use super::super::text::{self, is_blank};
 use super::super::{Block, Message, Request, Role, ToolSpec};
 use super::details;
-use super::dialect::{Dialect, wants_thinking_back};
+use super::dialect::{Dialect, Field, wants_thinking_back};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -65,6 +65,8 @@ enum Wire<'a> {
         content: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reasoning_content: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning: Option<String>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         reasoning_details: Vec<Value>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,14 +177,14 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
         wire.push(Wire::System { content });
     }
     let style = dialect.ids_for(&request.model);
-    let think = wants_thinking_back(&request.model);
+    let wants = wants_thinking_back(&request.model);
     // What the user's next message will hold. A result holds text only; its pictures follow as the user's,
     // once all results have been given. And some servers refuse two messages of the user in a row.
     let mut pending: Vec<Part<'_>> = Vec::new();
     for message in &request.messages {
         match message.role {
             Role::Assistant => {
-                if let Some(answer) = assistant(message, style, think, dialect.routes) {
+                if let Some(answer) = assistant(message, style, wants, dialect) {
                     flush(&mut wire, &mut pending, style, marks);
                     wire.push(answer);
                 }
@@ -226,6 +228,7 @@ fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call:
         wire.push(Wire::Assistant {
             content: Some(Cow::Borrowed(READ)),
             reasoning_content: None,
+            reasoning: None,
             reasoning_details: Vec::new(),
             tool_calls: Vec::new(),
         });
@@ -257,7 +260,8 @@ fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {
     Content::Text(Cow::Owned(texts.collect::<Vec<_>>().join("\n\n")))
 }
 
-fn assistant(message: &Message, style: call::Style, think: bool, details: bool) -> Option<Wire<'_>> {
+/// `wants` is whether the model refuses calls without a word of reasoning, be it empty.
+fn assistant(message: &Message, style: call::Style, wants: bool, dialect: Dialect) -> Option<Wire<'_>> {
     let tool_calls: Vec<Call<'_>> = message
         .tool_calls()
         .map(|call| Call {
@@ -270,9 +274,17 @@ fn assistant(message: &Message, style: call::Style, think: bool, details: bool) 
     if content.is_none() && tool_calls.is_empty() {
         return None;
     }
-    let reasoning_content = (think && !tool_calls.is_empty()).then(|| thinking(&message.content));
-    let reasoning_details = if details { reasoning_details(&message.content) } else { Vec::new() };
-    Some(Wire::Assistant { content, reasoning_content, reasoning_details, tool_calls })
+    let wants = wants && dialect.takes_reasoning_content();
+    let thought = thinking(&message.content);
+    let thought = (!is_blank(&thought) || (wants && !tool_calls.is_empty())).then_some(thought);
+    let (reasoning_content, reasoning) = match dialect.reasoning {
+        _ if wants => (thought, None),
+        Field::Content => (thought, None),
+        Field::Reasoning => (None, thought),
+        Field::None => (None, None),
+    };
+    let reasoning_details = if dialect.routes { reasoning_details(&message.content) } else { Vec::new() };
+    Some(Wire::Assistant { content, reasoning_content, reasoning, reasoning_details, tool_calls })
 }
 
 fn reasoning_details(content: &[Block]) -> Vec<Value> {

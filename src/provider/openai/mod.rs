@@ -11,6 +11,7 @@ mod encode;
 use std::sync::Arc;
 
 use dialect::Dialect;
+pub use dialect::wants_thinking_back;
 
 use super::http::{Endpoint, Http};
 use super::key::ApiKey;

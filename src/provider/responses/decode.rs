@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::assembly::Assembly;
 use super::super::http::message_of;
+use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 use super::item::{self, Said, joined_id};
@@ -74,7 +75,7 @@ struct Whole {
     status: Option<String>,
     #[serde(default)]
     output: Option<Vec<Value>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
     #[serde(default)]
     incomplete_details: Option<Incomplete>,
@@ -90,9 +91,9 @@ struct Incomplete {
 
 #[derive(Deserialize)]
 struct Tokens {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     input_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     output_tokens: Option<u64>,
     #[serde(default)]
     input_tokens_details: Option<Details>,
@@ -100,7 +101,7 @@ struct Tokens {
 
 #[derive(Deserialize)]
 struct Details {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     cached_tokens: Option<u64>,
 }
 

@@ -1,10 +1,12 @@
 //! Another model answers where one does not: within the turn, never after something was shown, and not the dead one
 //! first the next time.
 
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flock::agent::{TurnError, TurnEvent};
-use flock::provider::ProviderError;
+use flock::provider::{ProviderError, http};
 use flock::provider::retry::Policy;
 use serde_json::json;
 
@@ -80,6 +82,52 @@ async fn the_next_model_answers_within_the_turn_and_is_named() {
         assert!(spare.requests()[0].body["system"].to_string().contains("spare/other"));
         assert_eq!(spare.rejections(), Vec::<String>::new());
     }
+}
+
+/// A server that takes connections and never says a word.
+fn mute(rig: &Rig) -> TcpListener {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut document = rig.config();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    document["models"]["providers"]["fake"]["baseUrl"] = json!(url);
+    rig.write_config(&document);
+    listener
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_never_answers_is_left_for_the_next_one_within_the_turn() {
+    let limit = Duration::from_millis(300);
+    let silence = http::Limits { first_byte: limit, near_first_byte: limit, idle: limit, ..http::Limits::default() };
+    for is_mute in [true, false] {
+        let spare = ModelServer::start();
+        // With all attempts that a failure has: a silent one gets one.
+        let rig = with_spare(Set { silence, ..Set::default() }, &spare, "openai-completions", 50_000);
+        let _listener = is_mute.then(|| mute(&rig));
+        // The other way to say nothing: to begin an answer and send none of it.
+        rig.server.reply(Reply::stream(vec![Chunk::Hang]));
+        spare.reply(Reply::text("from the other"));
+        let outcome = rig.say("hi").await.unwrap();
+        assert_eq!(outcome.model.as_str(), "spare/other");
+        let retries = rig.events().into_iter().filter(|event| matches!(event, TurnEvent::Retrying { .. }));
+        assert_eq!(retries.count(), 0, "it is not asked a second time while another one waits");
+        assert!(notices(&rig)[0].contains("answers in the place of fake/test-model"), "{:?}", notices(&rig));
+        rig.say("and?").await.unwrap();
+        assert_eq!(spare.requests().len(), 2, "the silent one is not asked first the next time");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_was_silent_until_the_turn_was_over_is_not_asked_first_the_next_time() {
+    let spare = ModelServer::start();
+    let mut set = Set::default();
+    set.limits.wall = Duration::from_secs(2);
+    let rig = with_spare(set, &spare, "openai-completions", 50_000);
+    let _listener = mute(&rig);
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(matches!(error, TurnError::TimedOut(_)), "{error}");
+    assert_eq!(spare.requests().len(), 0);
+    let outcome = rig.say("and?").await.unwrap();
+    assert_eq!(outcome.model.as_str(), "spare/other");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod delivery;
 mod fallbacks;
 mod faults;
 mod feed;
+mod hygiene;
 mod knowledge;
 mod oversight;
 mod refusals;

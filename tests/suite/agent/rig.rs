@@ -32,6 +32,8 @@ pub struct Set {
     pub api: &'static str,
     pub context_window: u64,
     pub limits: Limits,
+    /// How long a model may be silent.
+    pub silence: flock::provider::http::Limits,
     pub registry: Registry,
     pub oversight: Arc<dyn Oversight>,
 }
@@ -43,6 +45,7 @@ impl Default for Set {
             api: "openai-completions",
             context_window: 100_000,
             limits: Limits { retry, ..Limits::default() },
+            silence: flock::provider::http::Limits::default(),
             registry: registry(Vec::new()),
             oversight: Arc::new(Unwatched),
         }
@@ -80,7 +83,7 @@ impl Rig {
             agent["tools"].as_object_mut().unwrap().remove("sandbox");
         }
         std::fs::write(home.config(), document.to_string()).unwrap();
-        let engine = Arc::new(watched(&home, set.limits, set.registry, set.oversight));
+        let engine = Arc::new(patient(&home, set.limits, set.registry, set.oversight, set.silence));
         Self { dir, server, engine, events: Arc::default(), cancel: CancellationToken::new() }
     }
 
@@ -150,11 +153,21 @@ pub fn open(home: &Home, limits: Limits, registry: Registry) -> Engine {
 }
 
 pub fn watched(home: &Home, limits: Limits, registry: Registry, oversight: Arc<dyn Oversight>) -> Engine {
+    patient(home, limits, registry, oversight, flock::provider::http::Limits::default())
+}
+
+fn patient(
+    home: &Home,
+    limits: Limits,
+    registry: Registry,
+    oversight: Arc<dyn Oversight>,
+    silence: flock::provider::http::Limits,
+) -> Engine {
     Engine::new(Parts {
         config: Arc::new(Live::open(home.clone()).unwrap()),
         store: Arc::new(Store::open(home).unwrap()),
         registry,
-        catalog: Catalog::new(home.clone()),
+        catalog: Catalog::with_limits(home.clone(), silence),
         limits,
         oversight,
     })

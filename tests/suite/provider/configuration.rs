@@ -2,6 +2,7 @@
 
 use flock::config::model::{Api, ModelSettings, ProviderSettings};
 use flock::error::Explain as _;
+use flock::provider::catalog::listing;
 use flock::provider::{Catalog, Message, ProviderError, Role};
 
 use super::{KEY, Stage, ask_with, config, hello, home};
@@ -16,8 +17,8 @@ fn settings(base_url: Option<&str>, api_key: Option<&str>, api: Option<Api>) -> 
             id: "org/big".into(),
             context_window: Some(9_000),
             max_tokens: Some(700),
-            images: true,
-            tools: true,
+            images: Some(true),
+            tools: Some(true),
             cost: None,
         }],
     }
@@ -124,4 +125,35 @@ async fn a_script_of_ones_own_is_played() {
     let request = ask_with(vec![Message::text(Role::User, "ping?")]);
     let answer = resolved.provider.call(&request, &mut |_| {}).await.unwrap();
     assert_eq!(answer.content, [super::text("pong")]);
+}
+
+/// An entry that says one thing of a well-known model leaves the others as they are known.
+#[test]
+fn what_an_entry_does_not_say_is_known_of_the_model_all_the_same() {
+    let (_folder, home) = home();
+    let entry = |id: &str| ModelSettings {
+        id: id.to_owned(),
+        context_window: Some(9_000),
+        max_tokens: None,
+        images: None,
+        reasoning: None,
+        tools: None,
+        cost: None,
+    };
+    let models = ["gemma-3-27b-it", "gemini-2.5-pro", "x"].map(entry).to_vec();
+    let google = ProviderSettings { models, ..settings(None, Some("k"), None) };
+    let lab = ProviderSettings {
+        models: vec![entry("own")],
+        ..settings(Some("http://127.0.0.1:1/v1"), None, None)
+    };
+    let config = config([("google", google), ("lab", lab)]);
+    let calls = |model: &str| listing::calls_tools(&config, &model.parse().unwrap());
+    assert!(!calls("google/gemma-3-27b-it"), "it calls tools in text");
+    assert!(calls("google/gemini-2.5-pro") && calls("lab/own"));
+    let catalog = Catalog::new(home);
+    let resolved = |model: &str| catalog.resolve(&model.parse().unwrap(), &config).unwrap();
+    let gemini = resolved("google/gemini-2.5-pro");
+    assert_eq!((gemini.context_window, gemini.images), (9_000, true));
+    assert!(gemini.max_tokens > 4_096, "{}", gemini.max_tokens);
+    assert!(resolved("lab/own").images, "where nobody says, it is taken to read images");
 }

@@ -134,7 +134,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
 /// Limits for providers that are silent, and for nothing else: a busy machine is slow, too.
 fn short() -> Limits {
     let limit = Duration::from_millis(300);
-    Limits { first_byte: limit, idle: limit, ..Limits::default() }
+    Limits { first_byte: limit, near_first_byte: limit, idle: limit, ..Limits::default() }
 }
 
 /// Limits for answers that are too long, or whose end is waited for.

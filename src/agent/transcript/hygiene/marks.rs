@@ -14,7 +14,8 @@ use crate::provider::{Block, Role, responses};
 /// Takes off what the route would refuse, and gives calls what it asks for.
 pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
-        let own = thinking::is_own(entry, target);
+        // What signs a text or a call signs the thinking before it.
+        let own = thinking::is_own(entry, target) && target.refused_until.is_none_or(|until| entry.about.at > until);
         let goes = |signature: &str| match policy.marks {
             Marks::Untouched => false,
             Marks::NoItems => signature::is_item_id(signature),

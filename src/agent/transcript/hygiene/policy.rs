@@ -3,6 +3,7 @@
 
 use super::target::Target;
 use crate::config::Api;
+use crate::provider::openai::wants_thinking_back;
 
 /// What is done to a conversation for one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,7 @@ pub enum Missing {
 /// Which thinking can be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
-    /// All: it goes back as a text, or the encoder sends none.
+    /// All: it goes back as a text, or the wire has no field for it.
     Any,
     /// This route's own.
     Own,
@@ -226,9 +227,10 @@ fn google(provider: &str, model: &str) -> Policy {
 }
 
 fn messages(target: &Target, provider: &str, model: &str) -> Policy {
-    if matches!(provider, "kimi-code" | "kimi-coding" | "kimi-for-coding") {
+    if matches!(provider, "kimi" | "kimi-code" | "kimi-coding" | "kimi-for-coding") {
+        // It signs thinking, but refuses what it signed.
         let policy = signed(target, model, false);
-        return Policy { row: Row::KimiMessages, thinking: Thinking::Own, ..policy };
+        return Policy { row: Row::KimiMessages, thinking: Thinking::Own, drop: Drop::All, ..policy };
     }
     let minimax = provider.starts_with("minimax");
     // Who only speaks like Anthropic need not take its ids.
@@ -259,7 +261,8 @@ fn signed(target: &Target, model: &str, native: bool) -> Policy {
 fn completions(target: &Target, provider: &str, model: &str) -> Policy {
     let router = matches!(provider, "openrouter" | "opencode" | "kilocode");
     if provider == "mistral" || is_mistral(model) {
-        let policy = Policy { row: Row::Mistral, ids: Ids::Nine, ..BASE };
+        let thinking = if router { Thinking::Own } else { Thinking::Any };
+        let policy = Policy { row: Row::Mistral, ids: Ids::Nine, thinking, ..BASE };
         // Behind a server of one's own it is that server's template that refuses the rest.
         return if router || provider == "mistral" {
             Policy { bootstrap: true, ..policy }
@@ -289,15 +292,17 @@ fn completions(target: &Target, provider: &str, model: &str) -> Policy {
     compatible(target, model)
 }
 
+/// A router gives reasoning sealed, and each seal is of the model behind it.
 fn of_router(target: &Target, provider: &str, model: &str) -> Policy {
+    let base = Policy { thinking: Thinking::Own, ..BASE };
     if model.contains("gemini") {
         let stand_in = wants_signed_calls(model);
-        return Policy { row: Row::RouterGemini, marks: Marks::Base64 { stand_in }, ..BASE };
+        return Policy { row: Row::RouterGemini, marks: Marks::Base64 { stand_in }, ..base };
     }
     if provider == "openrouter" && (model.starts_with("anthropic/") || is_claude(model)) {
-        return Policy { row: Row::RouterClaude, no_prefill: target.thinking, ..BASE };
+        return Policy { row: Row::RouterClaude, no_prefill: target.thinking, ..base };
     }
-    Policy { row: Row::Router, ..BASE }
+    Policy { row: Row::Router, ..base }
 }
 
 fn compatible(target: &Target, model: &str) -> Policy {
@@ -349,25 +354,6 @@ fn wants_signed_calls(model: &str) -> bool {
             Err(_) => rest.ends_with("-latest"),
         }
     })
-}
-
-/// Models that want their own reasoning back, and refuse calls without it.
-fn wants_thinking_back(model: &str) -> bool {
-    const THEY: [&str; 10] = [
-        "kimi-for-coding",
-        "kimi-k2.5",
-        "kimi-k2.6",
-        "kimi-k2-thinking",
-        "kimi-k2-thinking-turbo",
-        "mimo-v2-pro",
-        "mimo-v2-omni",
-        "mimo-v2.5",
-        "mimo-v2.5-pro",
-        "mimo-v2.6-pro",
-    ];
-    let last = model.rsplit('/').next().unwrap_or(model);
-    let parts = last.split_once(':').map_or([last, last], |(before, after)| [before, after]);
-    THEY.iter().any(|name| *name == last || parts.contains(name))
 }
 
 #[cfg(test)]

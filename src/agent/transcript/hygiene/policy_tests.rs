@@ -51,7 +51,7 @@ fn whoever_speaks_chat_completions_is_taken_for_strict() {
 
 #[test]
 fn models_that_want_their_reasoning_back_get_it() {
-    for model in ["moonshot/kimi-k2-thinking", "x/org/kimi-k2.5:free", "x/mimo-v2-pro", "x/a:kimi-k2.6"] {
+    for model in ["moonshot/kimi-k2-thinking", "x/org/kimi-k2.5:free", "x/mimo-v2-pro", "x/a:kimi-k2.6", "deepseek/deepseek-reasoner"] {
         assert_eq!(of(model, Api::OpenAiCompletions).drop, Drop::Nothing, "{model}");
     }
     let entry = Target { reasoning: Some(true), ..Target::new(route("local/own", Api::OpenAiCompletions)) };
@@ -95,7 +95,10 @@ fn anthropic_and_minimax_keep_their_ids_and_signed_thinking() {
     }
     assert_eq!(of("own/claude-look-alike-opus-4", Api::AnthropicMessages).ids, Ids::Strict);
     assert!(thinking("cloudflare-ai-gateway/claude-opus-4-5", Api::AnthropicMessages).no_prefill);
-    assert_eq!(of("kimi-coding/k2p5", Api::AnthropicMessages).thinking, Thinking::Own);
+    for model in ["kimi-coding/k2p5", "kimi/kimi-for-coding"] {
+        let policy = of(model, Api::AnthropicMessages);
+        assert_eq!((policy.row, policy.drop), (Row::KimiMessages, Drop::All), "{model}");
+    }
 }
 
 #[test]
@@ -142,7 +145,8 @@ fn routers_leave_all_to_the_model_behind_them() {
     assert_eq!((claude.row, claude.no_prefill), (Row::RouterClaude, true));
     assert!(!of("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions).no_prefill);
     for model in ["openrouter/openai/gpt-5", "opencode/claude-opus-4-5", "kilocode/x"] {
-        assert_eq!(of(model, Api::OpenAiCompletions), Policy { row: Row::Router, ..BASE }, "{model}");
+        let policy = Policy { row: Row::Router, thinking: Thinking::Own, ..BASE };
+        assert_eq!(of(model, Api::OpenAiCompletions), policy, "{model}");
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Target {
     pub thinking: bool,
     /// Until when the provider has refused the thinking of this conversation (Unix milliseconds): none of it goes back.
     pub refused_until: Option<i64>,
+    /// Whether the provider has refused a picture of this conversation: they are named instead.
+    pub refused_pictures: bool,
     /// Whether it takes pictures.
     pub images: bool,
     /// The longest side of a picture, in pixels.
@@ -38,6 +40,7 @@ impl Target {
             reasoning: None,
             thinking: false,
             refused_until: None,
+            refused_pictures: false,
             images: true,
             longest_side: LONGEST_SIDE,
             tools: None,

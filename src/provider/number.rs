@@ -1,0 +1,67 @@
+//! Counts as providers send them: `12`, `12.0`, `"12"`, and now and then something that is no count. None of that is worth
+//! an answer.
+
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde_json::Value;
+
+/// More tokens than this were never counted; sums of counts up to it do not overflow.
+const MOST: f64 = 1e12;
+
+/// A count; `None` where what stands there is none.
+///
+/// # Errors
+///
+/// The JSON itself is broken.
+pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(of(&Value::deserialize(deserializer)?))
+}
+
+/// All counts of an answer; `None` where they can't be read.
+///
+/// # Errors
+///
+/// The JSON itself is broken.
+pub(super) fn counts<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(Option::deserialize(value).unwrap_or_else(|error| {
+        tracing::debug!(%error, "a provider's counts can't be read");
+        None
+    }))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked before")]
+fn of(value: &Value) -> Option<u64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    (0.0..=MOST).contains(&number).then_some(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_count_is_none_and_costs_nothing_else() {
+        for (value, expected) in [
+            (json!(12), Some(12)),
+            (json!(12.0), Some(12)),
+            (json!("12"), Some(12)),
+            (json!(0), Some(0)),
+            (json!(-1), None),
+            (json!(u64::MAX), None),
+            (json!(1e300), None),
+            (json!(null), None),
+            (json!([1]), None),
+            (json!("many"), None),
+        ] {
+            assert_eq!(of(&value), expected, "{value}");
+        }
+    }
+}
