@@ -243,7 +243,7 @@ mod tests {
         for (usage, input) in [
             (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), 12),
             (json!({"prompt_tokens": -1}), 0),
-            (json!({"prompt_tokens": 5, "prompt_tokens_details": []}), 0),
+            (json!({"prompt_tokens": 5, "prompt_tokens_details": 7}), 0),
             (json!("none"), 0),
         ] {
             let mut sink = |_: Delta| {};

@@ -11,6 +11,7 @@ use crate::support::model_server::{Chunk, Reply};
 
 const QUICK: Policy = Policy {
     attempts: 3,
+    silent_attempts: 2,
     first_wait: Duration::from_millis(1),
     longest_wait: Duration::from_millis(2),
     longest_asked_wait: Duration::from_secs(1),
