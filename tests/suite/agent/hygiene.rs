@@ -144,11 +144,12 @@ async fn thinking_that_is_refused_is_left_out_once_and_no_more() {
     assert!(!asked[2].contains("I wonder") && asked[2].contains("first"), "{}", asked[2]);
     assert_eq!(rig.server.requests().len(), 3);
 
-    // Who goes on refusing is asked no third time.
-    rig.server.reply(Reply::status(400, refusal)).reply(Reply::status(400, refusal));
+    // What was refused once is not sent again, and who refuses what has no thinking is not asked a second time.
+    rig.server.reply(Reply::status(400, refusal));
     let error = rig.say("and now?").await.unwrap_err();
     assert!(matches!(error, TurnError::Provider(ProviderError::Rejected { .. })), "{error}");
-    assert_eq!(rig.server.requests().len(), 5);
+    assert_eq!(rig.server.requests().len(), 4);
+    assert!(!messages(&rig, 3).to_string().contains("I wonder"));
 }
 
 /// A local model's reasoning goes back while it calls tools, and not in the next turn.
