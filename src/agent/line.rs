@@ -46,7 +46,16 @@ pub(super) struct Told {
 impl Line {
     /// A line of one model.
     pub(super) fn new(resolved: Resolved, told: Told, config: Arc<Config>, agent: Agent, began: i64) -> Self {
-        Self { resolved, told, others: VecDeque::new(), refused_pictures: false, passed: None, config, agent, began }
+        Self {
+            resolved,
+            told,
+            others: VecDeque::new(),
+            refused_pictures: false,
+            passed: None,
+            config,
+            agent,
+            began,
+        }
     }
 
     /// Whether the model is asked in the place of the agent's own one and takes less than that: what has to go for it

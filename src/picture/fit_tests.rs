@@ -67,7 +67,12 @@ fn what_is_transparent_is_laid_on_white() {
     let Fit::Jpeg { bytes, .. } = fit(&bytes, Limits { side: 100, bytes: 1 << 20 }).unwrap() else {
         panic!()
     };
-    assert!(decode(decoder(&bytes).unwrap()).unwrap().pixels().all(|pixel| pixel.0.iter().all(|part| *part > 250)));
+    assert!(
+        decode(decoder(&bytes).unwrap())
+            .unwrap()
+            .pixels()
+            .all(|pixel| pixel.0.iter().all(|part| *part > 250))
+    );
 }
 
 #[test]

@@ -29,8 +29,15 @@ pub struct Assembly<'a> {
 
 #[derive(Debug)]
 enum Part {
-    Text { text: String, signature: Option<String> },
-    Thinking { thinking: String, signature: String, redacted: Option<String> },
+    Text {
+        text: String,
+        signature: Option<String>,
+    },
+    Thinking {
+        thinking: String,
+        signature: String,
+        redacted: Option<String>,
+    },
     Call {
         id: String,
         name: String,

@@ -63,15 +63,9 @@ mod tests {
 
     #[test]
     fn the_end_is_seen_as_a_parser_sees_it() {
-        for text in [
-            "{}",
-            " {\"a\": [1, {\"b\": \"}\"}]} ",
-            "[1]",
-            "\"text\"",
-            "null",
-            "7",
-            "{\"é\": \"\\\"\\\\\"}",
-        ] {
+        for text in
+            ["{}", " {\"a\": [1, {\"b\": \"}\"}]} ", "[1]", "\"text\"", "null", "7", "{\"é\": \"\\\"\\\\\"}"]
+        {
             assert!(is_whole(text), "{text}");
             assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
             for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {

@@ -115,9 +115,7 @@ impl ProviderError {
         let has_field = message.contains("reasoning_content") || message.contains("reasoning_details");
         let is_unknown = has(&["unsupported", "not supported", "unknown", "unrecognized", "not permitted"]);
         let is_named = message.contains("thinking") || message.contains("thought") || has_field;
-        (is_named && has(&SIGNS))
-            || (has_field && is_unknown)
-            || (matches!(status, 400 | 404) && has(&ITEMS))
+        (is_named && has(&SIGNS)) || (has_field && is_unknown) || (matches!(status, 400 | 404) && has(&ITEMS))
     }
 
     /// Whether a picture of the conversation was refused: with the pictures named instead it can go on. There is no code for
@@ -225,7 +223,8 @@ mod tests {
     fn a_refused_picture_is_told_by_its_words() {
         let refused =
             |status, message: &str| ProviderError::from_status("x", status, message, None).refuses_pictures();
-        for said in ["Could not process image", "Unable to process input image.", "You uploaded an unsupported image"]
+        for said in
+            ["Could not process image", "Unable to process input image.", "You uploaded an unsupported image"]
         {
             assert!(refused(400, said) && !refused(500, said), "{said}");
         }

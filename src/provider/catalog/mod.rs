@@ -306,7 +306,8 @@ fn missing(model: &ModelRef, reason: String, key: &str, value: &str) -> Provider
 
 /// How many tokens to let a model answer with.
 fn longest(model: &ModelRef, config: &Config) -> u32 {
-    config.model(model)
+    config
+        .model(model)
         .and_then(answer_of)
         .or(listing::of(model).answer)
         .unwrap_or(known(model.provider()).map_or(4_096, |known| known.max_tokens))

@@ -104,8 +104,7 @@ impl Endpoint {
         let limits = http.limits();
         let client = http.client(&self.url).await.map_err(|reason| self.failed(reason))?;
         let sent = client.post(self.url.clone()).headers(self.headers.clone()).body(request).send();
-        let after =
-            if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
+        let after = if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
         let response = tokio::time::timeout(after, sent)
             .await
             .map_err(|_| ProviderError::TimedOut { provider: self.provider.clone(), after })?

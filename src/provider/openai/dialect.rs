@@ -177,8 +177,13 @@ mod tests {
 
     #[test]
     fn thinking_goes_back_where_it_is_wanted() {
-        for model in ["kimi-k2.5", "moonshotai/kimi-k2-thinking:free", "mimo-v2-pro", "deepseek-reasoner", "x/a:kimi-k2.6"]
-        {
+        for model in [
+            "kimi-k2.5",
+            "moonshotai/kimi-k2-thinking:free",
+            "mimo-v2-pro",
+            "deepseek-reasoner",
+            "x/a:kimi-k2.6",
+        ] {
             assert!(wants_thinking_back(model), "{model}");
         }
         for model in ["gpt-5", "kimi-k2", "qwen3:8b"] {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flock::agent::{TurnError, TurnEvent};
-use flock::provider::{ProviderError, http};
 use flock::provider::retry::Policy;
+use flock::provider::{ProviderError, http};
 use serde_json::json;
 
 use super::rig::{Rig, Set, turn};
@@ -97,7 +97,8 @@ fn mute(rig: &Rig) -> TcpListener {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_never_answers_is_left_for_the_next_one_within_the_turn() {
     let limit = Duration::from_millis(300);
-    let silence = http::Limits { first_byte: limit, near_first_byte: limit, idle: limit, ..http::Limits::default() };
+    let silence =
+        http::Limits { first_byte: limit, near_first_byte: limit, idle: limit, ..http::Limits::default() };
     for is_mute in [true, false] {
         let spare = ModelServer::start();
         // With all attempts that a failure has: a silent one gets one.

@@ -92,7 +92,8 @@ async fn a_large_picture_is_made_to_fit_what_the_configuration_says() {
     show_pictures(&rig, 100);
     rig.run(with_picture(&picture(400, 40))).await.unwrap();
     let sent = messages(&rig, 0);
-    let source = &sent[0]["content"].as_array().unwrap().iter().find(|part| part["type"] == "image").unwrap()["source"];
+    let source = &sent[0]["content"].as_array().unwrap().iter().find(|part| part["type"] == "image").unwrap()
+        ["source"];
     assert_eq!(source["media_type"], "image/jpeg");
     let bytes = STANDARD.decode(source["data"].as_str().unwrap()).unwrap();
     let shown = image::load_from_memory(&bytes).unwrap();
@@ -107,7 +108,10 @@ async fn a_damaged_picture_is_named_and_not_sent() {
     let whole = picture(40, 40);
     rig.run(with_picture(&whole[..whole.len() / 2])).await.unwrap();
     let sent = messages(&rig, 0).to_string();
-    assert!(sent.contains("[picture omitted: it could not be decoded") && !sent.contains("\"image\""), "{sent}");
+    assert!(
+        sent.contains("[picture omitted: it could not be decoded") && !sent.contains("\"image\""),
+        "{sent}"
+    );
 }
 
 #[tokio::test]
@@ -122,7 +126,8 @@ async fn a_refused_picture_is_named_and_the_session_goes_on() {
     assert!(messages(&rig, 0).to_string().contains("\"image\""));
     let sent = messages(&rig, 1).to_string();
     assert!(!sent.contains("\"image\"") && sent.contains("the provider refused it"), "{sent}");
-    let is_told = |event: &TurnEvent| matches!(event, TurnEvent::Notice(text) if text.contains("is shown no pictures"));
+    let is_told =
+        |event: &TurnEvent| matches!(event, TurnEvent::Notice(text) if text.contains("is shown no pictures"));
     assert!(rig.events().iter().any(is_told), "{:?}", rig.events());
 }
 

@@ -15,7 +15,8 @@ use crate::provider::{Block, Role, responses};
 pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
         // What signs a text or a call signs the thinking before it.
-        let own = thinking::is_own(entry, target) && target.refused_until.is_none_or(|until| entry.about.at > until);
+        let own = thinking::is_own(entry, target)
+            && target.refused_until.is_none_or(|until| entry.about.at > until);
         let goes = |signature: &str| match policy.marks {
             Marks::Untouched => false,
             Marks::NoItems => signature::is_item_id(signature),

@@ -172,7 +172,9 @@ fn change(block: &Block, target: &Target, limits: Limits) -> Option<Block> {
         }
         Block::Image { media_type, .. } if target.refused_pictures => {
             let media_type = crate::tool::bounded::start(media_type, 40);
-            Some(Block::text(format!("[a picture ({media_type}) is left out: the provider refused it or one beside it]")))
+            Some(Block::text(format!(
+                "[a picture ({media_type}) is left out: the provider refused it or one beside it]"
+            )))
         }
         Block::Image { media_type, data } => match &*target.pictures.show(data, limits) {
             Shown::Same(kind) if kind == media_type => None,

@@ -51,7 +51,13 @@ fn whoever_speaks_chat_completions_is_taken_for_strict() {
 
 #[test]
 fn models_that_want_their_reasoning_back_get_it() {
-    for model in ["moonshot/kimi-k2-thinking", "x/org/kimi-k2.5:free", "x/mimo-v2-pro", "x/a:kimi-k2.6", "deepseek/deepseek-reasoner"] {
+    for model in [
+        "moonshot/kimi-k2-thinking",
+        "x/org/kimi-k2.5:free",
+        "x/mimo-v2-pro",
+        "x/a:kimi-k2.6",
+        "deepseek/deepseek-reasoner",
+    ] {
         assert_eq!(of(model, Api::OpenAiCompletions).drop, Drop::Nothing, "{model}");
     }
     let entry = Target { reasoning: Some(true), ..Target::new(route("local/own", Api::OpenAiCompletions)) };
