@@ -128,7 +128,9 @@ async fn signed_thinking_goes_back_as_it_came_and_other_thinking_does_not() {
     ]);
     assert_eq!(body["messages"][1]["content"], expected);
     let body = sent(Api::OpenAiCompletions, history).await;
-    assert_eq!(body["messages"][2], json!({"role": "assistant", "content": "b"}));
+    // Which reasoning goes to a server of chat completions is decided before: what is given here is written.
+    let expected = json!({"role": "assistant", "content": "b", "reasoning_content": "hmhm"});
+    assert_eq!(body["messages"][2], expected);
 }
 
 #[tokio::test]
