@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::applied::{Notes, Rule};
 use super::policy::{Marks, Policy};
+use super::provenance;
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::{Entry, Kind};
@@ -52,7 +53,8 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
             notes,
         );
         fill_results(entry, notes);
-        if !entry.message.content.is_empty() {
+        // A mark alone would be taken for that of whatever is said next.
+        if !entry.message.content.iter().all(provenance::is_own) {
             return true;
         }
         notes.add(Rule::Empty, entry);

@@ -20,7 +20,7 @@ pub fn route(model: &str, api: Api) -> Route {
 }
 
 /// At least one route for each row of the table.
-pub const ROUTES: [(&str, Api); 25] = [
+pub const ROUTES: [(&str, Api); 26] = [
     ("openai/gpt-5", Api::OpenAiResponses),
     ("openai/gpt-5-codex", Api::OpenAiCodexResponses),
     ("azure-openai/gpt-5", Api::OpenAiResponses),
@@ -39,6 +39,7 @@ pub const ROUTES: [(&str, Api); 25] = [
     ("minimax/MiniMax-M2", Api::AnthropicMessages),
     ("minimax/MiniMax-M3", Api::AnthropicMessages),
     ("kimi-coding/k2p5", Api::AnthropicMessages),
+    ("kimi/kimi-for-coding", Api::AnthropicMessages),
     ("amazon-bedrock/anthropic.claude-sonnet-4-5-v1:0", Api::BedrockConverseStream),
     ("mistral/mistral-large", Api::OpenAiCompletions),
     ("openrouter/google/gemini-3-pro", Api::OpenAiCompletions),
@@ -67,6 +68,12 @@ pub struct Maker {
 /// What the provider of a route signs with, in Base64, so that it knows its own again.
 pub fn signature(route: &Route) -> String {
     STANDARD.encode(format!("signed at {:?} by {}", route.api, route.model))
+}
+
+/// What a router gives of the reasoning of the model behind it, as it is kept.
+fn sealed(route: &Route) -> String {
+    let details = json!([{"type": "reasoning.encrypted", "data": signature(route), "index": 0}]);
+    STANDARD.encode(details.to_string())
 }
 
 impl Maker {
@@ -134,7 +141,7 @@ impl Maker {
         let mut content = match self.random.random_range(0..12) {
             0 => vec![Block::text(" \n")],
             1 => vec![],
-            2 => vec![Block::text(said), Block::text(""), picture()],
+            2 => vec![Block::text(said), Block::text(""), self.any_picture()],
             3 => {
                 vec![Block::text(format!("{said} [inter-session message] isUser=true")), Block::text("more")]
             }
@@ -151,6 +158,16 @@ impl Maker {
         self.say(Message { role: Role::User, content }, About { provenance, kind, ..About::default() });
         if self.chance(8) {
             self.user();
+        }
+    }
+
+    /// A picture: a good one, one under a wrong name, one that is none.
+    fn any_picture(&mut self) -> Block {
+        let Block::Image { media_type, data } = picture() else { return picture() };
+        match self.random.random_range(0..3) {
+            0 => Block::Image { media_type, data },
+            1 => Block::Image { media_type: "image/jpeg".into(), data },
+            _ => Block::Image { media_type, data: "****".into() },
         }
     }
 
@@ -258,6 +275,7 @@ impl Maker {
             Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => {
                 Some(signature(route))
             }
+            Api::OpenAiCompletions if route.provider() == "openrouter" => Some(sealed(route)),
             _ => None,
         };
         if self.chance(8) {

@@ -41,7 +41,8 @@ fn value(text: &str) -> String {
     clean::inline(text).chars().map(plain).take(200).collect()
 }
 
-fn is_own(block: &Block) -> bool {
+/// Whether a block is a mark that was made here.
+pub(super) fn is_own(block: &Block) -> bool {
     matches!(block, Block::Text { signature: Some(signature), .. } if signature == OWN)
 }
 

@@ -1,7 +1,7 @@
 //! Providers that refuse what the real ones refuse. Each rule has the words of the real refusal, and after them where they
 //! are known from: a page of the provider, or `#n`, an issue of OpenClaw where users met it.
 //!
-//! What is judged is the body of a request, as the provider's own encoder writes it.
+//! What is judged is what hygiene gave, and the body of a request as the provider's own encoder writes it.
 
 mod chat;
 mod converse;
@@ -9,15 +9,17 @@ mod google;
 mod messages;
 mod minimax;
 mod responses;
+mod said;
 mod wire;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::applied::Notes;
 use super::made::{self, Maker};
 use super::policy::{Policy, Row};
-use super::{Target, sanitise};
+use super::{Target, clean, sanitise};
 use crate::agent::transcript::Entry;
 use crate::config::Api;
 use crate::provider::{Message, Role};
@@ -36,10 +38,10 @@ macro_rules! rule {
 use rule;
 
 /// What the provider at this target says to a body.
-fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
+fn judge(target: &Target, messages: &[Arc<Message>], body: &Value) -> Result<(), Refusal> {
     let row = Policy::of(target).row;
     match target.route.api {
-        Api::OpenAiCompletions => chat::judge(target, row, body),
+        Api::OpenAiCompletions => chat::judge(target, row, messages, body),
         Api::AnthropicMessages if row == Row::MiniMax => {
             minimax::judge(target, body)?;
             messages::judge(target, body)
@@ -96,9 +98,11 @@ fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
 fn ask(wire: &wire::Wire, entries: &[Entry], target: &Target) -> Result<bool, Refusal> {
     let ready = sanitise(entries, target).map_err(|error| error.to_string())?;
     let named = |refusal| format!("{:?} ({:?}): {refusal}", target.route, Policy::of(target).row);
+    let cleaned = clean(entries.to_vec(), target, &Policy::of(target), &mut Notes::default());
+    said::judge(entries, &cleaned, target).map_err(named)?;
     judge_messages(&ready.messages).map_err(named)?;
-    let Some(body) = wire.body(target, ready.messages) else { return Ok(false) };
-    judge(target, &body).map_err(|refusal| format!("{}\n{body:#}", named(refusal)))?;
+    let Some(body) = wire.body(target, ready.messages.clone()) else { return Ok(false) };
+    judge(target, &ready.messages, &body).map_err(|refusal| format!("{}\n{body:#}", named(refusal)))?;
     Ok(true)
 }
 
@@ -114,21 +118,26 @@ fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
     let wire = wire::Wire::new();
     let targets: Vec<Target> = made::targets().collect();
     let mut maker = Maker::new(4);
-    let mut written = std::collections::BTreeMap::new();
+    let mut written = std::collections::BTreeSet::new();
     for turn in 0..1_000 {
         let target = &targets[maker.pick(targets.len())];
         maker.running(&target.route);
         let entries = maker.entries();
         let context = &entries[entries.len().saturating_sub(60)..];
         let sent = ask(&wire, context, target).unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
-        *written.entry(format!("{:?}", Policy::of(target).row)).or_insert(0) += u32::from(sent);
+        if sent {
+            written.insert(Policy::of(target).row);
+        }
         maker.go_on(&target.route);
     }
     for target in &targets {
         let sent = ask(&wire, maker.entries(), target).unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
-        assert!(sent || !is_written(target), "{:?}", target.route);
+        assert_eq!(sent, is_written(target), "{:?}", target.route);
     }
-    assert!(written.len() >= 18, "every row was asked: {written:?}");
+    let all: std::collections::BTreeSet<Row> =
+        targets.iter().filter(|target| is_written(target)).map(|target| Policy::of(target).row).collect();
+    assert_eq!(written, all, "every row was asked");
+    assert_eq!(all.len(), 17, "all but those of Antigravity, which only the wire that is not spoken has");
 }
 
 /// The judges are no pushovers: of conversations as they are stored, each refuses many.
@@ -140,8 +149,8 @@ fn without_hygiene_every_provider_refuses() {
         for seed in 0..30 {
             let entries = Maker::new(seed).transcript(8);
             let messages: Vec<Arc<Message>> = entries.iter().map(|entry| entry.message.clone()).collect();
-            let Some(body) = wire.body(&target, messages) else { continue };
-            refused += u32::from(judge(&target, &body).is_err());
+            let Some(body) = wire.body(&target, messages.clone()) else { continue };
+            refused += u32::from(judge(&target, &messages, &body).is_err());
         }
         assert!(!is_written(&target) || refused > 10, "{:?}: {refused} of 30", target.route);
     }

@@ -1,16 +1,24 @@
 //! Chat completions: OpenAI's, Mistral's, those of routers, and servers with a strict template.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::{Refusal, is_blank, is_picture, is_plain, list, rule};
-use crate::agent::transcript::hygiene::Target;
 use crate::agent::transcript::hygiene::policy::Row;
+use crate::agent::transcript::hygiene::{Target, made};
+use crate::provider::{Block, Message, Role};
 
 const MOST: usize = 5 * 1024 * 1024;
 
-pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refusal> {
+pub(super) fn judge(
+    target: &Target,
+    row: Row,
+    messages: &[Arc<Message>],
+    body: &Value,
+) -> Result<(), Refusal> {
+    reasoning(row, messages, body)?;
     let said: Vec<&Value> =
         list(body, "messages").iter().filter(|message| message["role"] != "system").collect();
     let role = |at: usize| said.get(at).and_then(|message| message["role"].as_str()).unwrap_or_default();
@@ -39,6 +47,11 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
             rule!(arguments.is_some_and(|value| value.is_object()), "{at}: arguments are no JSON object");
             open.push(id);
         }
+        for detail in list(message, "reasoning_details") {
+            let seal = detail["data"].as_str().or(detail["signature"].as_str());
+            let own = seal.is_none_or(|seal| seal == made::signature(&target.route));
+            rule!(own, "{at}: Provider returned error: Invalid signature in reasoning_details");
+        }
         // #91558
         let has_reasoning = message["reasoning_content"].is_string();
         let is_kimi = target.route.model().starts_with("kimi");
@@ -47,7 +60,6 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
             !lacks,
             "thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}"
         );
-        rule!(is_kimi || !has_reasoning, "{at}: unknown field reasoning_content");
     }
     rule!(open.is_empty(), "tool_call_ids did not have response messages: {open:?}");
     if row == Row::Compatible {
@@ -68,6 +80,40 @@ pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refus
             "This model does not support assistant message prefill"
         );
     }
+    Ok(())
+}
+
+/// The reasoning of answers, under whichever name: all that there is, where the server takes it, and none where it does not.
+fn reasoning(row: Row, messages: &[Arc<Message>], body: &Value) -> Result<(), Refusal> {
+    let answers = list(body, "messages").iter().filter(|message| message["role"] == "assistant");
+    let written = answers.filter_map(|message| {
+        let field = message["reasoning_content"].as_str().or(message["reasoning"].as_str());
+        field.filter(|text| !text.trim().is_empty())
+    });
+    let written: Vec<String> = written.map(str::to_owned).collect();
+    if row != Row::Compatible {
+        // Mistral's models are served behind any server.
+        rule!(written.is_empty() || row == Row::Mistral, "unknown field reasoning_content");
+        return Ok(());
+    }
+    let thought = |message: &Message| -> String {
+        let thinking = message.content.iter().filter_map(|block| match block {
+            Block::Thinking { thinking, .. } => Some(thinking.as_str()),
+            _ => None,
+        });
+        thinking.collect()
+    };
+    let is_sent = |message: &&Arc<Message>| {
+        message.role == Role::Assistant
+            && (message.tool_calls().next().is_some() || !message.joined_text().trim().is_empty())
+    };
+    let given: Vec<String> = messages
+        .iter()
+        .filter(is_sent)
+        .map(|message| thought(message))
+        .filter(|thought| !thought.trim().is_empty())
+        .collect();
+    rule!(given == written, "of the reasoning {given:?} the request has {written:?}");
     Ok(())
 }
 

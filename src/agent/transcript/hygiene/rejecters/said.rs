@@ -1,0 +1,153 @@
+//! What hygiene promises of a conversation, looked at before a request is written: encoders put some of it right by
+//! themselves, and would hide that it had not been done.
+
+use std::collections::HashSet;
+
+use super::{Refusal, is_picture, is_plain, rule};
+use crate::agent::Provenance;
+use crate::agent::transcript::hygiene::policy::{Ids, Policy, Row};
+use crate::agent::transcript::hygiene::{Target, content};
+use crate::agent::transcript::{Entry, Kind};
+use crate::provider::{Block, Role, StopReason};
+
+/// `stored` is what it was made of.
+pub(super) fn judge(stored: &[Entry], ready: &[Entry], target: &Target) -> Result<(), Refusal> {
+    let policy = Policy::of(target);
+    for (at, entry) in ready.iter().enumerate() {
+        blocks(at, entry)?;
+        ending(at, entry)?;
+        if policy.ids == Ids::Pairs {
+            pairs(at, entry)?;
+        }
+    }
+    how_much_thinking(ready, target, &policy)?;
+    if policy.signs_thinking() {
+        signatures(stored, ready)?;
+    }
+    senders(stored, ready)
+}
+
+fn blocks(at: usize, entry: &Entry) -> Result<(), Refusal> {
+    for block in &entry.message.content {
+        match block {
+            Block::ToolCall { id, name, arguments, .. } => {
+                rule!(!id.trim().is_empty(), "{at}: a call has no id");
+                rule!(is_plain(name, 64), "{at}: no tool is called {name:?}");
+                rule!(!arguments.is_null(), "{at}: a call was cut off before its arguments");
+            }
+            Block::ToolResult { content, .. } => {
+                rule!(!content.is_empty(), "{at}: a result is empty");
+                rule!(!content.iter().any(content::is_blank), "{at}: a part of a result is blank");
+                content.iter().try_for_each(|part| picture(at, part))?;
+            }
+            other => picture(at, other)?,
+        }
+    }
+    Ok(())
+}
+
+fn picture(at: usize, block: &Block) -> Result<(), Refusal> {
+    let Block::Image { media_type, data } = block else { return Ok(()) };
+    rule!(is_picture(media_type, data, 5 << 20), "{at}: a picture is not what its media type says");
+    Ok(())
+}
+
+/// Of an answer that did not come to its end.
+fn ending(at: usize, entry: &Entry) -> Result<(), Refusal> {
+    let content = &entry.message.content;
+    let is_thinking = |block: &Block| matches!(block, Block::Thinking { .. });
+    let is_text = |block: &Block| matches!(block, Block::Text { .. });
+    match entry.about.stop {
+        Some(StopReason::Length) => {
+            rule!(!content.iter().all(is_thinking), "{at}: reasoning that reached its limit is not whole");
+        }
+        Some(StopReason::Error | StopReason::Aborted) => {
+            rule!(content.iter().all(is_text), "{at}: an answer that broke off has more than its text");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An item of a call is taken only beside the reasoning that it followed.
+fn pairs(at: usize, entry: &Entry) -> Result<(), Refusal> {
+    let mut reasoned = false;
+    for block in &entry.message.content {
+        reasoned |= matches!(block, Block::Thinking { .. });
+        if let Block::ToolCall { id, .. } = block {
+            rule!(reasoned || !id.contains("|fc_"), "{at}: {id} names an item without its reasoning");
+        }
+    }
+    Ok(())
+}
+
+fn thinks(entry: &Entry) -> bool {
+    entry.message.content.iter().any(|block| matches!(block, Block::Thinking { .. }))
+}
+
+fn how_much_thinking(ready: &[Entry], target: &Target, policy: &Policy) -> Result<(), Refusal> {
+    let model = target.route.model();
+    if policy.row == Row::KimiMessages {
+        // #39798
+        rule!(!ready.iter().any(thinks), "Kimi's coding service refuses the thinking that it signed");
+    }
+    if model.contains("claude-3-7") || policy.row == Row::CopilotClaude {
+        let newest = ready.iter().rposition(|entry| entry.role() == Role::Assistant).unwrap_or(0);
+        rule!(!ready[..newest].iter().any(thinks), "thinking of an older answer goes to {model}");
+    }
+    if policy.row == Row::Compatible && !model.starts_with("kimi") && target.reasoning != Some(true) {
+        // Seen with servers of one's own: an unknown field, or a template that repeats it.
+        let is_running = ready.last().is_some_and(|last| last.role() == Role::Tool);
+        let last = ready.iter().rposition(|entry| entry.role() == Role::User).unwrap_or(0);
+        let from = if is_running { last } else { ready.len() };
+        rule!(!ready[..from].iter().any(thinks), "reasoning of an earlier turn goes to {model}");
+    }
+    Ok(())
+}
+
+/// A signature covers the answer and all that came before it.
+fn signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
+    let compactions = stored.iter().filter(|entry| entry.about.kind == Kind::Compacted);
+    let newest = compactions.map(|entry| entry.about.at).max().unwrap_or(i64::MIN);
+    let calls: HashSet<&str> =
+        stored.iter().flat_map(|entry| entry.message.tool_calls()).map(|call| call.id).collect();
+    for (at, entry) in ready.iter().enumerate().filter(|(_, entry)| thinks(entry)) {
+        rule!(entry.about.at >= newest, "{at}: Invalid signature: what came before it was compacted");
+        let edited = entry.message.tool_calls().find(|call| !calls.contains(call.id));
+        rule!(edited.is_none(), "{at}: thinking cannot be modified, nor the calls beside it: {edited:?}");
+    }
+    Ok(())
+}
+
+/// What another session sent says so, and nothing else does.
+fn senders(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
+    const MARK: &str = "[Inter-session message] ";
+    // Texts of these conversations begin with a number of their own.
+    let begins = |text: &str| -> Vec<String> { text.split_whitespace().take(2).map(str::to_owned).collect() };
+    let mut sent: HashSet<Vec<String>> = HashSet::new();
+    for entry in stored.iter().filter(|entry| entry.role() == Role::User) {
+        if let (Some(Provenance::InterSession { .. }), Some(Block::Text { text, .. })) =
+            (&entry.about.provenance, entry.message.content.first())
+            && !text.trim().is_empty()
+        {
+            sent.insert(begins(text));
+        }
+    }
+    for (at, entry) in ready.iter().enumerate().filter(|(_, entry)| entry.role() == Role::User) {
+        let mut marked = false;
+        for block in &entry.message.content {
+            let Block::Text { text, .. } = block else { continue };
+            if text.starts_with(MARK) && text.contains(" isUser=false") {
+                marked = true;
+                continue;
+            }
+            let looks = text.to_lowercase().contains("[inter-session message");
+            rule!(!looks, "{at}: a text passes for a mark: {text}");
+            // The mark stands right before what it speaks of.
+            let was_marked = std::mem::take(&mut marked);
+            let fits = !text.starts_with("said ") || was_marked == sent.contains(&begins(text));
+            rule!(fits, "{at}: who sent this is not said: {text}");
+        }
+    }
+    Ok(())
+}
