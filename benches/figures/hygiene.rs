@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{Sample, row};
 
 const MESSAGES: usize = 10_000;
-const BYTES: usize = 20 * 1024 * 1024;
+const BYTES: usize = 20_000_000;
 
 /// Counts what is allocated, in all of this program.
 struct Counting;
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 pub fn run() {
     let route = Route { model: "anthropic/claude-opus-4-5".parse().unwrap(), api: Api::AnthropicMessages };
     let lines = transcript(&route);
-    let megabytes = lines.len() as f64 / 1024.0 / 1024.0;
+    let megabytes = lines.len() as f64 / 1e6;
     let mut file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
     file.write_all(&lines).unwrap();
     drop(lines);
@@ -75,7 +75,7 @@ pub fn run() {
         began.elapsed()
     });
     row(
-        &format!("a transcript of {MESSAGES} messages and {megabytes:.0} MiB: read, made ready, written"),
+        &format!("a transcript of {MESSAGES} messages and {megabytes:.1} MB: read, made ready, written"),
         &whole,
     );
     let read = Sample::of(20, || {
@@ -124,7 +124,8 @@ fn load(file: &File) -> Vec<Entry> {
 pub fn transcript(route: &Route) -> Vec<u8> {
     let mut lines = Vec::with_capacity(BYTES + BYTES / 10);
     let turn = TurnId::new();
-    let long = "A line of a file, or of what a command has printed.\n".repeat(BYTES / MESSAGES * 2 / 52);
+    // As stored: a line's end is two bytes, and each record has some of its own.
+    let long = "A line of a file, or of what a command has printed.\n".repeat((BYTES / MESSAGES - 195) * 2 / 53);
     for n in 0..MESSAGES {
         let id = format!("toolu_{}", n / 4);
         let (role, block) = match n % 4 {

@@ -43,14 +43,16 @@ pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
     let grace = Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0));
     let end = Instant::now() + grace + PATIENCE;
     let mut halted = Halted::default();
-    let mut asked = pid::read(&home.pid_file(SUPERVISOR)).map(|record| record.process);
+    let mut asked: Option<ProcessId> = None;
     loop {
         match Lock::try_acquire(&home.supervisor_lock()) {
             Ok(lock) => {
                 let mut journal = Journal::new(home, None);
                 halted.was_running |= has_leftover(home);
                 halted.survivors = leftover::end(home, &NAMES, limits, &mut journal).await;
-                // It lets go of the lock as the last thing it does, but is not gone with that.
+                // It lets go of the lock as the last thing it does, but is not gone with that. Where it is a task of
+                // the caller's own process, that goes on.
+                asked = asked.filter(|one| *one != ProcessId::current());
                 halted.survivors.extend(gone(asked.as_slice(), PATIENCE).await);
                 for name in NAMES {
                     halted.survivors.extend(leftover::sweep(&Mark::new(home, name), &mut journal).await);

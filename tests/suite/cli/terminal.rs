@@ -72,6 +72,7 @@ fn init_asks_for_the_model_and_offers_the_demo() {
     // The demo comes after what was found.
     terminal.at("OPENAI_API_KEY is set", DOWN);
     terminal.at("to try flock without an account", ENTER);
+    terminal.at("Add the OpenClaw gateway", ENTER);
     let (code, seen) = terminal.end();
     assert_eq!(code, 0, "{seen}");
     assert_eq!(home.config()["agents"]["defaults"]["model"]["primary"], "script/demo", "{seen}");
@@ -86,6 +87,7 @@ fn a_key_is_kept_for_who_says_yes() {
             Terminal::new(&home, &["init", "--no-images"], &[("OPENAI_API_KEY", "sk-planted")]);
         terminal.at("OPENAI_API_KEY is set", ENTER);
         terminal.at("Keep the key of OPENAI_API_KEY", answer);
+        terminal.at("Add the OpenClaw gateway", ENTER);
         let (code, seen) = terminal.end();
         assert_eq!(code, 0, "{seen}");
         assert_eq!(home.file("secrets/openai").exists(), kept, "{seen}");

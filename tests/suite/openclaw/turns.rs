@@ -18,7 +18,6 @@ fn blocks<'v>(transcript: &'v [Value], kind: &str) -> Vec<&'v Value> {
 }
 
 #[tokio::test]
-#[ignore = "fails on a busy machine for a reason that is not known yet"]
 async fn an_agent_of_openclaw_answers_and_calls_flocks_tools() {
     for era in [Era::Old, Era::New] {
         let stage = Stage::running(era);
@@ -102,7 +101,6 @@ async fn where_openclaw_is_missing_or_down_the_error_says_what_mends_it() {
 }
 
 #[tokio::test]
-#[ignore = "fails on a busy machine for a reason that is not known yet"]
 async fn a_failure_in_openclaw_is_the_turns_failure() {
     let stage = Stage::running(Era::New);
     let (status, body) = stage.chat("coder", "ann", "/fail").await;

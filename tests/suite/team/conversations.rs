@@ -129,7 +129,7 @@ fn a_person_commands_an_agent_in_a_channel_and_an_agent_does_not() {
     assert!(told.iter().all(|(_, text)| !text.contains("HISTORY COMPRESSED")), "{told:?}");
     post("@ada /new");
     until_said(&home, "dev", "ada", "begins anew");
-    assert_eq!(asked("You are ada").len(), of_ada, "no model was asked");
+    assert_eq!(asked("You are ada").len(), of_ada, "no model was asked: {:#?}", asked("You are ada"));
 
     // What comes after it is the beginning for ada; eve goes on, and has not read the commands.
     post("@all number-two");
