@@ -46,7 +46,8 @@ async fn an_agent_of_openclaw_answers_and_calls_flocks_tools() {
         assert_eq!((&calls[0]["name"], &calls[0]["id"]), (&"flock_status".into(), &results[0]["callId"]));
 
         // Its own tools are reported, with their end where the version tells it.
-        stage.chat("coder", "ann", "/tool exec {\"command\":\"ls\"}").await;
+        let (status, body) = stage.chat("coder", "ann", "/tool exec {\"command\":\"ls\"}").await;
+        assert_eq!(status, 200, "{body}");
         let transcript = stage.transcript("coder");
         let call = blocks(&transcript, "toolCall").pop().unwrap().clone();
         assert_eq!((&call["name"], &call["arguments"]["command"]), (&"exec".into(), &"ls".into()));
@@ -126,7 +127,8 @@ async fn a_client_that_goes_away_ends_the_turn_in_openclaw_too() {
     assert!(body["content"][0]["text"].as_str().unwrap().contains("flock has ended the turn"), "{body}");
 }
 
-#[tokio::test]
+// What is asked meanwhile is sent by a task of its own.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_a_kill_broke_off_is_marked_interrupted() {
     let mut stage = Stage::running(Era::New);
     let waiting = stage.chat("coder", "ann", "/wait 600000");
