@@ -10,6 +10,7 @@ import crypto from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
 
 /** Names, descriptions and parameters, as flock wrote them beside this file. */
 const TOOLS = JSON.parse(readFileSync(new URL("./tools.json", import.meta.url), "utf8"));
@@ -18,6 +19,8 @@ const OURS = new Set(TOOLS.map((tool) => tool.name));
 /** How long a tool may take, and a report, in milliseconds. flock ends a call a little earlier by itself. */
 const CALL_TIME = 150_000;
 const REPORT_TIME = 5_000;
+/** How long a call of OpenClaw's own tools may be held up by the report of its beginning, in milliseconds. */
+const MOST_HELD = 1_000;
 /** The most bytes of a request and of an answer. */
 const MOST_SENT = 1 << 20;
 const MOST_READ = 16 << 20;
@@ -139,13 +142,14 @@ function text_of(result) {
 
 const words = (error) => (error === undefined || error === null ? undefined : String(error.message ?? error).slice(0, 1000));
 
-/** Sends reports one after the other, so that a call's end never overtakes its beginning. */
+/** Sends reports one after the other, so that a call's end never overtakes its beginning; a report's promise is kept
+ *  when it has arrived or was given up. */
 function reporter(settings, logger) {
   let last = Promise.resolve();
   let waiting = 0;
   let warned = false;
   return (report) => {
-    if (waiting >= MOST_WAITING) return;
+    if (waiting >= MOST_WAITING) return Promise.resolve();
     waiting += 1;
     last = last
       .then(() => post(settings, "/api/plugin/events", report, AbortSignal.timeout(REPORT_TIME)))
@@ -155,6 +159,7 @@ function reporter(settings, logger) {
         warned = true;
       })
       .finally(() => { waiting -= 1; });
+    return last;
   };
 }
 
@@ -203,9 +208,9 @@ function keep(collection, key, value) {
 }
 
 /** Runs a listener; whatever happens in it, OpenClaw goes on as if there were none. */
-const quietly = (listener) => (event, context) => {
+const quietly = (listener) => async (event, context) => {
   try {
-    listener(event ?? {}, context ?? {});
+    await listener(event ?? {}, context ?? {});
   } catch {
     // Nothing to tell anybody: the call itself is not touched.
   }
@@ -238,7 +243,9 @@ export default {
       // Calls of flock's own tools are recorded where they are run.
       if (OURS.has(event.toolName)) return;
       const { unnamed, ...known } = calls.begin(event, context);
-      report({ event: "before_tool_call", ...known });
+      // What is about to happen is recorded before it happens, unless flock takes too long to take it.
+      const told = report({ event: "before_tool_call", ...known });
+      return Promise.race([told, pause(MOST_HELD, undefined, { ref: false })]);
     }));
     api.on("after_tool_call", quietly((event, context) => {
       if (OURS.has(event.toolName)) return;
