@@ -125,7 +125,8 @@ pub fn transcript(route: &Route) -> Vec<u8> {
     let mut lines = Vec::with_capacity(BYTES + BYTES / 10);
     let turn = TurnId::new();
     // As stored: a line's end is two bytes, and each record has some of its own.
-    let long = "A line of a file, or of what a command has printed.\n".repeat((BYTES / MESSAGES - 195) * 2 / 53);
+    let long =
+        "A line of a file, or of what a command has printed.\n".repeat((BYTES / MESSAGES - 195) * 2 / 53);
     for n in 0..MESSAGES {
         let id = format!("toolu_{}", n / 4);
         let (role, block) = match n % 4 {

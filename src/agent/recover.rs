@@ -118,7 +118,7 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnErr
     let key = session.key.clone();
     let header =
         Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
-    let mut transcript = Transcript::open(&path, &header, engine.parts.store.syncer().handle())?;
+    let mut transcript = Transcript::open(&path, &header, &engine.parts.store.syncer().handle())?;
     let fail = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
     let left = left(&transcript, turn).map_err(fail)?;
     if left.end.is_none() && left.is_there {

@@ -223,7 +223,7 @@ pub(super) fn open(engine: &Engine, session: &Session) -> Result<Transcript, Tur
     let key = session.key.clone();
     let header =
         Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
-    Transcript::open(&engine.transcript_path(session), &header, engine.parts.store.syncer().handle())
+    Transcript::open(&engine.transcript_path(session), &header, &engine.parts.store.syncer().handle())
 }
 
 fn check<'c>(engine: &Engine, config: &'c Config, request: &TurnRequest) -> Result<&'c Agent, TurnError> {

@@ -108,6 +108,7 @@ pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
     shrink(&decode(decoder)?, limits)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it away")]
 fn undecodable(error: image::ImageError) -> Unfit {
     Unfit::Undecodable(error.to_string())
 }

@@ -289,7 +289,7 @@ impl Course<'_> {
     /// Writes down what the program says of a call of its own.
     async fn reported(&self, event: ToolEvent, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
         match event {
-            ToolEvent::Began { call, tool, arguments } => self.began(call, tool, arguments, running, so),
+            ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
                 self.engine.desk.heard_end(true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
@@ -309,16 +309,16 @@ impl Course<'_> {
 
     fn began(
         &self,
-        id: String,
+        id: &str,
         tool: String,
         arguments: serde_json::Value,
         running: &mut Running,
         so: &mut So,
     ) -> Result<(), TurnError> {
-        if so.ledger.is_open(&id) {
+        if so.ledger.is_open(id) {
             return Ok(());
         }
-        let open = Open::new(id.clone(), so.name(&id), tool, arguments);
+        let open = Open::new(id.to_owned(), so.name(id), tool, arguments);
         if so.ledger.begin(open.clone()) { self.commit(&open, running, so) } else { Ok(()) }
     }
 

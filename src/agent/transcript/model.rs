@@ -295,6 +295,17 @@ mod tests {
     }
 
     #[test]
+    fn fractions_stay_as_a_model_wrote_them() {
+        let text = r#"{"x":31.245270191439438,"y":0.1,"z":-2.2250738585072014e-308}"#;
+        let arguments: serde_json::Value = serde_json::from_str(text).unwrap();
+        let call = Block::call("c1", "plot", arguments);
+        let message = Message { role: Role::Assistant, content: vec![call] };
+        let line = lines(&Record::Message(Box::new(MessageRecord::new(TurnId::new(), 1, message))));
+        assert!(String::from_utf8_lossy(&line).contains(text));
+        assert_eq!(lines(&Record::parse(line.trim_ascii_end()).unwrap()), line);
+    }
+
+    #[test]
     fn records_read_back_as_one_line() {
         let turn = TurnId::new();
         let key: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();

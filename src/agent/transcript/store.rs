@@ -41,7 +41,7 @@ impl Transcript {
     /// # Errors
     ///
     /// [`TurnError::Transcript`].
-    pub fn open(path: &Path, header: &Header, syncer: Handle) -> Result<Self, TurnError> {
+    pub fn open(path: &Path, header: &Header, syncer: &Handle) -> Result<Self, TurnError> {
         let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
         let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
         if transcript.length == 0 {
@@ -171,10 +171,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents/coder/sessions/x.jsonl");
         let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
-        let mut transcript = Transcript::open(&path, &header(), syncer.handle()).unwrap();
+        let mut transcript = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
         transcript.append(&[said("a"), said("b")]).unwrap();
         drop(transcript);
-        let mut transcript = Transcript::open(&path, &header(), syncer.handle()).unwrap();
+        let mut transcript = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
         transcript.append(&[said("c")]).unwrap();
         let text = fs_err::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 4);
@@ -187,11 +187,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
-        Transcript::open(&path, &header(), syncer.handle()).unwrap().append(&[said("good")]).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("good")]).unwrap();
         let mut bytes = fs_err::read(&path).unwrap();
         bytes.extend_from_slice(br#"{"type":"message","id":"torn"#);
         fs_err::write(&path, &bytes).unwrap();
-        Transcript::open(&path, &header(), syncer.handle()).unwrap().append(&[said("next")]).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("next")]).unwrap();
         let file = fs_err::File::open(&path).unwrap().into_parts().0;
         let mut tail = Tail::new(&file).unwrap();
         let mut lines = 0;

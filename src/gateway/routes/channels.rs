@@ -102,7 +102,6 @@ pub async fn archive(
 }
 
 /// Only the owner speaks as a human. Whoever adds a caller decides here, too.
-#[expect(clippy::unnecessary_wraps, reason = "the owner is the only caller so far")]
 fn owner(caller: &Caller) -> Result<(), ApiError> {
     match caller {
         Caller::Owner => Ok(()),

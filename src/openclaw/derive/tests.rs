@@ -49,7 +49,7 @@ fn listing<'d>(document: &'d mut Value, id: &str) -> &'d mut Value {
     list.iter_mut().find(|entry| entry["id"] == id).unwrap()
 }
 
-fn own<'d>(document: &'d mut Value) -> &'d mut Value {
+fn own(document: &mut Value) -> &mut Value {
     &mut document["plugins"]["entries"]["flock"]["config"]
 }
 

@@ -115,7 +115,7 @@ async fn a_failure_in_openclaw_is_the_turns_failure() {
 async fn a_client_that_goes_away_ends_the_turn_in_openclaw_too() {
     let stage = Stage::running(Era::New);
     let chat = stage.chat("coder", "ann", "/wait 600000");
-    drop(tokio::time::timeout(Duration::from_secs(1), chat).await.expect_err("it waits"));
+    let _elapsed = tokio::time::timeout(Duration::from_secs(1), chat).await.expect_err("it waits");
     let end = tokio::time::Instant::now() + LIMIT;
     while !stage.requests().iter().any(|line| line["path"] == "cancelled") {
         assert!(tokio::time::Instant::now() < end, "{:?}\n{}", stage.requests(), stage.log("gateway.log"));
@@ -132,7 +132,7 @@ async fn a_client_that_goes_away_ends_the_turn_in_openclaw_too() {
 async fn a_turn_that_a_kill_broke_off_is_marked_interrupted() {
     let mut stage = Stage::running(Era::New);
     let waiting = stage.chat("coder", "ann", "/wait 600000");
-    drop(tokio::time::timeout(Duration::from_secs(1), waiting).await.expect_err("it waits"));
+    let _elapsed = tokio::time::timeout(Duration::from_secs(1), waiting).await.expect_err("it waits");
     // The client of this turn stays: it is the gateway that dies.
     let body =
         json!({"model": "coder", "stream": true, "messages": [{"role": "user", "content": "/wait 600000"}]});

@@ -559,11 +559,11 @@ fn which_part_of_an_answer_a_text_was_stays_between_models_of_responses() {
         Block::Text { text: "I look.".into(), signature: Some(r#"{"v":1,"phase":"commentary"}"#.into()) };
     let next = made::route("openai/gpt-5.5", Api::OpenAiResponses);
     for content in [vec![text("commentary")], vec![item(1), text("commentary")]] {
-        assert_eq!(said(next.clone(), content.clone()), [alone.clone()], "the item's id goes");
+        assert_eq!(said(next.clone(), content.clone()), std::slice::from_ref(&alone), "the item's id goes");
         assert_eq!(said(before.clone(), content.clone()), content, "to the same model all goes back");
     }
     let plain = Block::text("I look.");
-    assert_eq!(said(next, vec![text("something else")]), [plain.clone()]);
+    assert_eq!(said(next, vec![text("something else")]), std::slice::from_ref(&plain));
     let elsewhere = made::route("google/gemini-2.5-pro", Api::GoogleGenerativeAi);
     assert_eq!(said(elsewhere, vec![text("commentary")]), [plain], "nobody else knows it");
 }
