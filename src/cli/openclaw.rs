@@ -52,6 +52,8 @@ pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
     let progress = context.printer.progress("asking OpenClaw whether it takes its configuration");
     let ready = prepare(home).await?;
     progress.done("OpenClaw takes its configuration");
+    // The supervisor does not run it yet: whoever adds such an agent must not wait for answers.
+    context.printer.warn("this flock does not start OpenClaw by itself yet; docs/openclaw.md says how to");
     if ready.put == Put::AtNextStart {
         context.printer.warn("OpenClaw takes this up when it is started again; run flock restart");
     }

@@ -26,6 +26,7 @@ pub mod route;
 pub mod script;
 mod stream;
 mod text;
+mod written;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -466,7 +466,9 @@ async fn a_patch_is_done_whole_or_not_at_all() {
 #[tokio::test]
 async fn an_image_is_known_by_its_bytes() {
     let bench = Bench::new();
-    bench.put("picture.txt", PNG);
+    let mut whole = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(2, 3).write_to(&mut whole, image::ImageFormat::Png).unwrap();
+    bench.put("picture.txt", whole.into_inner());
     let blocks =
         bench.blocks("image", json!({"path": "picture.txt", "prompt": "count the cats"})).await.unwrap();
     let [Block::Text { text, .. }, Block::Image { media_type, data }] = &blocks[..] else {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::super::call::{self, Style};
 use super::super::text::{is_blank, left_out};
+use super::super::written::written;
 use super::super::{Block, Message, Request, Role};
 use super::thinking::{self, Thinking};
 
@@ -150,9 +151,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
         system,
         messages,
     };
-    let mut bytes = Vec::with_capacity(8 * 1024);
-    serde_json::to_writer(&mut bytes, &body)?;
-    Ok(bytes)
+    written(&body, request)
 }
 
 /// The next request of this turn goes on from here: what has been said so far can be kept.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::super::call::{self, Style};
+use super::super::written::written;
 use super::super::{Block, Message, Request, Role};
 use super::effort::{self, Additional};
 use super::family::Family;
@@ -46,9 +47,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     let inference_config = Inference { max_tokens };
     let body =
         Body { inference_config, additional_model_request_fields: told, tool_config, system, messages };
-    let mut bytes = Vec::with_capacity(8 * 1024);
-    serde_json::to_writer(&mut bytes, &body)?;
-    Ok(bytes)
+    written(&body, request)
 }
 
 /// Whether the chain of calls that is running, if one is, began with a thought.

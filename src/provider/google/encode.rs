@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::super::call::{self, Style};
 use super::super::message::ToolCall;
 use super::super::text::{self, is_blank};
+use super::super::written::written;
 use super::super::{Block, Message, Request, Role, ToolSpec};
 use super::family::{Family, Thinking};
 use super::schema;
@@ -161,9 +162,7 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
         },
         contents: contents(&request.messages, family),
     };
-    let mut bytes = Vec::with_capacity(8 * 1024);
-    serde_json::to_writer(&mut bytes, &body)?;
-    Ok(bytes)
+    written(&body, request)
 }
 
 fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::text::{self, is_blank};
+use super::super::written::written;
 use super::super::{Block, Message, Request, Role, ToolSpec};
 use super::details;
 use super::dialect::{Dialect, Field, wants_thinking_back};
@@ -159,9 +160,7 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
         messages: messages(request, dialect),
     };
-    let mut bytes = Vec::with_capacity(8 * 1024);
-    serde_json::to_writer(&mut bytes, &body)?;
-    Ok(bytes)
+    written(&body, request)
 }
 
 fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {

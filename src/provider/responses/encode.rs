@@ -9,6 +9,7 @@ use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::openai::effort;
 use super::super::text::{self, is_blank};
+use super::super::written::written;
 use super::super::{Block, Effort, Message, Request, Role};
 use super::item::{Reasoning, Said, split_id};
 
@@ -157,9 +158,7 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
         }),
         input: items(request, form),
     };
-    let mut bytes = Vec::with_capacity(8 * 1024);
-    serde_json::to_writer(&mut bytes, &body)?;
-    Ok(bytes)
+    written(&body, request)
 }
 
 /// The API refuses a lower limit.
