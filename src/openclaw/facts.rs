@@ -1,4 +1,4 @@
-//! What [`derive`](super::derive) is told of the machine, and all steps from a home to a configuration in place.
+//! What [`mod@derive`](super::derive) is told of the machine, and all steps from a home to a configuration in place.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ pub async fn ready(
 ///
 /// # Errors
 ///
-/// As [`derive`] says.
+/// As [`derive()`] says.
 pub async fn derived(
     home: &Home,
     document: &Value,

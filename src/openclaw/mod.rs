@@ -1,6 +1,6 @@
 //! What flock knows of OpenClaw, the Node.js gateway that it can run beside its own.
 //!
-//! The home's configuration stays the one that a person edits. OpenClaw reads a file that [`derive`] makes of it for
+//! The home's configuration stays the one that a person edits. OpenClaw reads a file that [`mod@derive`] makes of it for
 //! the schema of the installed version ([`dialect`]), and that [`place`] puts where OpenClaw finds it.
 
 pub mod check;

@@ -1,7 +1,7 @@
 //! A turn that another program runs: begun, paid for, recorded and ended as any other, with a [`Runtime`] in the
 //! place of the loop of model calls.
 //!
-//! One task holds the turn. It hears what the program tells, and what comes from its models by way of the [`desk`]:
+//! One task holds the turn. It hears what the program tells, and what comes from its models by way of the `desk`:
 //! each call of flock's tools is committed, decided, run and committed again here, each report of another call is
 //! written down.
 

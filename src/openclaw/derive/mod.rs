@@ -1,6 +1,6 @@
 //! The configuration that OpenClaw is started on, made from the home's own for the schema of the installed version.
 //!
-//! It is an allow-list: what flock itself says, and of a person's settings those that are named in [`adopt`], as far
+//! It is an allow-list: what flock itself says, and of a person's settings those that are named in `adopt`, as far
 //! as the version knows them. What a sandbox may not have is refused by the same rules as for flock's own
 //! sandboxes. No secret is in it: OpenClaw puts in `${NAME}` from its environment.
 
