@@ -136,7 +136,11 @@ const fn is_selector(c: char) -> bool {
 /// A line without what nobody sees but tabs. A joiner or a selector stays where it does what it is for: between two
 /// letters or pictures of scripts that need it, and after one.
 #[must_use]
-pub fn visible(line: &str) -> String {
+pub fn visible(line: &str) -> Cow<'_, str> {
+    // Nearly all lines.
+    if line.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
+        return Cow::Borrowed(line);
+    }
     let carries = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_ignorable(c);
     let mut kept = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
@@ -155,7 +159,7 @@ pub fn visible(line: &str) -> String {
             kept.push(c);
         }
     }
-    kept
+    Cow::Owned(kept)
 }
 
 /// A text as marks are looked for in it: without what is passed over in reading, each letter as the ASCII one that

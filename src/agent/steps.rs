@@ -35,6 +35,27 @@ impl<'a> Events<'a> {
     pub(super) fn tell(&self, event: TurnEvent) {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))(event);
     }
+
+    /// Why a turn whose last answer ended like this has ended; what a person should know of it is told. `nothing` says
+    /// that there was no text, where there was none.
+    pub(super) fn ended(&self, stop: StopReason, nothing: Option<&str>) -> Stop {
+        let notice = |text: &str| self.tell(TurnEvent::Notice(text.to_owned()));
+        match stop {
+            StopReason::Length => {
+                notice("the answer reached the model's limit and is cut");
+                Stop::Length
+            }
+            StopReason::Refusal => {
+                notice("the provider withheld the answer");
+                Stop::Refusal
+            }
+            // No provider reports the last two of an answer it calls complete.
+            StopReason::End | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => {
+                nothing.into_iter().for_each(notice);
+                Stop::End
+            }
+        }
+    }
 }
 
 /// What a turn talks about, and with whom.
@@ -113,7 +134,8 @@ impl Course<'_> {
             } else {
                 let is_empty = joined_text(&message.content).trim().is_empty();
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
-                    return Ok(Last { stop: self.stop(response.stop, is_empty), message, response });
+                    let nothing = is_empty.then_some("the model gave an empty answer");
+                    return Ok(Last { stop: self.events.ended(response.stop, nothing), message, response });
                 }
                 // Some models now and then end without a word, above all after a tool; asked once more
                 // they speak.
@@ -154,26 +176,5 @@ impl Course<'_> {
             context.deliver(&record);
         }
         Ok(())
-    }
-
-    fn stop(&self, stop: StopReason, is_empty: bool) -> Stop {
-        let notice = |text: &str| self.events.tell(TurnEvent::Notice(text.to_owned()));
-        match stop {
-            StopReason::Length => {
-                notice("the answer reached the model's limit and is cut");
-                Stop::Length
-            }
-            StopReason::Refusal => {
-                notice("the provider withheld the answer");
-                Stop::Refusal
-            }
-            // No provider reports the last two of an answer it calls complete.
-            StopReason::End | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => {
-                if is_empty {
-                    notice("the model gave an empty answer");
-                }
-                Stop::End
-            }
-        }
     }
 }

@@ -19,14 +19,15 @@ impl Home {
     /// never meet in one engine.
     #[must_use]
     pub fn new(root: PathBuf, default: Option<&Path>) -> Self {
-        let suffix = if default == Some(root.as_path()) {
-            String::new()
-        } else {
-            use std::os::unix::ffi::OsStrExt as _;
-            let digest = Sha256::digest(root.as_os_str().as_bytes());
-            format!("-{}", hex(&digest[..4]))
-        };
+        let suffix =
+            if default == Some(root.as_path()) { String::new() } else { format!("-{}", digest(&root)) };
         Self { root, suffix }
+    }
+
+    /// Eight hex digits that stand for the folder, also of the home at the default path.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        digest(&self.root)
     }
 
     /// The folder itself.
@@ -267,6 +268,11 @@ impl Home {
             (self.openclaw_versions(), 0o700),
         ]
     }
+}
+
+fn digest(root: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    hex(&Sha256::digest(root.as_os_str().as_bytes())[..4])
 }
 
 #[cfg(test)]

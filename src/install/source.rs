@@ -155,6 +155,12 @@ pub struct Fetched {
     pub committed_at: i64,
 }
 
+impl Fetched {
+    fn of(commit: &git2::Commit<'_>) -> Self {
+        Self { commit: commit.id().to_string(), committed_at: commit.time().seconds() }
+    }
+}
+
 /// Fetches what `tip` means into a new repository at `into`, alone where the server allows that, and writes its
 /// files.
 ///
@@ -190,7 +196,7 @@ pub fn fetch(
     })?;
     events(Event::Phase(Phase::CheckingOut));
     check_out(&repository, &commit, events).map_err(fail("check out"))?;
-    Ok(Fetched { commit: commit.id().to_string(), committed_at: commit.time().seconds() })
+    Ok(Fetched::of(&commit))
 }
 
 /// Brings a checkout back to what was cloned.
@@ -199,16 +205,10 @@ pub fn fetch(
 ///
 /// If it is no checkout of that commit, or can't be written.
 pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result<Fetched, InstallError> {
-    let fail = |source| InstallError::Fetch {
-        verb: "go on with",
-        repository: checkout.display().to_string(),
-        source,
-    };
-    let repository = Repository::open(checkout).map_err(fail)?;
-    let found = commit_of(&repository, commit, Some(commit)).map_err(fail)?;
-    check_out(&repository, &found, &|_| {}).map_err(fail)?;
-    super::package::clean(&repository, keep_dependencies)?;
-    Ok(Fetched { commit: found.id().to_string(), committed_at: found.time().seconds() })
+    again(checkout, commit, |repository, found| {
+        check_out(repository, found, &|_| {}).map_err(|source| unusable(checkout, source))?;
+        super::package::clean(repository, keep_dependencies)
+    })
 }
 
 /// What a checkout is of, as it is.
@@ -217,14 +217,24 @@ pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result
 ///
 /// If it is no checkout of that commit.
 pub fn look(checkout: &Path, commit: &str) -> Result<Fetched, InstallError> {
-    let fail = |source| InstallError::Fetch {
-        verb: "go on with",
-        repository: checkout.display().to_string(),
-        source,
-    };
+    again(checkout, commit, |_, _| Ok(()))
+}
+
+/// Opens a checkout that was made earlier, does something with it, and says what it is of.
+fn again(
+    checkout: &Path,
+    commit: &str,
+    work: impl FnOnce(&Repository, &git2::Commit<'_>) -> Result<(), InstallError>,
+) -> Result<Fetched, InstallError> {
+    let fail = |source| unusable(checkout, source);
     let repository = Repository::open(checkout).map_err(fail)?;
     let found = commit_of(&repository, commit, Some(commit)).map_err(fail)?;
-    Ok(Fetched { commit: found.id().to_string(), committed_at: found.time().seconds() })
+    work(&repository, &found)?;
+    Ok(Fetched::of(&found))
+}
+
+fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
+    InstallError::Fetch { verb: "go on with", repository: checkout.display().to_string(), source }
 }
 
 fn one_commit(

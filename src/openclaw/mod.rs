@@ -16,11 +16,8 @@ pub mod port;
 pub use error::{OpenClawError, Refusal};
 pub use plugin::RUNTIME;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::config::{Agent, Config};
 use crate::home::Home;
-use crate::id::hex;
 
 /// Whether OpenClaw runs this agent's turns.
 #[must_use]
@@ -38,7 +35,5 @@ pub fn agents(config: &Config) -> impl Iterator<Item = &Agent> {
 /// it where the whole name has more than 63 characters, and theirs has 42.
 #[must_use]
 pub fn container_prefix(home: &Home) -> String {
-    use std::os::unix::ffi::OsStrExt as _;
-    let digest = Sha256::digest(home.root().as_os_str().as_bytes());
-    format!("flock-oc-{}-", hex(&digest[..4]))
+    format!("flock-oc-{}-", home.digest())
 }

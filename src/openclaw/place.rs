@@ -14,6 +14,7 @@ use crate::id::hex;
 use crate::provider::catalog;
 use crate::provider::key;
 use crate::supervise::pid;
+use crate::supervise::unit::OPENCLAW;
 
 /// The secret that is the token of OpenClaw's own gateway.
 pub const TOKEN: &str = "openclaw-token";
@@ -76,7 +77,7 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
         removed.map_err(|source| HomeError::Io { verb: "remove", path: candidate, source })?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
-    if !placed.variables.iter().all(has) && pid::read(&home.pid_file(NAME)).is_some() {
+    if !placed.variables.iter().all(has) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
         return Ok(Put::AtNextStart);
     }
     atomic::write(&path, &text, 0o600)?;
@@ -85,9 +86,6 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     let same = known.is_some_and(|known| known.sha256 == placed.sha256);
     Ok(if same { Put::Same } else { Put::Changed })
 }
-
-/// The name of its process.
-const NAME: &str = "openclaw";
 
 /// The token of OpenClaw's own gateway, made at its first use.
 ///

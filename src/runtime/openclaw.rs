@@ -10,15 +10,13 @@ use crate::config::{Config, secret};
 use crate::error::chain;
 use crate::home::Home;
 use crate::install::versions;
+use crate::openclaw::{RUNTIME, place};
 use crate::provider::http::{Endpoint, Http};
 use crate::provider::key::ApiKey;
 use crate::provider::{Block, BoxFuture, Delta, Message, ProviderError, Role, StopReason, Usage, openai};
 
 /// As people call it.
 const PROGRAM: &str = "OpenClaw";
-const NAME: &str = "openclaw";
-/// The name of the secret that OpenClaw's gateway is asked with.
-pub const SECRET: &str = "openclaw-token";
 
 /// What OpenClaw's endpoint says where its agent has said nothing, and what its agents say in order to say nothing.
 const SILENCE: [&str; 2] = ["No response from OpenClaw.", "NO_REPLY"];
@@ -55,7 +53,7 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     if versions::current(home).is_none() {
         return Err(missing("there is no version in this home".to_owned(), "flock init --gateway openclaw"));
     }
-    match secret::get(home, SECRET) {
+    match secret::get(home, place::TOKEN) {
         Ok(Some(token)) => Ok(Place { port, token }),
         Ok(None) => Err(missing("it was never started, so it has no token".to_owned(), "flock restart")),
         Err(error) => Err(missing(format!("its token: {}", chain(&error)), "flock doctor")),
@@ -101,7 +99,7 @@ impl OpenClaw {
 
 impl Runtime for OpenClaw {
     fn name(&self) -> &'static str {
-        NAME
+        RUNTIME
     }
 
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {

@@ -83,7 +83,9 @@ impl Unit for Gateway {
 
 /// The name of the native gateway's process.
 pub const GATEWAY: &str = "gateway";
+/// The name of OpenClaw's process.
+pub const OPENCLAW: &str = "openclaw";
 /// The names of all processes that supervisors of this and earlier versions run.
-pub const NAMES: [&str; 2] = [GATEWAY, "openclaw"];
+pub const NAMES: [&str; 2] = [GATEWAY, OPENCLAW];
 /// How long a gateway may take to say who it is.
 const CHECK: Duration = Duration::from_secs(10);

@@ -34,7 +34,7 @@ use super::oversight::Paused;
 use super::repetition::{Repetition, Verdict};
 use super::running::Running;
 use super::steps::Events;
-use super::turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::id::hex;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, StopReason};
@@ -85,7 +85,8 @@ impl Course<'_> {
             Ok(done) => done,
             Err(error) => return Err(running.failed(error).await),
         };
-        let stop = self.stop(reply.stop, text.trim().is_empty());
+        let nothing = text.trim().is_empty().then_some("the agent said nothing");
+        let stop = self.events.ended(reply.stop, nothing);
         let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
         let usage = reply.usage.unwrap_or_default();
         running.steps = 1;
@@ -358,26 +359,6 @@ impl Course<'_> {
         let called = reported::called(self.runtime.name(), open, None);
         self.engine.parts.oversight.called(&self.context, &called).await;
         self.events.tell(reported::ended(&called));
-    }
-
-    fn stop(&self, stop: StopReason, is_empty: bool) -> Stop {
-        let notice = |text: &str| self.events.tell(TurnEvent::Notice(text.to_owned()));
-        match stop {
-            StopReason::Length => {
-                notice("the answer reached the model's limit and is cut");
-                Stop::Length
-            }
-            StopReason::Refusal => {
-                notice("the provider withheld the answer");
-                Stop::Refusal
-            }
-            StopReason::End | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => {
-                if is_empty {
-                    notice("the agent said nothing");
-                }
-                Stop::End
-            }
-        }
     }
 }
 

@@ -68,13 +68,8 @@ pub(super) fn label(name: &str) -> String {
 /// The lines of a text, harmless: headings are below every heading of flock's, what can't be seen is gone,
 /// and the marks that flock puts around things are no marks any more.
 fn tame(text: &str) -> String {
-    let lines = text.split(|c| c == '\n' || is_other_line_end(c)).map(|line| lowered(&clean::visible(line)));
+    let lines = text.split(clean::is_line_end).map(|line| lowered(&clean::visible(line)));
     text_calls::tame(&without_marks(&lines.collect::<Vec<_>>().join("\n")))
-}
-
-/// What some reader or other takes for the end of a line.
-const fn is_other_line_end(c: char) -> bool {
-    matches!(c, '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 /// A heading three levels lower, so that it stands below the file's own, also behind the marks of quotes and lists;

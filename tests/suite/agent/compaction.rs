@@ -64,8 +64,8 @@ async fn two_hundred_findings_survive_fifty_compactions() {
     assert_eq!(messages, 2 + 50 * 4 + 2, "the transcript has all of it");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_summary_stands_beside_the_marker_and_is_not_missed() {
+/// Where compacting asks for a summary, and there is something to compact.
+async fn with_summaries() -> Rig {
     let rig = Rig::new();
     let mut document = rig.config();
     document["plugins"]["entries"]["flock"]["config"]["compaction"] = json!({"summary": true});
@@ -73,6 +73,12 @@ async fn a_summary_stands_beside_the_marker_and_is_not_missed() {
     for n in 0..4 {
         rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
     }
+    rig
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_stands_beside_the_marker_and_is_not_missed() {
+    let rig = with_summaries().await;
     rig.server.reply(Reply::text("STATUS: all is well\nthe parser is built"));
     let done = rig.engine.compact(&main_key(), true).await.unwrap().unwrap();
     assert_eq!(done.summary.as_deref(), Some("STATUS: all is well\nthe parser is built"));
@@ -91,13 +97,7 @@ async fn a_summary_stands_beside_the_marker_and_is_not_missed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_summary_that_a_person_asked_for_ends_when_they_stop_it() {
-    let rig = Rig::new();
-    let mut document = rig.config();
-    document["plugins"]["entries"]["flock"]["config"]["compaction"] = json!({"summary": true});
-    rig.write_config(&document);
-    for n in 0..4 {
-        rig.say(&format!("message {n} {}", "x".repeat(2_000))).await.unwrap();
-    }
+    let rig = with_summaries().await;
     let command = flock::agent::Command::parse("/compact");
     rig.server.reply(Reply::stream(vec![Chunk::Hang]));
     let order = flock::agent::TurnRequest { command, ..turn("/compact") };

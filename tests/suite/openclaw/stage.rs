@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flock::config::{self, Live, Role, agents, secret};
 use flock::home::Home;
-use flock::openclaw::plugin;
+use flock::openclaw::{place, plugin};
 use flock::supervise::loopback::{Call, Client};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ impl Stage {
         stage.pretend_installed();
         let home = stage.flock();
         secret::set(&home, plugin::SECRET, PLUGIN_TOKEN).unwrap();
-        secret::set(&home, flock::runtime::openclaw::SECRET, OPENCLAW_TOKEN).unwrap();
+        secret::set(&home, place::TOKEN, OPENCLAW_TOKEN).unwrap();
         let live = std::sync::Arc::new(Live::open(home.clone()).unwrap());
         plugin::install(&home, &flock::gateway::tools::specs(&live).unwrap()).unwrap();
         stage

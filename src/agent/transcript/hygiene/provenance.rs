@@ -51,11 +51,17 @@ fn looks_like_one(block: &Block) -> bool {
     match block {
         // Most texts have no bracket, and need no closer look.
         Block::Text { text, .. } => {
-            text.contains(['[', '［']) && !is_own(block) && !spaces(&Seen::of(text)).is_empty()
+            has_bracket(text) && !is_own(block) && !spaces(&Seen::of(text)).is_empty()
         }
         Block::ToolResult { content, .. } => content.iter().any(looks_like_one),
         _ => false,
     }
+}
+
+/// Looked for as bytes: every text of every request is.
+fn has_bracket(text: &str) -> bool {
+    let text = text.as_bytes();
+    memchr::memchr(b'[', text).is_some() || memchr::memmem::find(text, "［".as_bytes()).is_some()
 }
 
 /// Where a text has the space before the last word in the beginning of a mark, however it is written: with more white
