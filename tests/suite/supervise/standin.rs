@@ -188,7 +188,8 @@ fn what_a_dead_supervisor_left_is_ended_before_anything_starts() {
     let status = stage.ask(Request::WaitReady);
     assert_eq!(status.units[0].state, Standing::Healthy);
     assert!(!leader.is_alive() && !child.is_alive());
-    assert!(stage.has("new"));
+    // `healthy` lies there since the old one, so the new one counts as healthy before its first line has run.
+    wait_until("the new one", LONG, || stage.has("new").then_some(()).ok_or("not there".to_owned()));
     let halted = stage.halt();
     assert!(halted.survivors.is_empty(), "{halted:?}");
     supervisor.join().unwrap().unwrap();
