@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::InstallError;
 use super::machine::{Machine, gigabytes};
 use super::package::{Checkout, Package};
+use super::staging::Stage;
+use super::{InstallError, REPOSITORY};
 
 /// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,10 +214,17 @@ pub fn check_machine(machine: &Machine) -> Result<(), InstallError> {
     Ok(())
 }
 
-/// Whether a build needs a machine of that size.
+/// Whether what is still to be done after this stage needs a machine of that size. A published package is a workspace
+/// by its files, too, but there is nothing to build in it.
 #[must_use]
-pub fn is_large(checkout: &Checkout) -> bool {
-    checkout.workspace && !is_package(checkout)
+pub fn needs_large_machine(checkout: &Checkout, reached: Stage) -> bool {
+    checkout.workspace && !is_package(checkout) && reached < Stage::Built
+}
+
+/// Whether a repository is known to hold source that needs such a machine: OpenClaw's own does in all its commits.
+#[must_use]
+pub fn is_large_source(repository: &str) -> bool {
+    repository == REPOSITORY
 }
 
 const BUILD: &str = "build";

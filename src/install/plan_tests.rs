@@ -116,10 +116,14 @@ fn only_a_workspace_to_be_built_needs_a_large_machine() {
     assert!(check_machine(&full).unwrap_err().to_string().contains("free disk"));
     assert!(check_machine(&Machine { memory: 8_200_000_000, disk: 20_000_000_000 }).is_ok());
     let mut source = checkout(None, &[], &BOTH);
-    assert!(!is_large(&source));
+    let needs = |checkout: &Checkout, reached| needs_large_machine(checkout, reached);
+    assert!(!needs(&source, Stage::Fetched), "a single package is small");
     source.workspace = true;
-    assert!(is_large(&source));
+    assert!(needs(&source, Stage::Fetched) && needs(&source, Stage::Installed));
+    assert!(!needs(&source, Stage::Built), "only the trial is left");
     source.built = true;
+    assert!(needs(&source, Stage::Fetched), "an old build in a source tree is made again");
     source.sources = false;
-    assert!(!is_large(&source));
+    assert!(!needs(&source, Stage::Fetched), "what is published is not built");
+    assert!(is_large_source(REPOSITORY) && !is_large_source("https://example.org/openclaw.git"));
 }

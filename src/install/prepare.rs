@@ -11,7 +11,7 @@ use super::source::{self, Origin};
 use super::staging::{Stage, Staging};
 use super::step::{self, Run};
 use super::versions::{self, Version};
-use super::{Event, InstallError, Installer, Phase, REPOSITORY, Wanted, environment, machine, swap};
+use super::{Event, InstallError, Installer, Phase, Wanted, environment, machine, swap};
 use crate::clock;
 use crate::home::Home;
 use crate::home::log::{Cap, Log};
@@ -35,10 +35,6 @@ pub fn prepare(
     let folder = home.openclaw_versions();
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     swap::sweep(home)?;
-    if wanted.repository == REPOSITORY {
-        // Known to be large before anything of it is fetched.
-        plan::check_machine(&machine::measure(home.root())?)?;
-    }
     events(Event::Phase(Phase::Asking));
     let tip = source::resolve(&origin, &wanted.reference)?;
     let named = Named { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
@@ -47,6 +43,11 @@ pub fn prepare(
     }
 
     let staging = Staging::of(home);
+    let left = tip.commit.as_deref().and_then(|commit| staging.stage(origin.as_str(), commit));
+    if left.is_none() && plan::is_large_source(&wanted.repository) {
+        // Known to be too much for this machine before anything of it is fetched.
+        plan::check_machine(&machine::measure(home.root(), staging.root())?)?;
+    }
     let (fetched, mut stage) = source_of(&staging, &origin, &wanted.reference, &tip, events)?;
     if let Some(version) = made(home, &fetched.commit) {
         // A short commit, or a branch that moved on to one that is there.
@@ -57,8 +58,8 @@ pub fn prepare(
     let shape = |reason| InstallError::Shape { repository: origin.as_str().to_owned(), reason };
     let checkout = package::read(&root).map_err(shape)?;
     let node = node::find(checkout.package.engines.node.as_deref(), wanted.node.as_deref())?;
-    if plan::is_large(&checkout) && stage < Stage::Built {
-        plan::check_machine(&machine::measure(home.root())?)?;
+    if plan::needs_large_machine(&checkout, stage) {
+        plan::check_machine(&machine::measure(home.root(), staging.root())?)?;
     }
     let work =
         Work { home, staging: &staging, origin: &origin, commit: &fetched.commit, node: &node, events };

@@ -1,7 +1,7 @@
 //! Where a version is made: one folder with a note of how far it came. A `kill -9` leaves both, and the next
 //! install goes on from the note, or starts anew where it wants something else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,12 @@ impl Staging {
     #[must_use]
     pub fn of(home: &Home) -> Self {
         Self { root: home.openclaw_versions().join(".staging") }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The checkout in it.

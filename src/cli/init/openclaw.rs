@@ -10,6 +10,7 @@ use crate::config;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::install::{self, Event, Phase, Version, Wanted, versions};
+use crate::openclaw::{OpenClawError, port};
 use crate::ui::{Line, Progress, Tone};
 
 /// What a person is asked: what it needs and what it takes.
@@ -46,7 +47,22 @@ pub fn install(args: &Args, asked: bool, home: &Home, context: &Context) -> Resu
     let shown = Shown::new(context);
     let version = install::install(home, &wanted, &|event| shown.event(&event))?;
     shown.end();
+    give_port(home)?;
     Ok(Some(version))
+}
+
+/// Gives OpenClaw's gateway a port, if it has none: one that is free now, so that every later start has the same.
+fn give_port(home: &Home) -> Result<(), Failure> {
+    let config = config::read(home)?;
+    if config.openclaw.port.is_some() {
+        return Ok(());
+    }
+    let port = port::choose(&config).ok_or(OpenClawError::NoPort)?;
+    config::edit(home, |document| {
+        port::set(document, port);
+        Ok::<_, config::ConfigError>(())
+    })?;
+    Ok(())
 }
 
 /// What programs get of it.

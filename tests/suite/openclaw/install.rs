@@ -102,6 +102,23 @@ fn a_tag_or_a_commit_is_taken_as_it_is_and_the_version_before_stays() {
 }
 
 #[test]
+fn its_port_is_chosen_when_it_is_added_and_stays() {
+    let upstream = Upstream::new(Era::Old);
+    let home = TempHome::new().init();
+    assert!(home.config()["gateway"]["port"].is_null(), "flock's own gateway needs none");
+    init(&home, &upstream.path(), "main").ok();
+    let port = home.config()["gateway"]["port"].as_u64().unwrap();
+    let _holder = std::net::TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap()));
+    upstream.release("2026.2.10");
+    init(&home, &upstream.path(), "main").ok();
+    assert_eq!(home.config()["gateway"]["port"], port, "also where somebody has it now");
+    // One that a person set.
+    home.flock(["config", "set", "gateway.port", "18789"]).ok();
+    init(&home, &upstream.path(), "main").ok();
+    assert_eq!(home.config()["gateway"]["port"], 18789);
+}
+
+#[test]
 fn what_is_published_built_is_not_built() {
     let upstream = Upstream::new(Era::New);
     let commit = upstream.publish();
