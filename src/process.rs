@@ -50,6 +50,42 @@ impl FromStr for ProcessId {
     }
 }
 
+/// Whether a process is this one or descends from it.
+#[must_use]
+pub fn descends(pid: i32, from: ProcessId) -> bool {
+    let mut line = vec![pid];
+    while let Some(last) = line.last().copied().filter(|pid| *pid > 1) {
+        if last == from.pid {
+            return from.is_alive();
+        }
+        match parent(last) {
+            Some(parent) if !line.contains(&parent) => line.push(parent),
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The process that this one was started by, or that took it over when that ended.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn parent(pid: i32) -> Option<i32> {
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The process that this one was started by, or that took it over when that ended.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn parent(pid: i32) -> Option<i32> {
+    use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+    let pid = Pid::from_u32(u32::try_from(pid).ok()?);
+    let mut system = System::new().ok()?;
+    let kind = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
+    i32::try_from(system.process(pid)?.parent()?.as_u32()).ok()
+}
+
 #[cfg(target_os = "linux")]
 fn started(pid: i32) -> Option<u64> {
     if pid <= 0 {
@@ -87,6 +123,19 @@ mod tests {
         assert_eq!(this.to_string().parse::<ProcessId>().unwrap(), this);
         let other = ProcessId { started: this.started + 1, ..this };
         assert!(!other.is_alive(), "a pid that was used again is another process");
+    }
+
+    #[test]
+    fn a_child_descends_from_its_parents() {
+        let this = ProcessId::current();
+        let above = parent(this.pid).and_then(ProcessId::of).unwrap();
+        assert!(descends(this.pid, this) && descends(this.pid, above));
+        assert!(!descends(above.pid, this));
+        assert!(
+            !descends(this.pid, ProcessId { started: this.started + 1, ..this }),
+            "a pid that was used again"
+        );
+        assert!(!descends(0, this) && !descends(-1, this));
     }
 
     #[test]

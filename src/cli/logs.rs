@@ -1,4 +1,4 @@
-//! `flock logs`: what the gateway and the supervisor wrote.
+//! `flock logs`: what the gateway, OpenClaw and the supervisor wrote.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::{Context, Exit, Failure};
 use crate::supervise::SUPERVISOR;
 use crate::supervise::follow::Follower;
-use crate::supervise::unit::GATEWAY;
+use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
-/// Show the log of the gateway or of the supervisor
+/// Show the log of the gateway, of OpenClaw or of the supervisor
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Whose log
@@ -26,6 +26,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Whose {
     Gateway,
+    Openclaw,
     Supervisor,
 }
 
@@ -33,6 +34,7 @@ impl Whose {
     const fn name(self) -> &'static str {
         match self {
             Self::Gateway => GATEWAY,
+            Self::Openclaw => OPENCLAW,
             Self::Supervisor => SUPERVISOR,
         }
     }

@@ -1,13 +1,15 @@
 //! What commands do about OpenClaw: whether an agent could run on it, and the configuration it is started on.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Context, Failure};
 use crate::agent::prompt;
 use crate::config::agents::{NewAgent, add};
-use crate::config::{self, Config, Live, parse};
+use crate::config::{self, Config, ConfigError, Live, parse};
 use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::AgentId;
@@ -15,11 +17,14 @@ use crate::install::versions;
 use crate::openclaw::check::Program;
 use crate::openclaw::facts::{self, Ready};
 use crate::openclaw::place::Put;
-use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port};
+use crate::openclaw::unit::{OpenClaw, Prepare};
+use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port, sandboxes};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::sandbox::policy;
 use crate::store::{Reader, StoreError};
+use crate::supervise::control::{Connection, Request};
+use crate::supervise::unit::Unready;
 use crate::swarm::triage;
 
 /// Whether an agent that is to be could run on the installed OpenClaw, with all that it would be given. Nothing is
@@ -52,12 +57,47 @@ pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
     let progress = context.printer.progress("asking OpenClaw whether it takes its configuration");
     let ready = prepare(home).await?;
     progress.done("OpenClaw takes its configuration");
-    // The supervisor does not run it yet: whoever adds such an agent must not wait for answers.
-    context.printer.warn("this flock does not start OpenClaw by itself yet; docs/openclaw.md says how to");
-    if ready.put == Put::AtNextStart {
-        context.printer.warn("OpenClaw takes this up when it is started again; run flock restart");
-    }
+    look(home).await;
     Ok(ready)
+}
+
+/// Has the supervisor, if one runs, look now at what concerns OpenClaw; by itself it does so every few seconds.
+pub async fn look(home: &Home) {
+    if let Ok(mut connection) = Connection::open(home).await {
+        // Whatever it answers, it will have seen it soon.
+        let _ = connection.ask(Request::Look, LOOK).await;
+    }
+}
+
+/// What the supervisor runs OpenClaw with.
+///
+/// # Errors
+///
+/// If the home's configuration can't be read.
+pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
+    let (own, other) = (home.clone(), home.clone());
+    let prepare: Prepare = Arc::new(move || {
+        let home = own.clone();
+        Box::pin(async move {
+            let ready = made(&home).await;
+            ready.map_err(|Unmade { failure, passes }| unready(&failure, passes))
+        })
+    });
+    // What was granted is not in the configuration. Where it can't be read, making ready says why.
+    let basis = Box::new(move || {
+        let granted = Reader::open(&other).ok().flatten().and_then(|reader| reader.granted("mount").ok());
+        let mut hasher = DefaultHasher::new();
+        for (agent, _, body) in granted.into_iter().flatten() {
+            (agent.as_str(), body.to_string()).hash(&mut hasher);
+        }
+        hasher.finish()
+    });
+    OpenClaw::new(home.clone(), prepare, basis)
+}
+
+fn unready(failure: &Failure, passes: bool) -> Unready {
+    let hint = failure.hint.as_ref().map(|hint| format!("; run `{hint}`")).unwrap_or_default();
+    Unready { reason: format!("{}{hint}", failure.text()), lasting: (!passes).then_some(failure.kind) }
 }
 
 /// Makes everything ready that the installed OpenClaw is to be started on: flock's plugin, who its agents are, their
@@ -67,7 +107,24 @@ pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
 ///
 /// Why it can't; the configuration that was in place before is as it was.
 pub async fn prepare(home: &Home) -> Result<Ready, Failure> {
-    let program = installed(home)?;
+    made(home).await.map_err(|unmade| unmade.failure)
+}
+
+/// Why OpenClaw could not be made ready.
+struct Unmade {
+    failure: Failure,
+    /// Whether a new try may end otherwise: the program did not answer, as on a machine that is too busy.
+    passes: bool,
+}
+
+impl<E: Into<Failure>> From<E> for Unmade {
+    fn from(error: E) -> Self {
+        Self { failure: error.into(), passes: false }
+    }
+}
+
+async fn made(home: &Home) -> Result<Ready, Unmade> {
+    let version = versions::current(home).ok_or(OpenClawError::NotInstalled)?;
     let live = Arc::new(Live::open(home.clone())?);
     let tools = tools::specs(&live)?;
     plugin::install(home, &tools)?;
@@ -76,8 +133,21 @@ pub async fn prepare(home: &Home) -> Result<Ready, Failure> {
         let text = prompt::role_and_team(agent, &policy::offered(agent, &tools));
         identity::set_role(home, &agent.id, &text)?;
     }
-    Ok(Box::pin(facts::ready(home, &Engine::from_env(), &approved(home)?, &program)).await?)
+    let engine = Engine::from_env();
+    let approved = approved(home)?;
+    let ready = Box::pin(facts::ready(home, &engine, &approved, version)).await.map_err(|error| {
+        let passes = matches!(error, OpenClawError::Unchecked { .. });
+        Unmade { failure: error.into(), passes }
+    })?;
+    if ready.put == Put::Sandboxes {
+        // What they were made with may not be allowed any more. Where there is no engine there are none.
+        let _ = sandboxes::remove_all(&engine, home).await;
+    }
+    Ok(ready)
 }
+
+/// How long the supervisor may take to say that it looks.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// The OpenClaw in use.
 ///

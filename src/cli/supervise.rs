@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, openclaw};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::supervise::journal::{Echo, Journal};
@@ -63,7 +63,7 @@ fn plan<'a>(home: &Home, echo: Option<Echo<'a>>, foreground: bool) -> Result<Pla
     let gateway = Gateway::new(home.clone(), program)?;
     Ok(Plan {
         home: home.clone(),
-        units: vec![Arc::new(gateway)],
+        units: vec![Arc::new(gateway), Arc::new(openclaw::unit(home)?)],
         limits: Limits::default(),
         journal: Journal::new(home, echo),
         foreground,

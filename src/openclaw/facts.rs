@@ -24,8 +24,12 @@ pub struct Ready {
     pub derived: Derived,
     /// What became of it.
     pub put: Put,
+    /// The version it was derived for.
+    pub version: Version,
     /// The port of its gateway.
     pub port: u16,
+    /// The token of its gateway.
+    pub token: String,
     /// The secrets that its process must have in its environment, by their variables.
     pub environment: Vec<(String, String)>,
 }
@@ -36,7 +40,7 @@ impl From<&Version> for Program {
     }
 }
 
-/// Derives OpenClaw's configuration from the home's as it is now, and puts it in place for this program. Workspaces
+/// Derives OpenClaw's configuration from the home's as it is now, and puts it in place for this version. Workspaces
 /// belong to whom its sandboxes run as then.
 ///
 /// # Errors
@@ -46,8 +50,9 @@ pub async fn ready(
     home: &Home,
     engine: &Engine,
     approved: &ApprovedMounts,
-    program: &Program,
+    version: Version,
 ) -> Result<Ready, OpenClawError> {
+    let program = &Program::from(&version);
     let (_, document) = file::read_document(home)?;
     let config = file::read(home)?;
     let (facts, derived) = derived(home, &document, &config, engine, approved, program).await?;
@@ -56,7 +61,7 @@ pub async fn ready(
     let owned = tokio::task::spawn_blocking(move || folders.iter().try_for_each(|folder| own(folder)));
     owned.await.map_err(|error| OpenClawError::Unready(error.to_string()))??;
     let put = place::put(home, &derived, program).await?;
-    Ok(Ready { derived, put, port: facts.port, environment })
+    Ok(Ready { derived, put, version, port: facts.port, token: place::token(home)?, environment })
 }
 
 /// What a document would be derived to for this program. Nothing is written.

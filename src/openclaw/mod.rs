@@ -12,6 +12,10 @@ pub mod identity;
 pub mod place;
 pub mod plugin;
 pub mod port;
+pub mod probe;
+pub mod process;
+pub mod sandboxes;
+pub mod unit;
 
 pub use error::{OpenClawError, Refusal};
 pub use plugin::RUNTIME;

@@ -1,7 +1,10 @@
 //! Puts a derived configuration in place: only what the installed program itself takes replaces what is there, in one
 //! step, and so a gateway that runs goes on with the last good one whatever happens.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::check::{self, Program};
@@ -27,6 +30,9 @@ struct Placed {
     sha256: String,
     /// The variables that it refers to.
     variables: Vec<String>,
+    /// The digest of each agent's sandbox.
+    #[serde(default)]
+    sandboxes: BTreeMap<String, String>,
 }
 
 /// What became of a configuration.
@@ -36,6 +42,8 @@ pub enum Put {
     Same,
     /// It is in place of another one.
     Changed,
+    /// It is in place of another one, and says other things of a sandbox that may be there.
+    Sandboxes,
     /// It is good, and waits for the next start: it refers to a key that the process that runs does not have, and to
     /// some versions a file like that is as good as none.
     AtNextStart,
@@ -59,6 +67,7 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
         version: program.version.clone(),
         sha256: hex(&Sha256::digest(&text)),
         variables: derived.keys.iter().map(|key| key.variable.clone()).collect(),
+        sandboxes: sandboxes(&derived.document),
     };
     let record = home.openclaw_versions().join("placed.json");
     let known =
@@ -69,12 +78,22 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
         return Ok(Put::Same);
     }
     if !is_known {
-        let candidate = home.openclaw_versions().join("openclaw.candidate.json");
-        atomic::write(&candidate, &text, 0o600)?;
-        let checked = check::check(program, &candidate, &derived.keys).await;
-        let removed = fs_err::remove_file(&candidate);
-        checked?;
-        removed.map_err(|source| HomeError::Io { verb: "remove", path: candidate, source })?;
+        // A name of its own: a command and the supervisor may ask at the same time. Only its owner can read it.
+        let candidate = tempfile::Builder::new()
+            .prefix("candidate-")
+            .suffix(".json")
+            .tempfile_in(home.openclaw_versions())
+            .map_err(|source| HomeError::Io {
+                verb: "make a file in",
+                path: home.openclaw_versions(),
+                source,
+            })?;
+        fs_err::write(candidate.path(), &text).map_err(|source| HomeError::Io {
+            verb: "write",
+            path: candidate.path().to_owned(),
+            source,
+        })?;
+        check::check(program, candidate.path(), &derived.keys).await?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
     if !placed.variables.iter().all(has) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
@@ -83,8 +102,25 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     atomic::write(&path, &text, 0o600)?;
     atomic::write(&record, &serde_json::to_vec(&placed).unwrap_or_default(), 0o600)?;
     // It may rewrite its file in its own words; that is no other configuration.
-    let same = known.is_some_and(|known| known.sha256 == placed.sha256);
-    Ok(if same { Put::Same } else { Put::Changed })
+    Ok(match known {
+        Some(known) if known.sha256 == placed.sha256 => Put::Same,
+        Some(known) if known.sandboxes.iter().all(|(id, one)| placed.sandboxes.get(id) == Some(one)) => {
+            Put::Changed
+        }
+        _ => Put::Sandboxes,
+    })
+}
+
+/// A digest of each agent's sandbox; that of all of them is under the empty name.
+fn sandboxes(document: &Value) -> BTreeMap<String, String> {
+    let agents = &document["agents"];
+    let digest = |one: &Value| hex(&Sha256::digest(one["sandbox"].to_string()));
+    let listed = agents["list"].as_array().into_iter().flatten();
+    let listed = listed.map(|one| (one["id"].as_str().unwrap_or_default(), one));
+    let entries = agents["entries"].as_object().into_iter().flatten();
+    let entries = entries.map(|(id, one)| (id.as_str(), one));
+    let all = [("", &agents["defaults"])].into_iter().chain(listed).chain(entries);
+    all.map(|(id, one)| (id.to_owned(), digest(one))).collect()
 }
 
 /// The token of OpenClaw's own gateway, made at its first use.

@@ -88,7 +88,7 @@ impl Bench {
 async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
     let bench = Bench::new("2026.9.6");
     let one = bench.derived(&["coder"]);
-    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Changed);
+    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Sandboxes, "nothing is known");
     assert!(bench.there().contains("\"coder\""));
     let mode = std::fs::metadata(bench.home.openclaw_config()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -131,7 +131,9 @@ async fn what_it_refuses_never_replaces_what_it_took() {
     let nowhere = Program { node: "/nowhere/node".into(), ..bench.program.clone() };
     assert!(matches!(put(&bench.home, &two, &nowhere).await, Err(OpenClawError::Unchecked { .. })));
     assert_eq!(bench.there(), good);
-    assert!(!bench.home.openclaw_versions().join("openclaw.candidate.json").exists());
+    let left =
+        std::fs::read_dir(bench.home.openclaw_versions()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with("candidate-")));
     assert!(bench.asked()[0].starts_with("config get gateway.mode "));
     // Once it is mended, the same is asked about again.
     bench.says("echo local");
@@ -151,8 +153,12 @@ async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have()
     assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::AtNextStart);
     assert_eq!(bench.there(), before);
     // Without another key it takes it up as it runs.
+    let mut other = bench.derived(&["coder", "tester"]);
+    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Changed, "one more agent");
+    other.document["agents"]["list"][0]["sandbox"]["docker"]["network"] = json!("none-of-before");
+    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Sandboxes, "another sandbox");
     let other = bench.derived(&["tester"]);
-    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Changed);
+    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Sandboxes, "one agent less");
     std::fs::remove_file(&pid_file).unwrap();
     assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::Changed);
     assert!(bench.there().contains("\"coder\""));

@@ -100,10 +100,10 @@ impl Child {
     }
 
     /// What it said last that tells why it ended. Waits a moment for output that is still under way.
-    pub async fn last_words(&mut self) -> Option<String> {
+    pub async fn last_words(&mut self, tells: fn(&str) -> bool) -> Option<String> {
         // A process that left the group may hold the pipe for ever.
         let _ = tokio::time::timeout(Duration::from_millis(500), self.output.ended()).await;
-        self.output.last_words()
+        self.output.last_words(tells)
     }
 
     #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::env;
 use crate::home::Home;
-use crate::process::ProcessId;
+use crate::process::{self, ProcessId};
 
 /// The mark of one supervised process of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn carries(environment: &[u8], entry: &[u8]) -> bool {
 /// This process and those it descends from: `flock stop` may itself be run by an agent.
 fn lineage() -> Vec<i32> {
     let mut line = vec![ProcessId::current().pid];
-    while let Some(parent) = line.last().and_then(|pid| parent(*pid)).filter(|pid| *pid > 1) {
+    while let Some(parent) = line.last().and_then(|pid| process::parent(*pid)).filter(|pid| *pid > 1) {
         if line.contains(&parent) {
             break;
         }
@@ -98,16 +98,10 @@ const EXEC_LOOKS: u32 = 20;
 #[cfg(target_os = "linux")]
 const EXEC_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
-#[cfg(target_os = "linux")]
-fn parent(pid: i32) -> Option<i32> {
-    Stat::of(pid).map(|stat| stat.parent)
-}
-
 /// What `/proc/<pid>/stat` says, of what is needed here.
 #[cfg(target_os = "linux")]
 struct Stat {
     state: char,
-    parent: i32,
     flags: u64,
 }
 
@@ -117,9 +111,8 @@ impl Stat {
         let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let flags = fields.nth(4)?.parse().ok()?;
-        Some(Self { state, parent, flags })
+        let flags = fields.nth(5)?.parse().ok()?;
+        Some(Self { state, flags })
     }
 
     /// Whether it is dead, or the kernel's own: such a process has no environment for good.
@@ -157,11 +150,6 @@ fn environment(pid: i32) -> Option<Vec<u8>> {
         let entries: Vec<&[u8]> = process.environ().iter().map(|entry| entry.as_bytes()).collect();
         entries.join(&0)
     })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn parent(pid: i32) -> Option<i32> {
-    with_process(pid, |process| process.parent())?.and_then(|pid| i32::try_from(pid.as_u32()).ok())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -9,6 +9,7 @@
 
 pub mod child;
 pub mod control;
+pub mod ending;
 pub mod figures;
 pub mod follow;
 pub mod halt;

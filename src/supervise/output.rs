@@ -79,10 +79,10 @@ impl Output {
         }
     }
 
-    /// The last thing the process said that tells why it ended.
+    /// The last thing the process said that tells why it ended, or else the last thing at all.
     #[must_use]
-    pub fn last_words(&self) -> Option<String> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).last_words()
+    pub fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).last_words(tells)
     }
 }
 
@@ -153,9 +153,8 @@ impl Tail {
         }
     }
 
-    fn last_words(&self) -> Option<String> {
-        let telling = |line: &&String| line.starts_with("error:") || line.contains("panicked");
-        self.lines.iter().rev().find(telling).or(self.lines.back()).cloned()
+    fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
+        self.lines.iter().rev().find(|line| tells(line)).or(self.lines.back()).cloned()
     }
 }
 
@@ -169,6 +168,7 @@ mod tests {
 
     use super::*;
     use crate::home::log::Cap;
+    use crate::supervise::ending::Endings;
 
     #[test]
     fn lines_are_whole_and_bounded() {
@@ -186,11 +186,11 @@ mod tests {
     fn the_reason_is_found() {
         let mut tail = Tail::default();
         tail.push(b"starting\nerror: port 3779 is taken\n\nhint: stop it\n");
-        assert_eq!(tail.last_words().as_deref(), Some("error: port 3779 is taken"));
+        assert_eq!(tail.last_words(Endings::FLOCK.tells).as_deref(), Some("error: port 3779 is taken"));
         tail.push("x\n".repeat(100).as_bytes());
-        assert_eq!(tail.last_words().as_deref(), Some("x"));
+        assert_eq!(tail.last_words(Endings::FLOCK.tells).as_deref(), Some("x"));
         assert_eq!(tail.lines.len(), KEPT);
-        assert_eq!(Tail::default().last_words(), None);
+        assert_eq!(Tail::default().last_words(Endings::FLOCK.tells), None);
     }
 
     #[tokio::test]
@@ -207,6 +207,6 @@ mod tests {
         });
         output.ended().await;
         writing.join().unwrap();
-        assert_eq!(output.last_words().as_deref(), Some("error: the end"));
+        assert_eq!(output.last_words(Endings::FLOCK.tells).as_deref(), Some("error: the end"));
     }
 }

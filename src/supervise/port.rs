@@ -25,7 +25,7 @@ pub enum PortTaken {
         pid: i32,
     },
     /// Some program's.
-    #[error("port {port} is taken by {}", holder.as_ref().map_or("another program".to_owned(), Holder::text))]
+    #[error("port {port} is taken by {}", holder.as_ref().map_or("another program".to_owned(), ToString::to_string))]
     Program {
         /// Which port.
         port: u16,
@@ -52,9 +52,9 @@ pub struct Holder {
     pub name: String,
 }
 
-impl Holder {
-    fn text(&self) -> String {
-        format!("{} (pid {})", self.name, self.pid)
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
     }
 }
 
@@ -108,6 +108,25 @@ pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), Po
                 return Err(PortTaken::Program { port, holder });
             }
             // Nobody to be seen: it has just ended, or is another user's.
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// Whether a port is free, after a moment for whom has just let go of it.
+///
+/// # Errors
+///
+/// If somebody has it, with who that is where it can be known, or nobody may.
+pub async fn free(port: u16) -> Result<(), PortTaken> {
+    let end = Instant::now() + SETTLING;
+    loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
+                return Err(PortTaken::Refused { port, source: error });
+            }
+            Err(_) if Instant::now() >= end => return Err(PortTaken::Program { port, holder: holder(port) }),
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }

@@ -13,7 +13,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ending::Endings;
 use super::restart::{Limits, Memory};
+use super::unit::Unready;
 use crate::error::Kind;
 
 /// What happened.
@@ -27,8 +29,8 @@ pub enum Event {
     Restart,
     /// It shall stop.
     Stop,
-    /// It could not be spawned, for this reason.
-    NotSpawned(String),
+    /// There is no process: it could not be made ready or spawned, for this reason, or that was given up.
+    NotSpawned(Unready),
     /// It answered its health check and proved who it is.
     Proved,
     /// It did not, for this reason.
@@ -158,6 +160,7 @@ pub enum Standing {
 #[derive(Clone, Debug)]
 pub struct State {
     limits: Limits,
+    endings: &'static Endings,
     phase: Phase,
     memory: Memory,
     restarts: u32,
@@ -167,9 +170,9 @@ pub struct State {
 impl State {
     /// A process that does not run, with what is remembered of it.
     #[must_use]
-    pub fn new(limits: Limits, memory: Memory) -> Self {
+    pub fn new(limits: Limits, endings: &'static Endings, memory: Memory) -> Self {
         let reason = memory.reason.clone();
-        Self { limits, phase: Phase::Stopped, memory, restarts: 0, reason }
+        Self { limits, endings, phase: Phase::Stopped, memory, restarts: 0, reason }
     }
 
     /// Where it stands.
@@ -239,10 +242,7 @@ impl State {
             Event::Start => self.start(now),
             Event::Restart => self.restart(now),
             Event::Stop => self.stop(now, Then::Rest),
-            Event::NotSpawned(reason) => match self.phase {
-                Phase::Starting { .. } => self.crashed(reason, now),
-                _ => Vec::new(),
-            },
+            Event::NotSpawned(why) => self.over(why, now),
             Event::Proved => self.proved(now),
             Event::Missed(reason) => self.missed(&reason, now),
             Event::Ended(exit, said) => self.ended(exit, said, now),
@@ -322,10 +322,17 @@ impl State {
     }
 
     fn ended(&mut self, exit: Exit, said: Option<String>, now: i64) -> Vec<Action> {
-        let text = match said {
+        let lasting = (self.endings.lasting)(exit, said.as_deref());
+        let reason = match said {
             Some(said) => format!("{exit}: {said}"),
             None => exit.to_string(),
         };
+        self.over(Unready { reason, lasting }, now)
+    }
+
+    /// What comes when there is no process any more.
+    fn over(&mut self, why: Unready, now: i64) -> Vec<Action> {
+        let Unready { reason, lasting } = why;
         match self.phase {
             Phase::Stopping { then: Then::Rest, .. } => {
                 self.phase = Phase::Stopped;
@@ -334,16 +341,16 @@ impl State {
             }
             Phase::Stopping { then: Then::Start, .. } => self.spawn(now),
             Phase::Stopping { then: Then::Crash, .. } => {
-                let reason = self.reason.take().unwrap_or(text);
+                let reason = self.reason.take().unwrap_or(reason);
                 self.crashed(reason, now)
             }
-            Phase::Starting { .. } | Phase::Healthy { .. } => match exit.lasting() {
+            Phase::Starting { .. } | Phase::Healthy { .. } => match lasting {
                 Some(kind) => {
                     self.phase = Phase::Failed { kind };
-                    self.reason = Some(text);
+                    self.reason = Some(reason);
                     Vec::new()
                 }
-                None => self.crashed(text, now),
+                None => self.crashed(reason, now),
             },
             // Nothing was running as far as this machine knows.
             Phase::Stopped | Phase::BackingOff { .. } | Phase::Tripped | Phase::Failed { .. } => Vec::new(),

@@ -18,7 +18,7 @@ fn limits() -> Limits {
 }
 
 fn fresh() -> State {
-    State::new(limits(), Memory::default())
+    State::new(limits(), &Endings::FLOCK, Memory::default())
 }
 
 fn killed() -> Event {
@@ -91,7 +91,7 @@ fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
     let why = "it ended with exit code 70: error: no";
     assert_eq!(state.reason(), Some(why));
 
-    let mut later = State::new(limits(), state.memory().clone());
+    let mut later = State::new(limits(), &Endings::FLOCK, state.memory().clone());
     assert_eq!(later.reason(), Some(why), "the reason outlives the supervisor");
     play(
         &mut later,
@@ -193,7 +193,12 @@ fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
             (1_000, Event::Tick, &[Terminate], Stopping),
             (1_001, Event::Ended(Exit::Signal(15), None), &[Save], BackingOff),
             (1_101, Event::Tick, &[Spawn], Starting),
-            (1_102, Event::NotSpawned("no such file".into()), &[Save], BackingOff),
+            (
+                1_102,
+                Event::NotSpawned(Unready { reason: "no such file".into(), lasting: None }),
+                &[Save],
+                BackingOff,
+            ),
         ],
     );
     assert_eq!(state.reason(), Some("no such file"));

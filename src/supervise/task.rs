@@ -16,7 +16,7 @@ use super::pid::{self, Record};
 use super::restart::Limits;
 use super::state::{Event, Phase, Standing};
 use super::unit::Unit;
-use super::ward::{Checked, Ward};
+use super::ward::{News, Ward};
 use super::{SUPERVISOR, SuperviseError};
 use crate::clock;
 use crate::error::Kind;
@@ -62,15 +62,20 @@ pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(),
     };
     ready();
 
+    let mut failure = None;
     let ended = loop {
         let happening = task.next(&mut asked).await;
         task.take(happening).await;
         task.answer_waiters();
-        if task.ending && task.is_at_rest() {
-            break Ok(());
+        if !task.ending
+            && let Some(error) = task.lasting_failure()
+        {
+            failure = Some(error);
+            // What runs beside it must not outlive this supervisor.
+            task.stop();
         }
-        if let Some(error) = task.lasting_failure() {
-            break Err(error);
+        if task.ending && task.is_at_rest() {
+            break failure.map_or(Ok(()), Err);
         }
     };
     // First nobody can ask any more, then the answer to those who wanted the end, then the lock: whoever
@@ -88,7 +93,7 @@ struct Task<'a> {
     foreground: bool,
     began: Instant,
     began_at: i64,
-    checks: mpsc::Receiver<Checked>,
+    news: mpsc::Receiver<News>,
     signals: Signals,
     ready_waiters: Vec<oneshot::Sender<Reply>>,
     end_waiters: Vec<oneshot::Sender<Reply>>,
@@ -99,7 +104,7 @@ struct Task<'a> {
 enum Happening {
     Signal(&'static str),
     ChildEnded,
-    Checked(Checked),
+    News(News),
     Due,
     Asked(Request, oneshot::Sender<Reply>),
 }
@@ -120,7 +125,7 @@ impl<'a> Task<'a> {
             interrupt: listen(SignalKind::interrupt())?,
             hang_up: listen(SignalKind::hangup())?,
         };
-        let (sender, checks) = mpsc::channel(16);
+        let (sender, news) = mpsc::channel(16);
         let Plan { home, units, limits, mut journal, foreground } = plan;
         let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
         leftover::end(&home, &names, &limits, &mut journal).await;
@@ -136,7 +141,7 @@ impl<'a> Task<'a> {
             foreground,
             began: Instant::now(),
             began_at: clock::unix_ms(),
-            checks,
+            news,
             signals,
             ready_waiters: Vec::new(),
             end_waiters: Vec::new(),
@@ -185,7 +190,7 @@ impl<'a> Task<'a> {
             _ = self.signals.interrupt.recv() => Happening::Signal("SIGINT"),
             _ = self.signals.hang_up.recv() => Happening::Signal("SIGHUP"),
             _ = self.signals.child.recv() => Happening::ChildEnded,
-            Some(checked) = self.checks.recv() => Happening::Checked(checked),
+            Some(news) = self.news.recv() => Happening::News(news),
             () = due => Happening::Due,
             Some((request, answer)) = asked.recv() => Happening::Asked(request, answer),
         }
@@ -201,9 +206,9 @@ impl<'a> Task<'a> {
                     ward.reap(now, &mut self.journal).await;
                 }
             }
-            Happening::Checked(checked) => {
-                if let Some(ward) = self.wards.get_mut(checked.ward) {
-                    ward.checked(checked, now, &mut self.journal);
+            Happening::News(news) => {
+                if let Some(ward) = self.wards.get_mut(news.ward) {
+                    ward.hear(news, now, &mut self.journal);
                 }
             }
             Happening::Due => {
@@ -228,7 +233,7 @@ impl<'a> Task<'a> {
     fn all(&mut self, event: &Event) {
         let now = self.now();
         for ward in &mut self.wards {
-            ward.event(event.clone(), now, &mut self.journal);
+            ward.order(event.clone(), now, &mut self.journal);
         }
     }
 
@@ -252,6 +257,21 @@ impl<'a> Task<'a> {
                 self.all(&Event::Restart);
                 self.ready_waiters.push(answer);
             }
+            Request::RestartUnit { unit } => {
+                let now = self.now();
+                self.journal.note(&format!("restarting {}: a person asked for it", unit.as_str()));
+                for ward in self.wards.iter_mut().filter(|ward| ward.name() == unit.as_str()) {
+                    ward.order(Event::Restart, now, &mut self.journal);
+                }
+                self.ready_waiters.push(answer);
+            }
+            Request::Look => {
+                let now = self.now();
+                for ward in &mut self.wards {
+                    ward.look(now, &mut self.journal);
+                }
+                let _ = answer.send(self.reply());
+            }
             Request::Stop => {
                 self.journal.note("stopping: a person asked for it");
                 self.end_waiters.push(answer);
@@ -261,9 +281,14 @@ impl<'a> Task<'a> {
     }
 
     fn answer_waiters(&mut self) {
-        let healthy = self.wards.iter().all(|ward| ward.state().standing() == Standing::Healthy);
-        let hopeless = self.wards.iter().any(|ward| !ward.state().is_hopeful());
-        if self.ready_waiters.is_empty() || !(healthy || hopeless) {
+        if self.ready_waiters.is_empty() {
+            return;
+        }
+        let hopeless = |ward: &Ward| !ward.state().is_hopeful();
+        let settled = |ward: &Ward| hopeless(ward) || ward.state().standing() == Standing::Healthy;
+        // Without the gateway nothing else is of use; for what is optional the others are not kept waiting either.
+        let lost = self.wards.iter().any(|ward| !ward.is_optional() && hopeless(ward));
+        if !lost && !self.wards.iter().filter(|ward| ward.counts()).all(settled) {
             return;
         }
         let reply = self.reply();
@@ -274,11 +299,8 @@ impl<'a> Task<'a> {
 
     /// In the foreground, the failure that starting again can't mend.
     fn lasting_failure(&self) -> Option<SuperviseError> {
-        let running = self.wards.iter().any(|ward| ward.state().is_hopeful());
-        if !self.foreground || running {
-            return None;
-        }
-        self.wards.iter().find_map(|ward| match ward.state().phase() {
+        let mut needed = self.wards.iter().filter(|ward| self.foreground && !ward.is_optional());
+        needed.find_map(|ward| match ward.state().phase() {
             Phase::Failed { kind } => Some(SuperviseError::Failed {
                 name: ward.status().name,
                 kind: *kind,
@@ -302,7 +324,7 @@ impl<'a> Task<'a> {
             pid: ProcessId::current().pid,
             started_at: self.began_at / 1000,
             foreground: self.foreground,
-            units: self.wards.iter().map(Ward::status).collect(),
+            units: self.wards.iter().filter(|ward| ward.counts()).map(Ward::status).collect(),
         }
     }
 

@@ -8,24 +8,88 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::child::Program;
+use super::ending::Endings;
 use super::health::{self, Health, Identity, Unseen};
+use super::restart::Limits;
 use crate::config::{ConfigError, Live};
 use crate::env;
+use crate::error::Kind;
 use crate::home::{Home, instance};
+use crate::process::ProcessId;
 
 /// Something that runs as a process and can be asked for its health.
 pub trait Unit: Send + Sync {
     /// Its name: of its PID file, its log and its mark.
     fn name(&self) -> &'static str;
 
-    /// What is to be run now; asked before each start.
-    fn program(&self) -> Program;
+    /// Makes ready what it needs, and says what is to be run now; asked before each start. It may be given up
+    /// half-way.
+    fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>>;
 
     /// The port it was started on.
     fn port(&self) -> Option<u16>;
 
-    /// Asks it who it is. The error says in words what is wrong.
-    fn check(&self) -> BoxFuture<'static, Result<Health, Unseen>>;
+    /// Asks it, which runs as this process, who it is. The error says in words what is wrong.
+    fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>>;
+
+    /// Which build of it was started, where there can be several.
+    fn build(&self) -> Option<String> {
+        None
+    }
+
+    /// Its limits, made of those of all.
+    fn limits(&self, common: Limits) -> Limits {
+        common
+    }
+
+    /// How its ends are read.
+    fn endings(&self) -> &'static Endings {
+        &Endings::FLOCK
+    }
+
+    /// Whether the home is of use without it. Such a process is run only as long as it is wanted, and follows the
+    /// home's configuration.
+    fn is_optional(&self) -> bool {
+        false
+    }
+
+    /// Whether it is wanted now; asked of what is optional.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    /// Whether it was made ready for something else than what the home says now; asked of what is optional.
+    fn is_outdated(&self) -> bool {
+        false
+    }
+
+    /// Brings what runs up to what the home says now.
+    fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
+        Box::pin(std::future::ready(Ok(Refresh::Done)))
+    }
+
+    /// Removes what of it outlives its process. `None` if nothing does.
+    fn clear(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+}
+
+/// Why a process can't be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unready {
+    /// In words.
+    pub reason: String,
+    /// The kind of failure, where a new try would end the same way until somebody has done something.
+    pub lasting: Option<Kind>,
+}
+
+/// What came of bringing a running process up to date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// It goes on.
+    Done,
+    /// It has to be started anew, for this reason.
+    Restart(String),
 }
 
 /// The native gateway.
@@ -57,24 +121,21 @@ impl Unit for Gateway {
         GATEWAY
     }
 
-    fn program(&self) -> Program {
+    fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>> {
         let root = self.live.home().root();
         self.port.store(self.live.current().port, Ordering::Relaxed);
         let mut env: Vec<(OsString, OsString)> =
             env::inherited().filter(|(name, _)| name != env::HOME_DIR.name).collect();
         env.push((env::HOME_DIR.name.into(), root.into()));
-        Program {
-            file: self.file.clone(),
-            args: vec!["--home".into(), root.into(), "gateway".into(), "serve".into()],
-            env,
-        }
+        let args = vec!["--home".into(), root.into(), "gateway".into(), "serve".into()];
+        Box::pin(std::future::ready(Ok(Program { file: self.file.clone(), args, env })))
     }
 
     fn port(&self) -> Option<u16> {
         Some(self.port.load(Ordering::Relaxed))
     }
 
-    fn check(&self) -> BoxFuture<'static, Result<Health, Unseen>> {
+    fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
         let port = self.port.load(Ordering::Relaxed);
         let identity = Identity { instance: self.instance.clone(), token: self.live.current().token.clone() };
         Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(Unseen::from) })

@@ -1,11 +1,14 @@
 //! One supervised process: its state, and the effects its actions ask for.
 
+use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use nix::libc;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
-use super::child::Child;
+use super::child::{Child, Program};
 use super::control::UnitStatus;
 use super::health::{Health, Unseen};
 use super::journal::Journal;
@@ -13,17 +16,28 @@ use super::mark::Mark;
 use super::pid;
 use super::restart::{Limits, Memory};
 use super::state::{Action, Event, Phase, Standing, State};
-use super::unit::Unit;
+use super::unit::{Refresh, Unit, Unready};
 use crate::error::chain;
 use crate::home::log::{Cap, Log};
 use crate::home::{Home, atomic};
 
-/// What a health check found, and of which start of the process.
-pub struct Checked {
-    /// Which ward was asked.
+/// What came of something that was done beside the loop, and for which start of the process.
+pub struct News {
+    /// Whose it is.
     pub ward: usize,
     start: u64,
-    found: Result<Health, Unseen>,
+    what: What,
+}
+
+enum What {
+    /// What is to be run, or why it can't be.
+    Prepared(Result<Program, Unready>),
+    /// What a health check found.
+    Checked(Result<Health, Unseen>),
+    /// What came of bringing it up to date while it runs.
+    Refreshed(Result<Refresh, Unready>),
+    /// What outlived the process is gone.
+    Cleared,
 }
 
 /// One supervised process.
@@ -32,11 +46,17 @@ pub struct Ward {
     unit: Arc<dyn Unit>,
     state: State,
     child: Option<Child>,
+    /// Whether it shall run, where it is wanted.
+    wished: bool,
     /// Counts the starts, so that a late answer of an earlier process is not taken for the present one's.
     start: u64,
     spawned_at: i64,
     check_at: Option<i64>,
-    checks: mpsc::Sender<Checked>,
+    look_at: Option<i64>,
+    preparing: Option<JoinHandle<()>>,
+    refreshing: Option<JoinHandle<()>>,
+    clearing: Option<JoinHandle<()>>,
+    news: mpsc::Sender<News>,
     index: usize,
     health: Option<(Health, i64)>,
     trouble: Option<String>,
@@ -49,18 +69,23 @@ impl Ward {
         unit: Arc<dyn Unit>,
         limits: Limits,
         index: usize,
-        checks: mpsc::Sender<Checked>,
+        news: mpsc::Sender<News>,
     ) -> Self {
         let memory = remembered(home, unit.name());
         Self {
             home: home.clone(),
-            state: State::new(limits, memory),
+            state: State::new(unit.limits(limits), unit.endings(), memory),
             unit,
             child: None,
+            wished: false,
             start: 0,
             spawned_at: 0,
             check_at: None,
-            checks,
+            look_at: None,
+            preparing: None,
+            refreshing: None,
+            clearing: None,
+            news,
             index,
             health: None,
             trouble: None,
@@ -72,14 +97,78 @@ impl Ward {
         &self.state
     }
 
-    /// Whether no process of it is left.
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.unit.name()
+    }
+
+    /// Whether the home is of use without it.
+    pub fn is_optional(&self) -> bool {
+        self.unit.is_optional()
+    }
+
+    /// Whether there is anything to be said of it: it runs, or it should.
+    pub fn counts(&self) -> bool {
+        !self.is_optional() || self.state.standing() != Standing::Stopped || self.unit.is_wanted()
+    }
+
+    /// Whether nothing of it is left.
     pub fn is_at_rest(&self) -> bool {
-        self.child.is_none() && self.state.standing() == Standing::Stopped
+        self.child.is_none() && self.clearing.is_none() && self.state.standing() == Standing::Stopped
     }
 
     /// When [`Ward::tick`] is due.
     pub fn next_deadline(&self) -> Option<i64> {
-        [self.state.next_deadline(), self.check_at].into_iter().flatten().min()
+        [self.state.next_deadline(), self.check_at, self.look_at].into_iter().flatten().min()
+    }
+
+    /// Takes an order that was given to all, or to it: to begin, start, start anew or stop.
+    pub fn order(&mut self, event: Event, now: i64, journal: &mut Journal<'_>) {
+        self.wished = event != Event::Stop;
+        self.look_at = (self.wished && self.is_optional()).then_some(now + LATER);
+        if self.wished && self.is_optional() && !self.unit.is_wanted() {
+            return self.dismiss(now, journal);
+        }
+        self.event(event, now, journal);
+    }
+
+    /// Looks whether it is wanted, and was started on what the home says now.
+    pub fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
+        if !self.wished || !self.is_optional() {
+            return;
+        }
+        self.look_at = Some(now + LATER);
+        if !self.unit.is_wanted() {
+            return self.dismiss(now, journal);
+        }
+        match self.state.standing() {
+            Standing::Stopped => self.event(Event::Begin, now, journal),
+            // Somebody may have mended what it failed of.
+            Standing::Failed if self.unit.is_outdated() => self.event(Event::Start, now, journal),
+            Standing::Healthy if self.refreshing.is_none() && self.unit.is_outdated() => {
+                let refreshed = self.unit.refresh();
+                self.refreshing = Some(self.beside(async { What::Refreshed(refreshed.await) }));
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody needs it any more.
+    fn dismiss(&mut self, now: i64, journal: &mut Journal<'_>) {
+        if !matches!(self.state.standing(), Standing::Stopped | Standing::Stopping) {
+            journal.note(&format!("{} is not wanted any more", self.unit.name()));
+        }
+        self.event(Event::Stop, now, journal);
+    }
+
+    /// Does something beside the loop, which hears of it.
+    fn beside(&self, what: impl Future<Output = What> + Send + 'static) -> JoinHandle<()> {
+        let (news, ward, start) = (self.news.clone(), self.index, self.start);
+        tokio::spawn(async move {
+            let what = what.await;
+            // Nobody takes it when the supervisor ends.
+            let _ = news.send(News { ward, start, what }).await;
+        })
     }
 
     /// Does what the time asks for.
@@ -89,19 +178,60 @@ impl Ward {
         }
         if self.check_at.is_some_and(|at| now >= at) {
             self.check_at = None;
-            let check = self.unit.check();
-            let (checks, ward, start) = (self.checks.clone(), self.index, self.start);
-            tokio::spawn(async move {
-                let found = check.await;
-                // Nobody takes it when the supervisor ends.
-                let _ = checks.send(Checked { ward, start, found }).await;
-            });
+            if let Some(child) = &self.child {
+                let check = self.unit.check(child.id());
+                drop(self.beside(async { What::Checked(check.await) }));
+            }
+        }
+        if self.look_at.is_some_and(|at| now >= at) {
+            self.look(now, journal);
         }
     }
 
-    /// Takes the result of a health check.
-    pub fn checked(&mut self, checked: Checked, now: i64, journal: &mut Journal<'_>) {
-        if checked.start != self.start || self.child.is_none() {
+    /// Takes note of what was done beside the loop.
+    pub fn hear(&mut self, news: News, now: i64, journal: &mut Journal<'_>) {
+        if matches!(news.what, What::Cleared) {
+            self.clearing = None;
+            return;
+        }
+        if news.start != self.start {
+            return;
+        }
+        match news.what {
+            What::Prepared(prepared) => {
+                if self.preparing.take().is_some()
+                    && let Err(unready) = prepared.and_then(|program| self.launch(&program, now, journal))
+                {
+                    self.event(Event::NotSpawned(unready), now, journal);
+                }
+            }
+            What::Refreshed(refreshed) => {
+                self.refreshing = None;
+                self.refreshed(refreshed, now, journal);
+            }
+            What::Checked(found) => self.checked(found, now, journal),
+            What::Cleared => {}
+        }
+    }
+
+    fn refreshed(&mut self, found: Result<Refresh, Unready>, now: i64, journal: &mut Journal<'_>) {
+        let name = self.unit.name();
+        match found {
+            Ok(Refresh::Done) => {}
+            Ok(Refresh::Restart(reason)) if self.state.standing() == Standing::Healthy => {
+                journal.note(&format!("restarting {name}: {reason}"));
+                self.event(Event::Restart, now, journal);
+            }
+            // It starts on what is new anyway.
+            Ok(Refresh::Restart(_)) => {}
+            Err(Unready { reason, .. }) => {
+                journal.note(&format!("{name} goes on as it was started: {reason}"))
+            }
+        }
+    }
+
+    fn checked(&mut self, found: Result<Health, Unseen>, now: i64, journal: &mut Journal<'_>) {
+        if self.child.is_none() {
             return;
         }
         let wait = match self.state.phase() {
@@ -109,7 +239,7 @@ impl Ward {
             Phase::Starting { .. } => SOMETIME,
             _ => LATER,
         };
-        match checked.found {
+        match found {
             Ok(health) => {
                 self.health = Some((health, now));
                 self.trouble = None;
@@ -135,12 +265,22 @@ impl Ward {
             // Somebody else took note of it; how it ended can't be known any more.
             Err(_) => super::state::Exit::Signal(libc::SIGKILL),
         };
-        let said = child.last_words().await;
+        let said = child.last_words(self.unit.endings().tells).await;
         pid::clear(&self.home.pid_file(self.unit.name()), child.id());
         self.child = None;
         self.check_at = None;
         self.health = None;
         self.event(Event::Ended(exit, said), now, journal);
+        // What is made ready for a next start clears first.
+        if self.preparing.is_none()
+            && self.child.is_none()
+            && let Some(cleared) = self.unit.clear()
+        {
+            self.clearing = Some(self.beside(async {
+                cleared.await;
+                What::Cleared
+            }));
+        }
     }
 
     /// Feeds the state machine and does what it asks for.
@@ -149,8 +289,8 @@ impl Ward {
         let mut actions = self.state.on_event(event, now);
         while !actions.is_empty() {
             let failed = actions.drain(..).filter_map(|action| self.act(action, now, journal)).last();
-            if let Some(reason) = failed {
-                actions = self.state.on_event(Event::NotSpawned(reason), now);
+            if let Some(unready) = failed {
+                actions = self.state.on_event(Event::NotSpawned(unready), now);
             }
         }
         let after = self.state.standing();
@@ -161,12 +301,18 @@ impl Ward {
         }
     }
 
-    /// Does one thing; gives the reason if the process could not be started.
-    fn act(&mut self, action: Action, now: i64, journal: &mut Journal<'_>) -> Option<String> {
+    /// Does one thing; gives the reason if there is no process after it.
+    fn act(&mut self, action: Action, now: i64, journal: &mut Journal<'_>) -> Option<Unready> {
         match action {
             Action::Spawn => return self.spawn(now, journal).err(),
-            Action::Terminate => self.child.iter().for_each(Child::terminate),
-            Action::Kill => self.child.iter().for_each(Child::kill),
+            Action::Terminate | Action::Kill => match &self.child {
+                Some(child) if action == Action::Kill => child.kill(),
+                Some(child) => child.terminate(),
+                None => {
+                    give_up(&mut self.preparing);
+                    return Some(Unready { reason: "its start was given up".to_owned(), lasting: None });
+                }
+            },
             Action::Save => {
                 if let Err(error) = save(&self.home, self.unit.name(), self.state.memory()) {
                     journal.note(&format!("what is known of crashes can't be kept: {}", chain(&error)));
@@ -176,14 +322,29 @@ impl Ward {
         None
     }
 
-    fn spawn(&mut self, now: i64, journal: &mut Journal<'_>) -> Result<(), String> {
-        let name = self.unit.name();
+    fn spawn(&mut self, now: i64, journal: &mut Journal<'_>) -> Result<(), Unready> {
         self.start += 1;
         self.health = None;
+        self.trouble = None;
+        give_up(&mut self.refreshing);
+        give_up(&mut self.clearing);
+        let mut prepared = self.unit.prepare();
+        match (&mut prepared).now_or_never() {
+            Some(prepared) => self.launch(&prepared?, now, journal),
+            None => {
+                self.preparing = Some(self.beside(async { What::Prepared(prepared.await) }));
+                Ok(())
+            }
+        }
+    }
+
+    fn launch(&mut self, program: &Program, now: i64, journal: &mut Journal<'_>) -> Result<(), Unready> {
+        let name = self.unit.name();
         let log = Log::new(self.home.log(name), Cap::default());
-        let program = self.unit.program();
-        let child = Child::spawn(&program, &Mark::new(&self.home, name), log)
-            .map_err(|error| format!("failed to start {}: {error}", program.file.display()))?;
+        let child = Child::spawn(program, &Mark::new(&self.home, name), log).map_err(|error| Unready {
+            reason: format!("failed to start {}: {error}", program.file.display()),
+            lasting: None,
+        })?;
         let record = pid::Record { process: child.id(), socket: None };
         if let Err(error) = pid::write(&self.home.pid_file(name), &record) {
             journal.note(&format!("its PID file can't be written: {}", chain(&error)));
@@ -203,6 +364,7 @@ impl Ward {
             state: self.state.standing(),
             pid: self.child.as_ref().map(|child| child.id().pid),
             port: self.unit.port(),
+            build: self.unit.build(),
             spawned_at: self.child.as_ref().map(|_| self.spawned_at),
             restarts: self.state.restarts(),
             crashes: memory.crashes.len(),
@@ -220,6 +382,12 @@ impl Ward {
             checked_at: self.health.as_ref().map(|(_, at)| *at),
             check: self.trouble.clone(),
         }
+    }
+}
+
+fn give_up(task: &mut Option<JoinHandle<()>>) {
+    if let Some(task) = task.take() {
+        task.abort();
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::supervise::health::Health;
 use crate::supervise::state::Standing;
+use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// What a supervisor can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +18,36 @@ pub enum Request {
     Start,
     /// Start everything anew, closing breakers; then like `wait-ready`.
     Restart,
+    /// Start one process anew, or start it, closing its breaker; then like `wait-ready`.
+    RestartUnit {
+        /// Which.
+        unit: UnitName,
+    },
+    /// Look now whether what is optional is wanted and up to date, instead of in a few seconds; answered at once.
+    Look,
     /// Stop everything and end; answered when all of it has stopped.
     Stop,
+}
+
+/// A process that a supervisor runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitName {
+    /// The native gateway.
+    Gateway,
+    /// OpenClaw.
+    Openclaw,
+}
+
+impl UnitName {
+    /// The name as everywhere else.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gateway => GATEWAY,
+            Self::Openclaw => OPENCLAW,
+        }
+    }
 }
 
 /// The longest request that is read.
@@ -59,7 +88,7 @@ pub struct Status {
     pub started_at: i64,
     /// Whether somebody else keeps it running, as a service manager does.
     pub foreground: bool,
-    /// What it runs.
+    /// What it runs, or should.
     pub units: Vec<UnitStatus>,
 }
 
@@ -75,6 +104,9 @@ pub struct UnitStatus {
     pub pid: Option<i32>,
     /// The port it was started on.
     pub port: Option<u16>,
+    /// Which build of it was started last, where there can be several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
     /// Since when it runs, in milliseconds since the epoch.
     pub spawned_at: Option<i64>,
     /// How often it was started again after a crash.
@@ -121,5 +153,9 @@ mod tests {
         assert_eq!(line, r#"{"op":"wait-ready"}"#);
         let ahead: Request = serde_json::from_str(r#"{"op":"stop","later":true}"#).unwrap();
         assert_eq!(ahead, Request::Stop);
+        let one = Request::RestartUnit { unit: UnitName::Openclaw };
+        let line = serde_json::to_string(&one).unwrap();
+        assert_eq!(line, r#"{"op":"restart-unit","unit":"openclaw"}"#);
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), one);
     }
 }

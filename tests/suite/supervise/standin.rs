@@ -17,7 +17,7 @@ use flock::supervise::mark::Mark;
 use flock::supervise::restart::Limits;
 use flock::supervise::state::Standing;
 use flock::supervise::task::{Plan, run};
-use flock::supervise::unit::Unit;
+use flock::supervise::unit::{Unit, Unready};
 use flock::supervise::{SuperviseError, pid};
 use futures_util::future::BoxFuture;
 
@@ -35,20 +35,20 @@ impl Unit for Script {
         "gateway"
     }
 
-    fn program(&self) -> Program {
+    fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>> {
         let path = std::env::var_os("PATH").unwrap();
-        Program {
+        Box::pin(std::future::ready(Ok(Program {
             file: "/bin/sh".into(),
             args: vec!["-c".into(), self.script.into()],
             env: vec![("PATH".into(), path), ("DIR".into(), OsString::from(&self.dir))],
-        }
+        })))
     }
 
     fn port(&self) -> Option<u16> {
         None
     }
 
-    fn check(&self) -> BoxFuture<'static, Result<Health, Unseen>> {
+    fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
         let found = self.dir.join("healthy").exists();
         Box::pin(async move {
             let health = Health {

@@ -1,0 +1,219 @@
+//! OpenClaw as a supervisor runs it: beside the native gateway, as long as a version is installed and agents run on it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::check::Program;
+use super::facts::Ready;
+use super::place::Put;
+use super::probe::{self, Depth, ProbeError};
+use super::process::{self, Folders};
+use super::{agents, sandboxes};
+use crate::clock;
+use crate::config::{Config, ConfigError, Live};
+use crate::error::{Explain as _, Kind, chain};
+use crate::home::{Home, instance};
+use crate::install::versions;
+use crate::process::ProcessId;
+use crate::sandbox::engine::Engine;
+use crate::supervise::child;
+use crate::supervise::ending::Endings;
+use crate::supervise::health::{Health, Unseen};
+use crate::supervise::port;
+use crate::supervise::restart::Limits;
+use crate::supervise::unit::{OPENCLAW, Refresh, Unit, Unready};
+
+/// Makes everything ready that OpenClaw is started on: the command line's, since flock's tools and who its agents are
+/// come from higher layers.
+pub type Prepare = Arc<dyn Fn() -> BoxFuture<'static, Result<Ready, Unready>> + Send + Sync>;
+
+/// What of the home, beside its configuration, OpenClaw is started on: a digest that changes with it.
+pub type Basis = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// The OpenClaw of a home.
+pub struct OpenClaw {
+    live: Live,
+    instance: String,
+    prepare: Prepare,
+    basis: Basis,
+    started: Arc<Mutex<Started>>,
+}
+
+/// What it was started on.
+#[derive(Default)]
+struct Started {
+    /// The configuration and the digest of everything else.
+    basis: Option<(Arc<Config>, u64)>,
+    build: Option<String>,
+    version: String,
+    port: Option<u16>,
+    token: String,
+    environment: Vec<(String, String)>,
+    /// The process that has proved itself.
+    proved: Option<ProcessId>,
+}
+
+impl OpenClaw {
+    /// The OpenClaw of this home.
+    ///
+    /// # Errors
+    ///
+    /// If the home's configuration or instance id can't be read.
+    pub fn new(home: Home, prepare: Prepare, basis: Basis) -> Result<Self, ConfigError> {
+        let instance = instance::read(&home)?;
+        Ok(Self { live: Live::open(home)?, instance, prepare, basis, started: Arc::default() })
+    }
+
+    fn now(&self) -> (Arc<Config>, u64) {
+        (self.live.current(), (self.basis)())
+    }
+
+    fn started(&self) -> MutexGuard<'_, Started> {
+        locked(&self.started)
+    }
+}
+
+fn locked(started: &Mutex<Started>) -> MutexGuard<'_, Started> {
+    started.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Unit for OpenClaw {
+    fn name(&self) -> &'static str {
+        OPENCLAW
+    }
+
+    fn prepare(&self) -> BoxFuture<'static, Result<child::Program, Unready>> {
+        let now = self.now();
+        {
+            let mut started = self.started();
+            started.basis = Some(now);
+            started.build = None;
+            started.proved = None;
+        }
+        let (home, prepare, started) =
+            (self.live.home().clone(), Arc::clone(&self.prepare), Arc::clone(&self.started));
+        Box::pin(async move {
+            clear(&home).await;
+            let ready = prepare().await?;
+            port::free(ready.port).await.map_err(|error| Unready {
+                lasting: Some(Kind::Conflict),
+                reason: match error.hint() {
+                    Some(_) => format!("{}; it is gateway.port", chain(&error)),
+                    None => chain(&error),
+                },
+            })?;
+            let folders = Folders { config: &home.openclaw_config(), state: &home.openclaw_state() };
+            let program = process::program(&Program::from(&ready.version), folders, &ready.environment);
+            let mut started = locked(&started);
+            started.build = Some(ready.version.name());
+            started.version = ready.version.version;
+            started.port = Some(ready.port);
+            started.token = ready.token;
+            started.environment = ready.environment;
+            Ok(program)
+        })
+    }
+
+    fn port(&self) -> Option<u16> {
+        self.started().port
+    }
+
+    fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
+        let (started, instance) = (Arc::clone(&self.started), self.instance.clone());
+        Box::pin(async move {
+            let (port, token, version, proved) = {
+                let started = locked(&started);
+                (started.port, started.token.clone(), started.version.clone(), started.proved)
+            };
+            let unseen = |reason| Unseen { reason, counts: true };
+            let port = port.ok_or_else(|| unseen("it has no port".to_owned()))?;
+            let depth = if proved == Some(process) { Depth::Sign } else { Depth::Proof };
+            let asked = probe::ask(port, &token, process, depth, CHECK).await;
+            asked.map_err(|error: ProbeError| unseen(error.text()))?;
+            locked(&started).proved = Some(process);
+            Ok(Health {
+                status: "ok".to_owned(),
+                version,
+                instance,
+                pid: process.pid,
+                started_at: clock::unix_ms() / 1000,
+                proof: None,
+            })
+        })
+    }
+
+    fn build(&self) -> Option<String> {
+        self.started().build.clone()
+    }
+
+    fn limits(&self, common: Limits) -> Limits {
+        process::limits(common)
+    }
+
+    fn endings(&self) -> &'static Endings {
+        &process::ENDINGS
+    }
+
+    fn is_optional(&self) -> bool {
+        true
+    }
+
+    fn is_wanted(&self) -> bool {
+        agents(&self.live.current()).next().is_some() && versions::current(self.live.home()).is_some()
+    }
+
+    fn is_outdated(&self) -> bool {
+        let (config, digest) = self.now();
+        let started = self.started();
+        started.basis.as_ref().is_none_or(|(old, was)| !Arc::ptr_eq(old, &config) || *was != digest)
+    }
+
+    fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
+        let now = self.now();
+        let build = {
+            let mut started = self.started();
+            started.basis = Some(now);
+            started.build.clone()
+        };
+        let home = self.live.home().clone();
+        let current = versions::current(&home).map(|version| version.name());
+        if current != build {
+            // An update is under way: it restarts it, with what is new here too.
+            return Box::pin(std::future::ready(Ok(Refresh::Done)));
+        }
+        let (prepare, started) = (Arc::clone(&self.prepare), Arc::clone(&self.started));
+        Box::pin(async move {
+            let ready = prepare().await?;
+            if ready.put == Put::AtNextStart {
+                return Ok(Refresh::Restart("it needs a key that it was started without".to_owned()));
+            }
+            let changed = {
+                let started = locked(&started);
+                started.environment != ready.environment || started.port != Some(ready.port)
+            };
+            if changed {
+                return Ok(Refresh::Restart("its port or one of its keys is another".to_owned()));
+            }
+            Ok(Refresh::Done)
+        })
+    }
+
+    fn clear(&self) -> Option<BoxFuture<'static, ()>> {
+        let home = self.live.home().clone();
+        Some(Box::pin(async move { clear(&home).await }))
+    }
+}
+
+/// Removes the containers of its sandboxes. Where there is no engine there are none; what an engine that does not
+/// answer keeps, the next start or stop removes.
+async fn clear(home: &Home) {
+    let engine = Engine::from_env();
+    let _ = tokio::time::timeout(CLEAR, sandboxes::remove_all(&engine, home)).await;
+}
+
+/// How long it may take to say that it is there: it does much on one thread.
+const CHECK: Duration = Duration::from_secs(15);
+/// How long removing its containers may take.
+const CLEAR: Duration = Duration::from_secs(30);
