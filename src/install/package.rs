@@ -24,6 +24,8 @@ pub struct Package {
     pub scripts: BTreeMap<String, String>,
     /// What it needs to run, by name.
     pub dependencies: BTreeMap<String, serde_json::Value>,
+    /// What it needs to be worked on, by name.
+    pub dev_dependencies: BTreeMap<String, serde_json::Value>,
 }
 
 /// What a package runs on.
@@ -47,7 +49,8 @@ pub struct Checkout {
     pub sources: bool,
     /// Whether it is a workspace of many packages, as upstream's source is.
     pub workspace: bool,
-    /// Whether dependencies are installed.
+    /// Whether all of its dependencies are installed. A published package brings those that are bundled with it in
+    /// `node_modules`, so that there is such a folder says nothing.
     pub installed: bool,
 }
 
@@ -80,7 +83,7 @@ pub fn read(root: &Path) -> Result<Checkout, String> {
         built: has_entries("dist"),
         sources: root.join("src").is_dir() || root.join("tsconfig.json").is_file(),
         workspace: root.join("pnpm-workspace.yaml").is_file() || is_workspace(&bytes),
-        installed: has_entries("node_modules"),
+        installed: package.dependencies.keys().all(|name| root.join("node_modules").join(name).is_dir()),
         package,
     })
 }
@@ -177,5 +180,17 @@ mod tests {
             (found.locks.as_slice(), found.built, found.workspace),
             (["yarn.lock"].as_slice(), false, false)
         );
+    }
+
+    #[test]
+    fn bundled_dependencies_are_not_all_dependencies() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = r#"{"version":"1.0.0","dependencies":{"bundled":"1","@own/other":"2"}}"#;
+        std::fs::write(dir.path().join("package.json"), package).unwrap();
+        std::fs::write(dir.path().join(ENTRY), "").unwrap();
+        std::fs::create_dir_all(dir.path().join("node_modules/bundled")).unwrap();
+        assert!(!read(dir.path()).unwrap().installed);
+        std::fs::create_dir_all(dir.path().join("node_modules/@own/other")).unwrap();
+        assert!(read(dir.path()).unwrap().installed);
     }
 }

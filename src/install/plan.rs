@@ -98,8 +98,15 @@ pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallErr
             return Ok(Plan::default());
         }
         let start = launcher(Manager::Npm, None, programs)?;
+        let mut steps = Vec::new();
+        if !checkout.package.dev_dependencies.is_empty() {
+            // npm looks at them even where it leaves them out, and fails where what they want does not fit together:
+            // nobody who installs a package by its name ever had them.
+            steps.push(start.step(StepKind::Dependencies, &["pkg", "delete", "devDependencies"]));
+        }
         let args = ["install", "--omit=dev", "--no-audit", "--no-fund"];
-        return Ok(Plan { steps: vec![start.step(StepKind::Dependencies, &args)] });
+        steps.push(start.step(StepKind::Dependencies, &args));
+        return Ok(Plan { steps });
     }
     let (manager, version) = manager(&checkout.package, &checkout.locks);
     let start = launcher(manager, version.as_deref(), programs)?;

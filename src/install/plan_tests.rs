@@ -99,7 +99,10 @@ fn what_is_built_already_is_not_built() {
     assert!(is_package(&published));
     assert!(lines(&published, &npm).is_empty(), "nothing to install either");
     published.package.dependencies.insert("ws".to_owned(), "8".into());
-    assert_eq!(lines(&published, &npm), ["/bin/npm install --omit=dev --no-audit --no-fund"]);
+    let install = "/bin/npm install --omit=dev --no-audit --no-fund";
+    assert_eq!(lines(&published, &npm), [install]);
+    published.package.dev_dependencies.insert("vitest".to_owned(), "4".into());
+    assert_eq!(lines(&published, &npm), ["/bin/npm pkg delete devDependencies", install]);
     published.installed = true;
     assert!(lines(&published, &npm).is_empty());
     // A source tree with an old build in it is built again.
