@@ -1,0 +1,375 @@
+"""The life of a home with the real OpenClaw, as a person sees it: openclaw_checks.py FOLDER
+
+FOLDER has `package`, the git repository, and `model`, where openclaw_model.py runs. The last line says
+`N passed, M failed`; the exit code is 0 only if nothing failed.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+WORK = sys.argv[1]
+HOME, FLOCK = os.environ["FLOCK_HOME"], os.environ["FLOCK_BINARY"]
+SOURCE, MODEL = f"{WORK}/package", f"{WORK}/model"
+KEYS = json.load(open(f"{MODEL}/keys.json"))
+passed = failed = 0
+
+
+def check(name, ok, seen=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    print(f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}"))
+    return bool(ok)
+
+
+def run(*args, stdin=None, limit=600):
+    done = subprocess.run(args, input=stdin, capture_output=True, text=True, timeout=limit, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def flock(*args, **more):
+    return run(FLOCK, *args, **more)
+
+
+def must(name, *args, **more):
+    """A command that has to succeed; its standard output."""
+    begun = time.monotonic()
+    code, out, err = flock(*args, **more)
+    check(f"{name} ({time.monotonic() - begun:.1f} s)", code == 0, (code, out, err))
+    return out
+
+
+def parsed(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}
+
+
+def git(*args):
+    return subprocess.run(["git", "-C", SOURCE, *args], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def until(limit, condition):
+    """Waits until the condition holds, at most `limit` seconds."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(0.1)
+
+
+def config():
+    return json.load(open(f"{HOME}/config.json"))
+
+
+def derived():
+    return json.load(open(f"{HOME}/gateways/openclaw/openclaw.json"))
+
+
+def secret(name):
+    return open(f"{HOME}/secrets/{name}").read().strip()
+
+
+def asked(since=0):
+    """The requests that the model has had."""
+    try:
+        lines = open(f"{MODEL}/requests.jsonl").read().splitlines()
+    except FileNotFoundError:
+        lines = []
+    return [json.loads(line) for line in lines[since:]]
+
+
+def call(port, token, path, body=None, headers=None):
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}", **(headers or {})}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers, data=data)
+    try:
+        with urllib.request.urlopen(request, timeout=300) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def own(path, body=None):
+    """Flock's own gateway."""
+    found = config()
+    port = found["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]
+    return call(port, found["gateway"]["auth"]["token"], path, body)
+
+
+def openclaw(path, body=None, token=None, headers=None):
+    """OpenClaw's gateway itself."""
+    return call(config()["gateway"]["port"], token or secret("openclaw-token"), path, body, headers)
+
+
+def said(answer):
+    status, body = answer
+    return parsed(body).get("choices", [{}])[0].get("message", {}).get("content") or "" if status == 200 else ""
+
+
+def user(text, agent):
+    return {"model": agent, "messages": [{"role": "user", "content": text}]}
+
+
+def chat(agent, text, *more):
+    code, out, err = flock("chat", agent, text, *more)
+    return out if code == 0 else f"exit {code}: {out}{err}"
+
+
+def order(tool, **arguments):
+    """What makes the model call a tool."""
+    return f"CALL {tool} {json.dumps(arguments)}"
+
+
+def containers(*filters):
+    code, out, err = run("docker", "ps", "-aq", *[part for one in filters for part in ("--filter", one)])
+    return out.split()
+
+
+def sandboxes():
+    """The containers that OpenClaw has made for this home."""
+    return containers(f"name=^{derived()['agents']['defaults']['sandbox']['docker']['containerPrefix']}")
+
+
+def processes():
+    """Processes that have something of this home in their arguments or their environment, by their number."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) == os.getpid():
+            continue
+        try:
+            line = open(f"/proc/{pid}/cmdline", "rb").read()
+            about = line + open(f"/proc/{pid}/environ", "rb").read()
+            state = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if HOME.encode() in about and state not in "ZX" and MODEL.encode() not in line:
+            found[int(pid)] = line.replace(b"\0", b" ").decode(errors="replace").strip()
+    # The script that started this has the home in its environment, too.
+    for mine in (os.getppid(),):
+        found.pop(mine, None)
+    return found
+
+
+def init():
+    begun = time.monotonic()
+    code, out, err = flock(
+        "--json", "init", "--yes", "--port", str(free_port()), "--gateway", "openclaw", "--repo", SOURCE, "--ref", "main"
+    )
+    check(f"init --gateway openclaw ({time.monotonic() - begun:.1f} s)", code == 0, (code, out, err))
+    told = parsed(out).get("openclaw") or {}
+    check("it is the repository's commit", told.get("commit") == git("rev-parse", "main"), told)
+    check("it follows the branch", told.get("follows") is True and told.get("ref") == "main", told)
+    log = open(f"{HOME}/logs/build-openclaw.log").read()
+    check("its dependencies were installed", "npm install --omit=dev" in log, log[-2000:])
+    check("what is built was not built", "npm run build" not in log, log[-2000:])
+    port = open(f"{MODEL}/port").read()
+    model = {"contextWindow": 128000, "maxTokens": 4096}
+    for name, api, path in (
+        ("openai", "openai-completions", "/v1"),
+        ("anthropic", "anthropic-messages", ""),
+        ("google", "google-generative-ai", ""),
+    ):
+        provider = {"baseUrl": f"http://127.0.0.1:{port}{path}", "api": api, "models": [{"id": "model", **model}]}
+        must(f"config set of {name}", "config", "set", f"models.providers.stub-{name}", json.dumps(provider))
+        must("its key", "config", "set", f"models.providers.stub-{name}.apiKey", "-", stdin=KEYS[name])
+
+
+def add():
+    for agent, runtime, api in (
+        ("own", "native", "openai"),
+        ("coder", "openclaw", "openai"),
+        ("writer", "openclaw", "anthropic"),
+        ("thinker", "openclaw", "google"),
+    ):
+        must(f"add {agent}", "add", agent, "--runtime", runtime, "--model", f"stub-{api}/model", "--no-container")
+    must("config validate", "config", "validate")
+    found = derived()["agents"]
+    check("only OpenClaw's agents are given to it", sorted(found["entries"]) == ["coder", "thinker", "writer"], found)
+    code, out, err = flock("--json", "doctor")
+    told = [one for one in parsed(out).get("checks", []) if one["name"] == "openclaw"]
+    check("doctor finds nothing wrong with it", told and all(one["state"] == "ok" for one in told), (code, told, err))
+
+
+def talk():
+    def heard(since, api):
+        found = asked(since)
+        return found and all(one["key"] and one["api"] == api for one in found)
+
+    before = len(asked())
+    check("chat with an agent of flock's own", "MODEL heard 1" in chat("own", "hello"), chat("own", "hello"))
+    for agent, api in (("coder", "openai"), ("writer", "anthropic"), ("thinker", "google")):
+        before = len(asked())
+        answer = chat(agent, "hello")
+        check(f"chat with {agent} by {api}'s API", "MODEL heard 1" in answer, answer)
+        check("the model was asked with the right key", heard(before, api), asked(before))
+    answer = chat("coder", "hello again")
+    check("the conversation goes on", "MODEL heard 2" in answer, answer)
+    answer = own("/v1/chat/completions", user("hello", "flock/coder"))
+    check("flock's own gateway answers for it", "MODEL heard 1" in said(answer), answer)
+    answer = openclaw("/v1/chat/completions", user("hello", "openclaw/coder"))
+    check("OpenClaw's gateway answers itself", "MODEL heard" in said(answer), answer)
+    token = config()["gateway"]["auth"]["token"]
+    status, body = openclaw("/v1/chat/completions", user("hello", "openclaw/coder"), token=token)
+    check("flock's token is not OpenClaw's", status == 401, (status, body))
+
+
+def tools():
+    before = len(asked())
+    with open(f"{HOME}/workspaces/coder/given.txt", "w") as file:
+        file.write("given by the host\n")
+    command = "id -u; cat given.txt; echo made inside > made.txt; ls /home /root /work 2>&1; ls -A /; env; touch /usr/x 2>&1"
+    answer = chat("coder", order("exec", command=command))
+    check("exec ran", "given by the host" in answer, answer)
+    made = f"{HOME}/workspaces/coder/made.txt"
+    check("in the agent's workspace", os.path.isfile(made) and open(made).read() == "made inside\n")
+    check("not as root", not answer.split("RESULT", 1)[-1].strip().startswith("0\n"), answer)
+    check("in a container", ".dockerenv" in answer, answer)
+    check("whose root can't be written to", "Read-only file system" in answer, answer)
+    check("with no secret in its environment", not any(key in answer for key in planted()), answer)
+    described = parsed(run("docker", "inspect", *sandboxes())[1] or "[]")
+    mounted = {one["Id"]: [mount["Source"] for mount in one["Mounts"]] for one in described}
+    found = [one for one in described if f"{HOME}/workspaces/coder" in mounted[one["Id"]]]
+    check("the container is this home's and only coder's", len(found) == 1, mounted)
+    host = found[0]["HostConfig"] if found else {}
+    check("without a network", host.get("NetworkMode") == "none", host)
+    check("without capabilities", host.get("CapDrop") == ["ALL"] and not host.get("CapAdd"), host)
+    offered = set(asked(before)[0]["tools"])
+    check("it is offered flock's tools", {"exec", "flock_channel_post"} <= offered, offered)
+    check("and not those of other roles", not offered & {"flock_create_agent", "triage_decision", "flock_audit"}, offered)
+    check("nor OpenClaw's that work on the host", not offered & {"gateway", "cron", "browser", "message"}, offered)
+
+
+def channel():
+    must("a channel", "channel", "create", "site", "--topic", "Work", "--member", "own")
+    post = order("flock_channel_post", channelId="site", message="made by a tool", author="human:ann", agentId="own")
+    answer = chat("coder", post)
+    check("flock_channel_post of an agent on OpenClaw", "RESULT" in answer, answer)
+    code, out, err = flock("--json", "channel", "read", "site")
+    posts = [one["author"] for one in parsed(out).get("messages", []) if one["content"] == "made by a tool"]
+    check("is in the channel as that agent's", posts == ["coder"], (out, err))
+    code, out, err = flock("--json", "audit", "--agent", "coder", "--limit", "100")
+    check("the audit has both calls", all(one in out for one in ("exec", "flock_channel_post")), (out, err))
+    must("coder is a member, too", "channel", "assign", "site", "--add", "coder")
+    must("a person's message", "channel", "post", "site", "@coder say hello", "--as", "ann")
+    spoken = until(60, lambda: [m for m in read("site") if m["author"] == "coder" and "MODEL heard" in m["content"]])
+    check("a message in a channel is answered by it", spoken, read("site"))
+
+
+def read(name):
+    return parsed(flock("--json", "channel", "read", name)[1]).get("messages", [])
+
+
+def trace():
+    code, out, err = flock("session", "export", "coder")
+    check("the trace has both tool calls", all(f'"{tool}"' in out for tool in ("exec", "flock_channel_post")), out)
+    check("with their results", "given by the host" in out, out)
+
+
+def planted():
+    return [*KEYS.values(), secret("openclaw-token"), secret("openclaw-plugin")]
+
+
+def secrets_are_kept():
+    """Nothing but `secrets/` and the environment of those who need it has a secret."""
+    wanted = [one.encode() for one in planted()]
+    found = []
+    for folder, folders, files in os.walk(HOME):
+        folders[:] = [one for one in folders if one != "node_modules"]
+        if folder == f"{HOME}/secrets":
+            continue
+        for name in files:
+            path = os.path.join(folder, name)
+            if os.path.islink(path) or not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                text = file.read()
+            found += [path for one in wanted if one in text]
+    check("no secret is in a file of the home's", not found, found)
+    shown = [pid for pid, line in processes().items() if any(one in line.encode() for one in wanted)]
+    check("nor in arguments of processes", not shown, shown)
+    described = run("docker", "inspect", *sandboxes())[1]
+    check("nor in a container's description", described and not any(one in described for one in planted()))
+    logged = [path for path in ("/tmp/openclaw",) if os.path.isdir(path) for one in wanted if grep(path, one)]
+    check("nor in OpenClaw's log folder", not logged, logged)
+
+
+def grep(folder, text):
+    paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+    return any(text in open(path, "rb").read() for path in paths if os.path.isfile(path))
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start():
+    must("start", "start")
+    return by_hand()
+
+
+def by_hand():
+    node, entry = os.environ["FLOCK_NODE"], f"{HOME}/openclaw/openclaw.mjs"
+    keys = {f"FLOCK_PROVIDER_KEY_STUB_{name.upper()}": key for name, key in KEYS.items()}
+    env = {
+        "HOME": os.environ["HOME"],
+        "PATH": f"{os.path.dirname(node)}:{os.environ['PATH']}",
+        "OPENCLAW_NO_RESPAWN": "1",
+        "OPENCLAW_CONFIG_PATH": f"{HOME}/gateways/openclaw/openclaw.json",
+        "OPENCLAW_STATE_DIR": f"{HOME}/gateways/openclaw/state",
+        "FLOCK_OPENCLAW_TOKEN": secret("openclaw-token"),
+        **keys,
+    }
+    log = open(f"{HOME}/logs/openclaw.log", "ab")
+    gateway = subprocess.Popen([node, entry, "gateway", "run"], env=env, stdout=log, stderr=log, cwd=f"{HOME}/openclaw")
+    begun = time.monotonic()
+    ready = until(180, lambda: gateway.poll() is not None or openclaw("/readyz")[0] == 200)
+    check(f"OpenClaw is ready ({time.monotonic() - begun:.1f} s)", ready and gateway.poll() is None, gateway.poll())
+    return gateway
+
+
+def stop(gateway):
+    gateway.send_signal(signal.SIGTERM)
+    gateway.wait(60)
+    must("stop", "stop")
+    left = processes()
+    check("no process is left", not left, left)
+
+
+def main():
+    gateway = None
+    try:
+        check("the model answers", until(30, lambda: os.path.exists(f"{MODEL}/port")))
+        init()
+        add()
+        gateway = start()
+        talk()
+        tools()
+        channel()
+        trace()
+        secrets_are_kept()
+        stop(gateway)
+    except Exception as error:  # A step that can't go on is one failure, said like the others.
+        import traceback
+
+        traceback.print_exc()
+        check("the run went to its end", False, repr(error))
+        if gateway:
+            gateway.kill()
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
