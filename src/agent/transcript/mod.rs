@@ -9,6 +9,7 @@ pub mod hygiene;
 pub mod leftovers;
 mod loose;
 pub mod model;
+mod newest;
 pub mod portable;
 mod recent;
 pub mod repair;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 
 use super::model::{CompactionRecord, MessageRecord, Record};
-use super::repair;
+use super::newest::{Newest, Pace};
 use super::tail::Tail;
 use crate::provider::Role;
 
@@ -31,45 +31,54 @@ pub struct Recent {
 /// cheap for a model and large for a host.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
+/// About as many bytes of a transcript as a token stands for.
+const BYTES_A_TOKEN: u64 = 4;
+
 /// Reads back to the last compaction and what it kept, or to the beginning, until the messages cost `budget`.
 ///
 /// # Errors
 ///
 /// If the file can't be read.
-pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) -> io::Result<Recent> {
-    let mut tail = Tail::new(file)?;
+pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64 + Sync) -> io::Result<Recent> {
+    recent_at(file, budget, cost, Pace::of_machine())
+}
+
+fn recent_at(
+    file: &File,
+    budget: u64,
+    cost: impl Fn(&MessageRecord) -> u64 + Sync,
+    pace: Pace,
+) -> io::Result<Recent> {
+    let mut lines = Newest::new(file, cost, pace)?;
     let mut recent = Recent::default();
     let (mut left, mut bytes_left) = (budget, MOST_BYTES);
     let mut imported = false;
-    while let Some(line) = tail.next_line()? {
-        // Half of all lines, and they say nothing here.
-        if line.starts_with(br#"{"type":"turn","#) {
-            continue;
-        }
-        let bytes = line.len() as u64;
-        match Record::parse(line) {
-            Ok(Record::Message(mut message)) => {
+    while let Some(line) = lines.next(left.saturating_mul(BYTES_A_TOKEN).min(bytes_left))? {
+        match line.record {
+            Some(Record::Message(mut message)) => {
                 message.imported |= imported;
-                let spent = cost(&message);
-                if spent > left || bytes > bytes_left {
+                if line.cost > left || line.bytes > bytes_left {
                     recent.has_more = true;
                     if recent.compaction.is_none() {
-                        recent.first = question(line, imported);
+                        let mut tail = Tail::before(file, line.end);
+                        if let Some(line) = tail.next_line()? {
+                            recent.first = question(line, imported);
+                        }
                         look_back(&mut tail, &mut recent, imported)?;
                     }
                     break;
                 }
-                left -= spent;
-                bytes_left -= bytes;
+                left -= line.cost;
+                bytes_left -= line.bytes;
                 let kept = recent.compaction.as_ref().and_then(|found| found.keep_from.as_ref());
                 let is_last = kept == Some(&message.id);
-                recent.broken += usize::from(repair::is_unsendable(&message));
+                recent.broken += usize::from(line.is_broken);
                 recent.messages.push(*message);
                 if is_last {
                     break;
                 }
             }
-            Ok(Record::Compaction(found)) if recent.compaction.is_none() => {
+            Some(Record::Compaction(found)) if recent.compaction.is_none() => {
                 recent.is_import = imported;
                 let is_last = found.keep_from.is_none();
                 recent.compaction = Some(found);
@@ -77,10 +86,10 @@ pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64) ->
                     break;
                 }
             }
-            Ok(Record::Reset(_)) => break,
-            Ok(Record::Imported(_)) => imported = true,
-            Ok(_) => {}
-            Err(_) => recent.broken += 1,
+            Some(Record::Reset(_)) => break,
+            Some(Record::Imported(_)) => imported = true,
+            Some(_) => {}
+            None => recent.broken += 1,
         }
     }
     recent.messages.reverse();
@@ -127,6 +136,8 @@ fn look_back(tail: &mut Tail<'_>, recent: &mut Recent, mut imported: bool) -> io
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+
+    use proptest::prelude::*;
 
     use super::super::model::{ImportedRecord, ResetRecord};
     use super::*;
@@ -232,5 +243,82 @@ mod tests {
         file.write_all(&lines).unwrap();
         let recent = recent(&file, 100, |_| 1).unwrap();
         assert_eq!((recent.broken, recent.messages.len()), (2, 2));
+    }
+
+    /// Any line of a transcript: what was said, with and without marks, of which some is as flock does not write it, what
+    /// ends a reading, and what is no record.
+    fn any_line() -> impl Strategy<Value = Vec<u8>> {
+        let line = |record: &Record| {
+            let mut line = Vec::new();
+            record.write_to(&mut line);
+            line
+        };
+        let text = || proptest::string::string_regex("[a-z\n\"é]{0,40}").unwrap();
+        let id = || (0_u32..6).prop_map(|n| format!("{}{n}", if n % 2 == 0 { "u" } else { "a" }));
+        let spaced = |line: &[u8]| String::from_utf8_lossy(line).replace("\",\"", "\", \"").into_bytes();
+        let other = |line: &[u8]| String::from_utf8_lossy(line).replace("assistant", "oracle").into_bytes();
+        let imported = ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() };
+        prop_oneof![
+            12 => (id(), text()).prop_map(move |(id, text)| line(&said(&id, &text))),
+            2 => (id(), text()).prop_map(move |(id, text)| spaced(&line(&said(&id, &text)))),
+            1 => (id(), text()).prop_map(move |(id, text)| other(&line(&said(&id, &text)))),
+            3 => Just(b"{\"type\":\"turn\",\"turn\":\"x\"}\n".to_vec()),
+            1 => (1_u32..9, proptest::option::of(id()))
+                .prop_map(move |(number, from)| line(&compaction(number, from.as_deref()))),
+            1 => Just(line(&Record::Reset(ResetRecord { id: "r".into(), at: 1 }))),
+            1 => Just(line(&Record::Imported(imported))),
+            1 => (id(), text(), 0_usize..200).prop_map(move |(id, text, cut)| {
+                let mut line = line(&said(&id, &text));
+                let at = cut.min(line.len() - 1);
+                line.truncate(at);
+                line.push(b'\n');
+                line
+            }),
+            1 => Just(b"\n".to_vec()),
+            1 => Just(b"nonsense \xff\n".to_vec()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn several_threads_find_what_one_finds(
+            lines in proptest::collection::vec(any_line(), 0..60),
+            is_torn: bool,
+            budget in prop_oneof![0_u64..400, Just(u64::MAX)],
+            part in 1_usize..3_000,
+            threads in 2_usize..5,
+            alone in 0_u64..2_000,
+        ) {
+            let mut bytes = lines.concat();
+            if is_torn {
+                bytes.pop();
+            }
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&bytes).unwrap();
+            let cost = |record: &MessageRecord| record.message.joined_text().len() as u64;
+            let at = |pace| recent_at(&file, budget, cost, pace).unwrap();
+            let one = at(Pace { alone, part, threads: 1 });
+            prop_assert_eq!(&one, &at(Pace { alone: 0, part, threads }));
+            prop_assert_eq!(&one, &at(Pace { alone, part, threads }));
+        }
+    }
+
+    #[test]
+    fn a_long_way_back_is_read_by_several_threads() {
+        let long = "word ".repeat(20_000);
+        let records: Vec<Record> = (0..40).map(|n| said(&format!("u{n}"), &long)).collect();
+        let file = file(&records);
+        let readers = std::sync::Mutex::new(std::collections::HashSet::new());
+        let cost = |_: &MessageRecord| {
+            readers.lock().unwrap().insert(std::thread::current().id());
+            1
+        };
+        let found = recent_at(&file, u64::MAX, cost, Pace { threads: 2, ..Pace::of_machine() }).unwrap();
+        let ids: Vec<String> = found.messages.iter().map(|message| message.id.clone()).collect();
+        assert_eq!(ids, (0..40).map(|n| format!("u{n}")).collect::<Vec<_>>());
+        assert!(readers.lock().unwrap().len() > 1);
+        readers.lock().unwrap().clear();
+        recent_at(&file, 10, cost, Pace { threads: 2, ..Pace::of_machine() }).unwrap();
+        assert_eq!(readers.into_inner().unwrap().len(), 1, "little is wanted, and no thread begun");
     }
 }
