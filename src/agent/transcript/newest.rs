@@ -113,7 +113,8 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
                 .collect();
             let mut ahead = own.map(|(start, lines)| read_all(start, lines, cost)).unwrap_or_default();
             for other in others {
-                let other = other.map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
+                let other =
+                    other.map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
                 ahead.extend(other.unwrap_or_else(|here| here));
             }
             ahead
