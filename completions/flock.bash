@@ -2357,7 +2357,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__logs)
-            opts="-f -n -q -v -y -h --follow --lines --home --json --quiet --verbose --color --yes --help gateway supervisor"
+            opts="-f -n -q -v -y -h --follow --lines --home --json --quiet --verbose --color --yes --help gateway openclaw supervisor"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

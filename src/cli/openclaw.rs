@@ -69,6 +69,12 @@ pub async fn look(home: &Home) {
     }
 }
 
+/// Whether the supervisor runs it: a version is installed and agents run on it.
+#[must_use]
+pub fn is_wanted(home: &Home, config: &Config) -> bool {
+    agents(config).next().is_some() && versions::current(home).is_some()
+}
+
 /// What the supervisor runs OpenClaw with.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use crate::supervise::restart::Limits;
 use crate::supervise::unit::GATEWAY;
 use crate::ui::{Line, Tone};
 
-/// Restart the gateway, or start it
+/// Restart the gateway and OpenClaw, or start them
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -27,12 +27,14 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     // A configuration that the gateway could not start with must not cost the one that runs.
     let config = config::read(&home)?;
     home.make_folders()?;
+    let progress = start::wait_for_openclaw(&home, &config, context);
     let status = context.block_on(async {
         if is_outdated(&home).await {
             halt(&home, &Limits::default()).await?;
         }
         start::up(&home, &config, Request::Restart).await
     })?;
+    drop(progress);
     let unit = status.unit(GATEWAY);
     let url = start::url(unit.and_then(|unit| unit.port));
     if context.printer.json_wanted() {
@@ -42,7 +44,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.say(Line::new().with(Tone::Good, "gateway").plain(" is up again"));
         context.printer.line(url.as_str());
     }
-    Ok(Exit::Done)
+    start::without_openclaw(&status).map_or(Ok(Exit::Done), Err)
 }
 
 /// Whether the supervisor that runs is another version's: then it is replaced as well. One that a service

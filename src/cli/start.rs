@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, supervise};
+use super::{Context, Exit, Failure, openclaw, supervise};
 use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::{Home, instance};
-use crate::supervise::control::{Connection, Request, Status};
+use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::health::Identity;
 use crate::supervise::launch;
 use crate::supervise::port;
 use crate::supervise::state::Standing;
 use crate::supervise::task::failure_kind;
-use crate::supervise::unit::GATEWAY;
-use crate::ui::progress::span;
+use crate::supervise::unit::{GATEWAY, OPENCLAW};
+use crate::ui::progress::{Progress, span};
 use crate::ui::{Line, Tone};
 
 /// Start the gateway in the background and keep it running
@@ -54,9 +54,23 @@ async fn behind(home: &Home, config: &Config, context: &Context) -> Result<Exit,
         show(&status, "is running already", context);
         return Ok(Exit::Done);
     }
+    let progress = wait_for_openclaw(home, config, context);
     let status = up(home, config, Request::Start).await?;
+    drop(progress);
     show(&status, &format!("is up after {}", span(began.elapsed())), context);
-    Ok(Exit::Done)
+    without_openclaw(&status).map_or(Ok(Exit::Done), Err)
+}
+
+/// Shows that OpenClaw is waited for, where it is: it takes its time.
+pub fn wait_for_openclaw(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
+    openclaw::is_wanted(home, config).then(|| context.printer.progress("starting the gateway and OpenClaw"))
+}
+
+/// Why OpenClaw does not run although it should. Agents that do not need it work all the same.
+#[must_use]
+pub fn without_openclaw(status: &Status) -> Option<Failure> {
+    let unit = status.unit(OPENCLAW).filter(|unit| unit.state != Standing::Healthy)?;
+    Some(failure(status, unit))
 }
 
 /// How things stand in a supervisor whose processes are all healthy.
@@ -66,19 +80,21 @@ async fn running(home: &Home) -> Option<Status> {
     reply.status.filter(Status::is_healthy)
 }
 
-/// Sees to it that a supervisor runs and everything it runs is healthy.
+/// Sees to it that a supervisor runs, and waits until the gateway is healthy and everything else it runs has become so
+/// or can't.
 ///
 /// # Errors
 ///
-/// If that can't be had, with the reason. A supervisor that was started for it has been stopped again.
+/// If the gateway can't be had, with the reason. A supervisor that was started for it has been stopped again.
 pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, Failure> {
+    let limit = if openclaw::is_wanted(home, config) { LONG_LIMIT } else { LIMIT };
     let identity = Identity { instance: instance::read(home)?, token: config.token.clone() };
     let port_is_ours = Connection::open(home).await.is_ok();
     if !port_is_ours {
         port::check(home, config.port, &identity).await?;
     }
-    let started = launch::ensure(home, want, LIMIT).await?;
-    if started.status.is_healthy() {
+    let started = launch::ensure(home, want, limit).await?;
+    if started.status.unit(GATEWAY).is_some_and(|unit| unit.state == Standing::Healthy) {
         return Ok(started.status);
     }
     if started.fresh
@@ -95,23 +111,41 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
 /// Why what a supervisor runs is not healthy.
 #[must_use]
 pub fn failed(status: &Status) -> Failure {
-    let Some(unit) = status.units.iter().find(|unit| unit.state != Standing::Healthy) else {
-        return Failure::new(Kind::Failed, "nothing is supervised");
+    match status.units.iter().find(|unit| unit.state != Standing::Healthy) {
+        Some(unit) => failure(status, unit),
+        None => Failure::new(Kind::Failed, "nothing is supervised"),
+    }
+}
+
+fn failure(status: &Status, unit: &UnitStatus) -> Failure {
+    let name = unit_name(unit);
+    let none = match unit.state {
+        Standing::Stopped | Standing::Stopping => "it was stopped",
+        _ => "it gave no reason",
     };
-    let reason = unit.reason.clone().unwrap_or_else(|| "it gave no reason".to_owned());
+    let reason = unit.reason.clone().unwrap_or_else(|| none.to_owned());
     let message = match unit.state {
         Standing::BreakerOpen => {
-            format!("the {} crashed {} times in a row: {reason}", unit.name, unit.crashes)
+            format!("{name} crashed {} times in a row: {reason}", unit.crashes)
         }
-        _ => format!("the {} does not run: {reason}", unit.name),
+        _ => format!("{name} does not run: {reason}"),
     };
     Failure::new(failure_kind(status).unwrap_or(Kind::Failed), message)
         .hint(format!("flock logs {}", unit.name))
 }
 
+/// What a supervised process is called in sentences.
+fn unit_name(unit: &UnitStatus) -> String {
+    match unit.name.as_str() {
+        OPENCLAW => "OpenClaw".to_owned(),
+        name => format!("the {name}"),
+    }
+}
+
 fn show(status: &Status, what: &str, context: &Context) {
     let Some(unit) = status.unit(GATEWAY) else { return };
     let url = url(unit.port);
+    let openclaw = status.unit(OPENCLAW);
     if context.printer.json_wanted() {
         context.printer.json(&json!({
             "running": true,
@@ -119,12 +153,17 @@ fn show(status: &Status, what: &str, context: &Context) {
             "url": url,
             "pid": unit.pid,
             "supervisorPid": status.pid,
+            "openclaw": openclaw.map(|unit| json!({"state": unit.state, "pid": unit.pid, "port": unit.port})),
         }));
         return;
     }
     let pid = unit.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     context.printer.say(Line::new().with(Tone::Good, "gateway").plain(format!(" {what}{pid}")));
     context.printer.line(url.as_str());
+    if let Some(unit) = openclaw.filter(|unit| unit.state == Standing::Healthy) {
+        let pid = unit.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        context.printer.say(Line::new().with(Tone::Good, "OpenClaw").plain(format!(" runs{pid}")));
+    }
 }
 
 /// Where the gateway answers.
@@ -135,5 +174,7 @@ pub fn url(port: Option<u16>) -> String {
 
 /// How long a start may take, crashes and new tries included.
 const LIMIT: Duration = Duration::from_secs(120);
+/// The same with OpenClaw, whose first start compiles it.
+const LONG_LIMIT: Duration = Duration::from_secs(480);
 /// How long a supervisor that runs may take to say so.
 const QUICK: Duration = Duration::from_secs(5);

@@ -1,5 +1,6 @@
 //! `flock status`: how the home stands, as measured now.
 
+mod bundle;
 mod collect;
 mod report;
 mod show;

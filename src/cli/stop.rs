@@ -12,6 +12,7 @@ use crate::config;
 use crate::error::{Kind, chain};
 use crate::home::lock::Lock;
 use crate::home::{Home, instance};
+use crate::openclaw::sandboxes;
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::{SandboxError, owned};
@@ -107,12 +108,19 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
         let text = chain(error);
         context.printer.warn(&format!("whether containers still run could not be seen: {text}"));
     };
+    let mut ended = match sandboxes::remove_all(&engine, home).await {
+        Ok(names) => names,
+        Err(error) => {
+            trouble(&error);
+            Vec::new()
+        }
+    };
     let running = match owned::running(&engine, home).await {
-        Ok(running) if running.is_empty() => return running,
+        Ok(running) if running.is_empty() => return ended,
         Ok(running) => running,
         Err(error) => {
             trouble(&error);
-            return Vec::new();
+            return ended;
         }
     };
     // Which of them would not stop is seen afterwards.
@@ -120,13 +128,11 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
     match owned::running(&engine, home).await {
         Ok(still) => {
             left.extend(still.iter().map(|name| format!("container {name}")));
-            running.into_iter().filter(|name| !still.contains(name)).collect()
+            ended.extend(running.into_iter().filter(|name| !still.contains(name)));
         }
-        Err(error) => {
-            trouble(&error);
-            Vec::new()
-        }
+        Err(error) => trouble(&error),
     }
+    ended
 }
 
 /// Who of this home still holds the gateway's port.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::report::{Agent, Docker, Gateway, Report, Supervisor};
+use super::bundle;
+use super::report::{Agent, Docker, Gateway, Report, Supervisor, state_word};
 use crate::cli::team;
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
@@ -19,8 +20,8 @@ use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::figures;
 use crate::supervise::health::{self, Health, HealthError, Identity};
 use crate::supervise::loopback::{Call, Client};
-use crate::supervise::unit::GATEWAY;
-use crate::supervise::ward::{remembered, word};
+use crate::supervise::unit::{GATEWAY, OPENCLAW};
+use crate::supervise::ward::remembered;
 
 /// How the home stands now. Nobody who does not answer holds this up for long.
 pub async fn collect(home: &Home, probe: bool) -> Report {
@@ -47,12 +48,14 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         }
     };
     let gateway = gateway(home, unit, found, port, &said);
+    let beside = supervisor.as_ref().and_then(|status| status.unit(OPENCLAW));
+    let openclaw = bundle::collect(home, config.as_ref(), beside).await;
     let engines = match said.get("containers") {
         Some(_) => docker_as_said(&said),
         None => ask_docker(home, config.as_ref()).await,
     };
-    let pids: Vec<i32> =
-        gateway.pid.into_iter().chain(supervisor.as_ref().map(|status| status.pid)).collect();
+    let others = [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.pid)];
+    let pids: Vec<i32> = gateway.pid.into_iter().chain(others.into_iter().flatten()).collect();
     let used = figures::of(&pids);
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen)).unwrap_or_default();
@@ -80,6 +83,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
             foreground: status.foreground,
         }),
         gateway,
+        openclaw,
         frozen: frozen.home().cloned(),
         agents,
         team: said.get("team").filter(|team| !team.is_null()).cloned(),
@@ -91,6 +95,9 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         warnings,
     };
     report.gateway.figures = report.gateway.pid.and_then(|pid| used.get(&pid).copied());
+    if let Some(openclaw) = &mut report.openclaw {
+        openclaw.figures = openclaw.pid.and_then(|pid| used.get(&pid).copied());
+    }
     report.gateway.cpu_percent = cpu_percent(&report.gateway);
     report
 }
@@ -160,10 +167,7 @@ fn gateway(
         gateway.state = "breaker-open".to_owned();
     }
     if let Some(unit) = unit {
-        gateway.state = serde_json::to_value(unit.state)
-            .ok()
-            .and_then(|word| word.as_str().map(str::to_owned))
-            .unwrap_or_else(|| word(unit.state).to_owned());
+        gateway.state = state_word(unit.state);
         gateway.pid = unit.pid;
         gateway.restarts = Some(unit.restarts);
         gateway.crashes = unit.crashes;

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::bundle::Bundle;
 use crate::store::Freeze;
 use crate::supervise::figures::Figures;
+use crate::supervise::state::Standing;
+use crate::supervise::ward::word;
 
 /// How a home stands.
 #[derive(Debug, Serialize)]
@@ -26,6 +29,8 @@ pub struct Report {
     pub measured_at: i64,
     pub supervisor: Option<Supervisor>,
     pub gateway: Gateway,
+    /// `None` where OpenClaw is neither installed nor needed.
+    pub openclaw: Option<Bundle>,
     /// Since when and by whom the whole home is frozen, later agents too.
     pub frozen: Option<Freeze>,
     pub agents: Vec<Agent>,
@@ -40,6 +45,12 @@ pub struct Report {
     pub approvals_waiting: Option<usize>,
     /// What needs somebody's attention, in words.
     pub warnings: Vec<String>,
+}
+
+/// The word for programs.
+pub fn state_word(standing: Standing) -> String {
+    let word = || word(standing).to_owned();
+    serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)
 }
 
 #[derive(Debug, Serialize)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::bundle::{Build, Bundle};
 use super::report::{Gateway, Report};
 use crate::cli::{Context, team};
 use crate::clock;
@@ -20,6 +21,9 @@ pub fn show(report: &Report, context: &Context) {
     let gateway = &report.gateway;
     for text in [&gateway.problem, &gateway.reason].into_iter().flatten() {
         printer.line(title("").with(Tone::Warn, text.clone()));
+    }
+    if let Some(bundle) = &report.openclaw {
+        openclaw(bundle).into_iter().for_each(|line| printer.line(line));
     }
     if let Some(supervisor) = &report.supervisor {
         let held = if supervisor.foreground { ", held by a service manager" } else { "" };
@@ -103,6 +107,53 @@ fn gateway(report: &Report) -> Line {
         let _ = write!(text, " ({percent} %)");
     }
     line.with(Tone::Good, state(gateway)).plain(text + &crashes(gateway))
+}
+
+/// Whether it runs, and where what is installed and what serves part, both.
+fn openclaw(bundle: &Bundle) -> Vec<Line> {
+    let build = |build: &Build| {
+        let day = jiff::Timestamp::from_second(build.committed_at)
+            .unwrap_or_default()
+            .strftime("%Y-%m-%d")
+            .to_string();
+        format!("{} ({}, {day})", build.version, build.commit.get(..7).unwrap_or(&build.commit))
+    };
+    let installed = bundle.installed.as_ref().map_or("not installed".to_owned(), build);
+    let line = title("openclaw");
+    let mut lines = Vec::new();
+    lines.push(match (&bundle.serving, bundle.healthy) {
+        (Some(serving), healthy) => {
+            let mut text = format!(", serves {}", build(serving));
+            for (what, value) in [
+                (" on port ", bundle.port.map(|port| port.to_string())),
+                (", pid ", bundle.pid.map(|pid| pid.to_string())),
+                (", up ", bundle.started_at.map(|at| ago(clock::unix_ms() - at))),
+            ] {
+                text.extend(value.into_iter().flat_map(|value| [what.to_owned(), value]));
+            }
+            text.push_str(&used(bundle.figures));
+            let state = bundle.state.replace('-', " ");
+            let state =
+                if healthy || bundle.state != "healthy" { state } else { "does not answer".to_owned() };
+            line.with(if healthy { Tone::Good } else { Tone::Warn }, state).plain(text)
+        }
+        (None, _) if bundle.agents == 0 => line.plain(format!("{installed}; no agent runs on it")),
+        (None, _) => {
+            let tone = if bundle.state == "starting" { Tone::Warn } else { Tone::Bad };
+            let state = bundle.state.replace('-', " ");
+            line.with(tone, state).plain(format!(", installed {installed}"))
+        }
+    });
+    if bundle.serving.is_some() && bundle.serving != bundle.installed {
+        let text = format!("installed is {installed}; it serves from the next ");
+        lines.push(title("").with(Tone::Warn, text).accent("flock restart"));
+    }
+    if bundle.installed.is_none() && bundle.agents > 0 {
+        lines.push(title("").plain("install it with ").accent("flock init --gateway openclaw"));
+    }
+    let told = [&bundle.problem, &bundle.reason];
+    lines.extend(told.into_iter().flatten().map(|text| title("").with(Tone::Warn, text.clone())));
+    lines
 }
 
 fn state(gateway: &Gateway) -> String {

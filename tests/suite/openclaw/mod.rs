@@ -6,5 +6,6 @@ mod install;
 mod plugin;
 mod server;
 mod stage;
+mod supervised;
 mod turns;
 mod upstream;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use flock::config::{self, Live, Role, agents, secret};
 use flock::home::Home;
 use flock::openclaw::{place, plugin};
+use flock::process::ProcessId;
 use flock::supervise::loopback::{Call, Client};
 use serde_json::{Value, json};
 
@@ -107,6 +108,19 @@ impl Stage {
     pub fn requests(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.state().join("requests.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Has the stand-in do this wrong from its next start on.
+    pub fn fault(&self, step: &str, how: &str) {
+        self.upstream.fault(step, how);
+    }
+
+    /// Port and token of the OpenClaw that was started, and its process.
+    pub fn openclaw(&self) -> (u16, &'static str, ProcessId) {
+        let port = self.home.config()["gateway"]["port"].as_u64().unwrap();
+        let process = self.openclaw.as_ref().unwrap().0.id();
+        let process = ProcessId::of(i32::try_from(process).unwrap()).unwrap();
+        (u16::try_from(port).unwrap(), OPENCLAW_TOKEN, process)
     }
 
     pub fn start_openclaw(&mut self) {

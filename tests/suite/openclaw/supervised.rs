@@ -1,0 +1,314 @@
+//! OpenClaw as the supervisor's second child, on a stand-in.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use flock::home::Home;
+use flock::openclaw::container_prefix;
+use flock::openclaw::probe::{self, Depth, ProbeError};
+use flock::process::ProcessId;
+use serde_json::{Value, json};
+
+use super::stage::{LIMIT, Stage};
+use crate::support::docker::{self, docker};
+use crate::support::home::{TempHome, free_port};
+use crate::support::openclaw::{Era, Upstream};
+use crate::support::wait_until;
+
+/// A home with OpenClaw, and a model that it can ask.
+fn installed(era: Era, home: TempHome) -> (TempHome, Upstream) {
+    let upstream = Upstream::new(era);
+    install(&home, &upstream);
+    (home, upstream)
+}
+
+fn install(home: &TempHome, upstream: &Upstream) {
+    let port = free_port().to_string();
+    let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--port", &port, "--gateway", "openclaw"];
+    home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();
+    let lab = json!({"lab": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "secret:lab"}});
+    home.flock(["config", "set", "models.providers", &lab.to_string()]).ok();
+    home.flock(["config", "set", "gateway.port", &free_port().to_string()]).ok();
+    std::fs::write(home.file("secrets/lab"), "planted-key").unwrap();
+}
+
+fn add(home: &TempHome, agent: &str) {
+    home.flock(["add", agent, "--runtime", "openclaw", "--no-container", "--yes"]).ok();
+}
+
+fn status(home: &TempHome) -> Value {
+    home.flock(["status", "--json"]).json()
+}
+
+fn openclaw(home: &TempHome) -> Value {
+    status(home)["openclaw"].clone()
+}
+
+/// Waits until it stands like this; how it stands then.
+fn until(home: &TempHome, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    wait_until(what, LIMIT, || {
+        let found = openclaw(home);
+        if wanted(&found) { Ok(found) } else { Err(found.to_string()) }
+    })
+}
+
+fn pid(bundle: &Value) -> ProcessId {
+    ProcessId::of(i32::try_from(bundle["pid"].as_i64().unwrap()).unwrap()).unwrap()
+}
+
+/// What the stand-in wrote of its start.
+fn started(home: &TempHome) -> Value {
+    serde_json::from_slice(&std::fs::read(home.file("gateways/openclaw/state/started.json")).unwrap())
+        .unwrap()
+}
+
+fn kill(process: ProcessId) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.pid), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+}
+
+fn starts(home: &TempHome) -> usize {
+    let log = std::fs::read_to_string(home.file("logs/supervisor.log")).unwrap();
+    log.matches("openclaw started with pid").count()
+}
+
+#[test]
+fn a_start_runs_both_and_a_stop_leaves_nothing() {
+    for era in [Era::Old, Era::New] {
+        let (home, upstream) = installed(era, TempHome::new());
+        add(&home, "coder");
+        let told = home.flock(["start"]).ok();
+        assert!(told.stderr.contains("gateway is up") && told.stderr.contains("OpenClaw runs"), "{told:?}");
+        let bundle = openclaw(&home);
+        assert_eq!(bundle["healthy"], true, "{bundle}");
+        assert_eq!(bundle["installed"]["commit"], upstream.head().as_str());
+        assert_eq!(bundle["serving"], bundle["installed"]);
+        let process = pid(&bundle);
+        assert_eq!(started(&home)["pid"], process.pid);
+        // Its own folders, and of secrets what its configuration refers to.
+        let environment = started(&home)["env"].clone();
+        assert_eq!(
+            environment,
+            json!([
+                "DOCKER_HOST",
+                "FLOCK_OPENCLAW_TOKEN",
+                "FLOCK_PROVIDER_KEY_LAB",
+                "FLOCK_SUPERVISED",
+                "HOME",
+                "NO_COLOR",
+                "OPENCLAW_CONFIG_PATH",
+                "OPENCLAW_NO_RESPAWN",
+                "OPENCLAW_STATE_DIR",
+                "PATH",
+                "USER"
+            ])
+        );
+        let answer = home.flock(["chat", "coder", "hello"]).ok();
+        assert!(answer.stdout.contains("coder heard (1): hello"), "{answer:?}");
+        let shown = home.flock(["status"]).ok().stdout;
+        assert!(shown.contains("openclaw    healthy") && shown.contains(&upstream.head()[..7]), "{shown}");
+        home.flock(["start"]).ok();
+        assert_eq!(pid(&openclaw(&home)), process, "a second start changes nothing");
+        home.flock(["stop"]).ok();
+        assert!(!process.is_alive());
+        let bundle = openclaw(&home);
+        assert_eq!((&bundle["state"], &bundle["serving"]), (&json!("stopped"), &Value::Null), "{bundle}");
+        let logs = home.flock(["logs", "openclaw"]).ok().stdout;
+        assert!(logs.contains("listening") && !logs.contains("planted-key"), "{logs}");
+    }
+}
+
+#[test]
+fn it_runs_as_long_as_agents_run_on_it_and_takes_up_what_is_changed() {
+    let (home, _upstream) = installed(Era::New, TempHome::new());
+    home.flock(["start"]).ok();
+    let bundle = openclaw(&home);
+    assert_eq!((&bundle["state"], &bundle["agents"]), (&json!("stopped"), &json!(0)), "{bundle}");
+    assert!(home.flock(["status"]).ok().stdout.contains("no agent runs on it"));
+    add(&home, "coder");
+    let first = pid(&until(&home, "it runs", |bundle| bundle["healthy"] == true));
+    // Another agent with nothing new: its file is another one, its process the same.
+    add(&home, "tester");
+    let file = home.file("gateways/openclaw/openclaw.json");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"tester\""));
+    assert_eq!(pid(&openclaw(&home)), first);
+    // A key that it was started without: it is started anew.
+    std::fs::write(home.file("secrets/lab"), "another-key").unwrap();
+    home.flock(["config", "set", "agents.list[tester].model.primary", "lab/y"]).ok();
+    let second = until(&home, "it is another process", |bundle| {
+        bundle["healthy"] == true && bundle["pid"] != first.pid
+    });
+    assert_ne!(pid(&second), first);
+    // What it refuses changes nothing of what runs.
+    home.flock(["config", "set", "agents.defaults.sandbox.docker.network", "host"]).ok();
+    wait_until("the supervisor says so", LIMIT, || {
+        let log = std::fs::read_to_string(home.file("logs/supervisor.log")).unwrap();
+        log.contains("openclaw goes on as it was started").then_some(()).ok_or(log)
+    });
+    assert_eq!(pid(&openclaw(&home)), pid(&second));
+    home.flock(["config", "unset", "agents.defaults.sandbox.docker.network"]).ok();
+    for agent in ["tester", "coder"] {
+        home.flock(["remove", agent, "--yes"]).ok();
+    }
+    let last = until(&home, "it is stopped", |bundle| bundle["state"] == "stopped");
+    assert_eq!(last["pid"], Value::Null);
+    assert_eq!(status(&home)["gateway"]["state"], "healthy");
+}
+
+#[test]
+fn an_end_that_would_come_again_is_said_and_the_gateway_stays() {
+    let (home, upstream) = installed(Era::New, TempHome::new());
+    add(&home, "coder");
+    upstream.fault("start", "exit:78");
+    let again = TempHome::new();
+    install(&again, &upstream);
+    add(&again, "coder");
+    let told = again.flock(["start"]).fails(2);
+    assert!(told.stderr.contains("gateway is up"), "{told:?}");
+    assert!(
+        told.stderr.contains("OpenClaw does not run") && told.stderr.contains("told to end with 78"),
+        "{told:?}"
+    );
+    assert!(told.stderr.contains("flock logs openclaw"), "{told:?}");
+    let bundle = openclaw(&again);
+    assert_eq!((&bundle["state"], starts(&again)), (&json!("failed"), 1), "{bundle}");
+    assert_eq!(status(&again)["gateway"]["state"], "healthy");
+    let shown = again.flock(["status"]).ok().stdout;
+    assert!(shown.contains("openclaw    failed"), "{shown}");
+    drop(home);
+}
+
+#[test]
+fn its_crashes_are_counted_and_end_in_the_breaker() {
+    let (home, upstream) = installed(Era::Old, TempHome::new());
+    upstream.fault("start", "crash");
+    let again = TempHome::new();
+    install(&again, &upstream);
+    add(&again, "coder");
+    let told = again.flock(["start"]).fails(1);
+    assert!(told.stderr.contains("OpenClaw crashed 5 times"), "{told:?}");
+    assert_eq!((openclaw(&again)["state"].clone(), starts(&again)), (json!("breaker-open"), 5));
+    drop(home);
+}
+
+#[test]
+fn a_killed_one_is_started_again_and_an_orphan_is_ended_first() {
+    let (home, _upstream) = installed(Era::Old, TempHome::new());
+    add(&home, "coder");
+    home.flock(["start"]).ok();
+    let first = pid(&openclaw(&home));
+    kill(first);
+    let second =
+        pid(&until(&home, "it runs again", |bundle| bundle["healthy"] == true && bundle["pid"] != first.pid));
+    assert_eq!(openclaw(&home)["restarts"], 1);
+    let supervisor = i32::try_from(status(&home)["supervisor"]["pid"].as_i64().unwrap()).unwrap();
+    kill(ProcessId::of(supervisor).unwrap());
+    home.flock(["start"]).ok();
+    let third = pid(&openclaw(&home));
+    assert!(!second.is_alive() && third.is_alive());
+    // Without a supervisor a stop ends it all the same.
+    let supervisor = i32::try_from(status(&home)["supervisor"]["pid"].as_i64().unwrap()).unwrap();
+    kill(ProcessId::of(supervisor).unwrap());
+    home.flock(["stop"]).ok();
+    assert!(!third.is_alive());
+}
+
+#[test]
+fn a_port_that_another_program_holds_is_named_before_it_is_started() {
+    let (home, _upstream) = installed(Era::Old, TempHome::new());
+    add(&home, "coder");
+    let port = home.config()["gateway"]["port"].as_u64().unwrap();
+    let listener = TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+    let told = home.flock(["start"]).fails(5);
+    assert!(told.stderr.contains(&format!("port {port} is taken by")), "{told:?}");
+    assert!(told.stderr.contains(&format!("pid {}", std::process::id())), "{told:?}");
+    assert_eq!(starts(&home), 0);
+    drop(listener);
+    let told = home.flock(["start"]).ok();
+    assert!(told.stderr.contains("OpenClaw runs"), "{told:?}");
+}
+
+#[test]
+fn a_stop_while_it_is_made_ready_gives_it_up() {
+    let (home, upstream) = installed(Era::New, TempHome::new());
+    add(&home, "coder");
+    // Another configuration is asked about, by a program that does not answer.
+    let entry = home.file("openclaw/openclaw.mjs");
+    let text = std::fs::read_to_string(&entry).unwrap();
+    let slow = format!(
+        "if (process.argv[2] === \"config\") {{ console.log(process.pid); await new Promise(() => setInterval(() => {{}}, 1000)); }}\n"
+    );
+    std::fs::write(&entry, text.replacen("const args", &format!("{slow}const args"), 1)).unwrap();
+    home.flock(["config", "set", "agents.list[coder].model.primary", "lab/z"]).ok();
+    let mut start = home.command().arg("start").spawn().unwrap();
+    until(&home, "it is starting", |bundle| bundle["state"] == "starting");
+    home.flock(["stop"]).ok();
+    assert!(!start.wait().unwrap().success());
+    assert_eq!((openclaw(&home)["state"].clone(), starts(&home)), (json!("stopped"), 0));
+    drop(upstream);
+}
+
+#[tokio::test]
+async fn only_this_homes_gateway_proves_itself() {
+    let limit = Duration::from_secs(10);
+    for era in [Era::Old, Era::New] {
+        let mut stage = Stage::new(era);
+        stage.start_openclaw();
+        let (port, token, process) = stage.openclaw();
+        let ask = |token: &'static str, process| probe::ask(port, token, process, Depth::Proof, limit);
+        ask(token, process).await.unwrap();
+        assert!(matches!(ask("another", process).await, Err(ProbeError::Impostor { wanted: 400, .. })));
+        // It knows the token, and is an orphan's.
+        let stranger = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let stranger = super::stage::Running(stranger);
+        let other = ProcessId::of(i32::try_from(stranger.0.id()).unwrap()).unwrap();
+        let error = ask(token, other).await.unwrap_err();
+        assert!(
+            matches!(&error, ProbeError::Foreign { holder, .. } if holder.contains(&process.pid.to_string()))
+        );
+    }
+    for (how, impostor) in [("impostor", true), ("never", false)] {
+        let mut stage = Stage::new(Era::New);
+        stage.fault("health", how);
+        stage.start_openclaw();
+        let (port, token, process) = stage.openclaw();
+        let error = probe::ask(port, token, process, Depth::Proof, limit).await.unwrap_err();
+        assert_eq!(matches!(error, ProbeError::Impostor { wanted: 401, .. }), impostor, "{how}: {error}");
+        assert_eq!(matches!(error, ProbeError::Loopback(_)), !impostor, "{how}: {error}");
+    }
+}
+
+#[test]
+fn its_containers_are_removed_before_a_start_and_after_a_stop() {
+    if docker::engine_with_images().is_none() {
+        return;
+    }
+    let (home, _upstream) = installed(Era::New, TempHome::new().with_docker());
+    add(&home, "coder");
+    let prefix = container_prefix(&Home::new(home.path(), None));
+    let image = docker(&["images", "-q", "flock-sandbox"]).lines().next().unwrap().to_owned();
+    let (ours, other) =
+        (format!("{prefix}coder-1"), format!("flock-oc-other-{}-coder-1", std::process::id()));
+    let make = |name: &str| {
+        docker(&[
+            "run",
+            "-d",
+            "--network=none",
+            "--label=openclaw.sandbox=1",
+            "--name",
+            name,
+            &image,
+            "sleep",
+            "600",
+        ])
+    };
+    let exists = |name: &str| !docker(&["ps", "-aq", "--filter", &format!("name=^{name}$")]).is_empty();
+    make(&ours);
+    make(&other);
+    home.flock(["start"]).ok();
+    assert_eq!((exists(&ours), exists(&other)), (false, true));
+    make(&ours);
+    home.flock(["stop"]).ok();
+    assert_eq!((exists(&ours), exists(&other)), (false, true));
+    docker(&["rm", "-f", &other]);
+}
