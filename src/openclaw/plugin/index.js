@@ -7,7 +7,7 @@
 // Nothing here may break OpenClaw: a call that can't be made is a result that says so, and a report that can't be
 // delivered is dropped.
 import crypto from "node:crypto";
-import { readFileSync } from "node:fs";
+import { fstatSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
@@ -216,10 +216,31 @@ const quietly = (listener) => async (event, context) => {
   }
 };
 
+/** The mark on a process that ends with its supervisor: OpenClaw registers a plugin several times. */
+const TETHERED = Symbol.for("flock.tethered");
+
+/**
+ * Has the gateway stop in order when flock's supervisor is gone, which holds the other end of its standard input. Only
+ * the gateway itself does so: what it starts may inherit all else that could be looked at.
+ */
+function tether() {
+  if (process[TETHERED] || !process.env.FLOCK_SUPERVISED || process.argv[2] !== "gateway") return;
+  process[TETHERED] = true;
+  try {
+    if (!fstatSync(0).isFIFO()) return;
+  } catch {
+    return;
+  }
+  const stop = () => process.kill(process.pid, "SIGTERM");
+  process.stdin.once("end", stop).once("error", stop).resume();
+  process.stdin.unref?.();
+}
+
 export default {
   id: "flock",
   name: "Flock",
   register(api) {
+    tether();
     const settings = api.pluginConfig ?? {};
     // Who is offered what; flock looks again at each call.
     const offered = settings.tools ?? {};
