@@ -5,6 +5,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+mod seen;
+
+pub use seen::Seen;
+
 /// The text with every character that nobody sees but newline and tab spelled out, as in
 /// `\u{1b}`.
 #[must_use]
@@ -162,80 +166,6 @@ pub fn visible(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// A text as marks are looked for in it: without what is passed over in reading, each letter as the ASCII one that
-/// it is taken for, in lower case.
-pub struct Seen {
-    letters: Vec<u8>,
-    /// Where in the text each of them is.
-    places: Vec<usize>,
-}
-
-impl Seen {
-    /// Reads a text.
-    #[must_use]
-    pub fn of(text: &str) -> Self {
-        let mut seen =
-            Self { letters: Vec::with_capacity(text.len()), places: Vec::with_capacity(text.len()) };
-        for (place, c) in text.char_indices() {
-            let letter = match c {
-                c if is_line_end(c) => '\n',
-                c if c.is_whitespace() => ' ',
-                c if is_ignorable(c) => continue,
-                c => taken_for(c),
-            };
-            // What looks like no letter of ASCII looks like no mark.
-            seen.letters.push(u8::try_from(letter).unwrap_or(u8::MAX).to_ascii_lowercase());
-            seen.places.push(place);
-        }
-        seen
-    }
-
-    /// Its letters; what is none of ASCII is one that is in no mark.
-    #[must_use]
-    pub fn letters(&self) -> &[u8] {
-        &self.letters
-    }
-
-    /// The text with other characters in the place of some letters: the place of each in [`Seen::letters`], in their
-    /// order, and what it becomes.
-    #[must_use]
-    pub fn replaced(&self, text: &str, letters: impl IntoIterator<Item = usize>, by: char) -> String {
-        let mut out = String::with_capacity(text.len());
-        let mut from = 0;
-        for letter in letters {
-            let Some(place) = self.places.get(letter).copied().filter(|place| *place >= from) else {
-                continue;
-            };
-            out.push_str(&text[from..place]);
-            out.push(by);
-            from = place + text[place..].chars().next().map_or(0, char::len_utf8);
-        }
-        out.push_str(&text[from..]);
-        out
-    }
-}
-
-/// The character of ASCII that one is taken for; itself where it is taken for none.
-fn taken_for(c: char) -> char {
-    match c {
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
-        '\u{2010}'..='\u{2015}'
-        | '\u{2043}'
-        | '\u{2212}'
-        | '\u{2d7}'
-        | '\u{58a}'
-        | '\u{5be}'
-        | '\u{1806}'
-        | '\u{fe58}'
-        | '\u{fe63}' => '-',
-        '\u{fe64}' => '<',
-        '\u{fe65}' => '>',
-        '\u{212a}' => 'k',
-        '\u{17f}' => 's',
-        c => c,
-    }
-}
-
 /// What some reader takes for the end of a line.
 #[must_use]
 pub const fn is_line_end(c: char) -> bool {
@@ -277,16 +207,6 @@ mod tests {
         ] {
             assert_eq!(visible(line), seen, "{line:?}");
         }
-    }
-
-    #[test]
-    fn a_mark_is_seen_as_a_reader_sees_it() {
-        let text = "é‹<\u{200d}Ｆlo\u{34f}cK‑A\n\u{2800}b";
-        let seen = Seen::of(text);
-        assert_eq!(seen.letters(), b"\xe9\xff<flock-a\nb");
-        let at = seen.letters().iter().position(|c| *c == b'-').unwrap();
-        assert_eq!(seen.replaced(text, [at], '_'), text.replace('‑', "_"));
-        assert_eq!(seen.replaced(text, [9_999, 0, 0], 'x'), text.replacen('é', "x", 1));
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::prompt::without_marks;
-use super::transcript::hygiene::without_inter_session;
+use super::prompt::marks;
+use super::transcript::hygiene::inter_session_marks;
 use super::transcript::{CompactionRecord, MessageRecord};
+use crate::clean::Seen;
 use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
 
@@ -84,5 +85,6 @@ fn value(argument: &mut Value) {
 }
 
 fn tame(text: &str) -> String {
-    without_inter_session(&without_marks(text))
+    let seen = Seen::of(text);
+    seen.changed(text, marks(&seen).chain(inter_session_marks(&seen)).collect()).into_owned()
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::prompt::without_marks;
-use super::transcript::hygiene::without_inter_session;
+use super::prompt::marks as flock_marks;
+use super::transcript::hygiene::inter_session_marks;
 use crate::clean::Seen;
 use crate::provider::{
     Block, BoxFuture, Delta, MOST_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink,
@@ -209,7 +209,11 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
             let status = if *is_error { "error" } else { "ok" };
             // A tool's words, in what is a message of the user's to this model: neither may they pass for what flock
             // or another session says.
-            let others = |text: &str| tame(&without_inter_session(&without_marks(text)));
+            let others = |text: &str| {
+                let seen = Seen::of(text);
+                let changes = flock_marks(&seen).chain(inter_session_marks(&seen)).chain(marks(&seen));
+                seen.changed(text, changes.collect()).into_owned()
+            };
             let text = others(&crate::provider::message::joined_text(content));
             let name = others(name).replace(['"', '<', '>'], "_");
             let text = format!("<tool_result name=\"{name}\" status=\"{status}\">\n{text}\n</tool_result>");
@@ -225,14 +229,18 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
 #[must_use]
 pub fn tame(text: &str) -> String {
     let seen = Seen::of(text);
+    seen.changed(text, marks(&seen).collect()).into_owned()
+}
+
+/// The first character of each mark of a call or result, and what it becomes.
+pub(super) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
     let letters = seen.letters();
     let is_mark = |at: &usize| {
         let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
         let name: Vec<u8> = name.copied().take(16).collect();
         MARKS.iter().any(|known| name.starts_with(known.as_bytes()))
     };
-    let marks: Vec<usize> = memchr::memchr_iter(b'<', letters).filter(is_mark).collect();
-    if marks.is_empty() { text.to_owned() } else { seen.replaced(text, marks, '‹') }
+    memchr::memchr_iter(b'<', letters).filter(is_mark).map(|at| (at, '‹'))
 }
 
 /// The request as a model is sent it that knows no calls.

@@ -17,13 +17,30 @@ pub enum Style {
     Short,
 }
 
-/// The id as `style` takes it.
+/// The most characters of a name, and of most ids.
+pub const LONGEST: usize = 64;
+
+/// Whether an id or a name is as most wires take it: letters, digits, `_` and `-`, at most [`LONGEST`]. Hygiene goes by it
+/// too.
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
+    (1..=LONGEST).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Whether an id is as Mistral takes it: nine letters and digits.
+#[must_use]
+pub fn is_nine(id: &str) -> bool {
+    id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The id as `style` takes it. Hygiene has made those of a conversation so already; a request that is made without it is
+/// not refused for them either.
 #[must_use]
 pub fn wire_id(id: &str, style: Style) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match style {
-        Style::Plain if !id.is_empty() && id.len() <= 64 && id.chars().all(plain) => Cow::Borrowed(id),
-        Style::Nine if id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric()) => Cow::Borrowed(id),
+        Style::Plain if is_plain(id) => Cow::Borrowed(id),
+        Style::Nine if is_nine(id) => Cow::Borrowed(id),
         Style::Short if !id.is_empty() && id.len() <= 40 => Cow::Borrowed(id),
         Style::Nine => Cow::Owned(digest(id, 9)),
         Style::Plain | Style::Short => Cow::Owned(format!("call{}", digest(id, 24))),
@@ -45,11 +62,10 @@ fn digest(id: &str, digits: usize) -> String {
 /// A tool's name as every wire takes it: models make up names that none would take back.
 #[must_use]
 pub fn tool_name(name: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 64;
-    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !name.is_empty() && name.len() <= LONGEST && name.chars().all(good) {
+    if is_plain(name) {
         return Cow::Borrowed(name);
     }
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let clean: String = name.chars().take(LONGEST).map(|c| if good(c) { c } else { '_' }).collect();
     Cow::Owned(if clean.is_empty() { "unknown".to_owned() } else { clean })
 }

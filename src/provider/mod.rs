@@ -7,7 +7,7 @@
 pub mod anthropic;
 mod assembly;
 pub mod bedrock;
-mod call;
+pub(crate) mod call;
 pub mod catalog;
 mod data_url;
 pub mod effort;

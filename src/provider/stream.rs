@@ -7,6 +7,10 @@ use super::assembly::TooLong;
 use super::http::sse::Events;
 use super::http::{Body, Endpoint, Http};
 
+/// The most bytes of an event in a log, and in an error.
+const LOGGED: usize = 4096;
+const QUOTED: usize = 200;
+
 /// How far an answer has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -93,7 +97,8 @@ pub async fn run<D: Decoder + Send>(
         Some(b'<') => return Err(endpoint.garbled("it is a web page; check the base URL")),
         _ => {}
     }
-    let mut stream = Stream { events: Events::default(), progress: None, longest: http.limits().answer };
+    let mut stream =
+        Stream { endpoint, events: Events::default(), progress: None, longest: http.limits().answer };
     loop {
         stream.feed(&first, decoder).map_err(|error| explain(endpoint, error))?;
         match stream.progress {
@@ -128,16 +133,17 @@ async fn next(
     }
 }
 
-struct Stream {
+struct Stream<'a> {
+    endpoint: &'a Endpoint,
     events: Events,
     progress: Option<Progress>,
     longest: usize,
 }
 
-impl Stream {
+impl Stream<'_> {
     fn feed<D: Decoder>(&mut self, bytes: &[u8], decoder: &mut D) -> Result<(), EventError> {
-        let progress = &mut self.progress;
-        self.events.feed(bytes, |data| take(progress, data, decoder))?;
+        let Self { endpoint, progress, .. } = self;
+        self.events.feed(bytes, |data| take(endpoint, progress, data, decoder))?;
         if self.events.pending() > self.longest.saturating_mul(2) {
             return Err(EventError::TooLong);
         }
@@ -146,19 +152,24 @@ impl Stream {
 
     /// The last event of a stream that broke off may be half of one; that it broke off is then the error.
     fn end<D: Decoder>(&mut self, decoder: &mut D) -> Result<(), EventError> {
-        let progress = &mut self.progress;
-        match self.events.end(|data| take(progress, data, decoder)) {
+        let Self { endpoint, progress, .. } = self;
+        match self.events.end(|data| take(endpoint, progress, data, decoder)) {
             Err(EventError::Unreadable(_) | EventError::Garbage { .. }) if self.progress.is_some() => Ok(()),
             other => other,
         }
     }
 }
 
-fn take<D: Decoder>(progress: &mut Option<Progress>, data: &[u8], decoder: &mut D) -> Result<(), EventError> {
+fn take<D: Decoder>(
+    endpoint: &Endpoint,
+    progress: &mut Option<Progress>,
+    data: &[u8],
+    decoder: &mut D,
+) -> Result<(), EventError> {
     if *progress == Some(Progress::Done) || data.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
-    tracing::trace!(event = %String::from_utf8_lossy(&data[..data.len().min(4096)]), "provider event");
+    tracing::trace!(event = %endpoint.quoted(data, LOGGED), "provider event");
     let stopped = *progress == Some(Progress::Stopped);
     let next = match decoder.event(data) {
         Err(_) if stopped => Progress::Stopped,
@@ -174,7 +185,7 @@ pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     match error {
         EventError::Unreadable(reason) => endpoint.garbled(reason),
         EventError::Garbage { reason, data } => {
-            endpoint.garbled(format!("{reason} in {}", endpoint.quoted(&data)))
+            endpoint.garbled(format!("{reason} in {}", endpoint.quoted(&data, QUOTED)))
         }
         EventError::TooLong => endpoint.garbled("it is too long"),
         EventError::Failure { status, message } => endpoint.status(status, &message, None),
@@ -320,6 +331,48 @@ mod tests {
             let _ = decoder.whole(text.as_bytes());
         }
         decoder
+    }
+
+    /// What is written to a log that takes everything.
+    #[derive(Clone, Default)]
+    struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_logged_without_the_key() {
+        let address = "http://127.0.0.1:9/".parse().unwrap();
+        let key = crate::provider::key::ApiKey::new("sk-planted-and-long");
+        let endpoint = Endpoint::new("x", address, key);
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(move || writer.clone())
+            .finish();
+        let mut stream =
+            Stream { endpoint: &endpoint, events: Events::default(), progress: None, longest: 9_000 };
+        let long = format!("{}sk-planted-and-long", "x".repeat(LOGGED - 12));
+        tracing::subscriber::with_default(subscriber, || {
+            let mut sink = |_: Delta| {};
+            let mut decoder = Messages::new(&mut sink, 100);
+            for said in ["key sk-planted-and-long", &long] {
+                let event = format!("data: {}\n\n", json!({"type": "ping", "said": said}));
+                stream.feed(event.as_bytes(), &mut decoder).unwrap();
+            }
+        });
+        let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert!(log.matches("provider event").count() == 2 && log.contains("key [key]"), "{log}");
+        assert!(!log.contains("sk-pl"), "{log}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::provider::ToolSpec;
 pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
 pub use knowledge::{Knowledge, Listing, Vault};
 pub use persona::Persona;
-pub(super) use quote::without_marks;
+pub(super) use quote::{marks, without_marks};
 pub use skills::{Skill, SkillList};
 
 /// How a model calls tools.

@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
@@ -89,7 +91,8 @@ pub(super) fn provenance_within(line: &[u8]) -> Option<Provenance> {
         provenance: Option<Provenance>,
     }
     // Nearly no line has it, and a text can't pass for it: its quotes are escaped.
-    memchr::memmem::find(line, br#""provenance""#)?;
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""provenance""#));
+    NAME.find(line)?;
     serde_json::from_slice::<Outer>(line).ok()?.message.provenance
 }
 

@@ -148,16 +148,15 @@ impl Endpoint {
         }
     }
 
-    /// The beginning of what a provider sent, as it is quoted in an error. The key goes before anything is cut, so that
-    /// no part of it is left at the end.
-    pub(super) fn quoted(&self, data: &[u8]) -> String {
-        const LONGEST: usize = 200;
+    /// The beginning of what a provider sent, at most so many bytes, as it is quoted in an error or a log. The key goes
+    /// before anything is cut, so that no part of it is left at the end.
+    pub(super) fn quoted(&self, data: &[u8], longest: usize) -> String {
         let text = String::from_utf8_lossy(data);
         let text = match &self.key {
             Some(key) => key.scrub(&text),
             None => text.into_owned(),
         };
-        format!("{:?}", &text[..text.floor_char_boundary(LONGEST)])
+        format!("{:?}", &text[..text.floor_char_boundary(longest)])
     }
 
     /// What a provider said, fit for a line of a log or an error: without the key, bounded, printable.
@@ -217,7 +216,7 @@ mod tests {
     fn a_key_is_taken_out_before_anything_is_cut() {
         let endpoint = endpoint("sk-planted-and-long");
         let sent = format!("{}sk-planted-and-long", "x".repeat(190));
-        let quoted = endpoint.quoted(sent.as_bytes());
+        let quoted = endpoint.quoted(sent.as_bytes(), 200);
         assert!(quoted.ends_with("x[key]\"") && !quoted.contains("sk-"), "{quoted}");
         let error = super::super::stream::decode::<u64>(sent.as_bytes()).unwrap_err();
         let error = super::super::stream::explain(&endpoint, error).to_string();

@@ -9,9 +9,8 @@ use super::policy::Policy;
 use super::target::Target;
 use super::thinking::{self, is_thinking};
 use crate::agent::transcript::Entry;
+use crate::provider::call::is_plain;
 use crate::provider::{Block, Role};
-
-const LONGEST_NAME: usize = 64;
 
 /// Leaves malformed calls out, and the answer where nothing else was in it.
 pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, notes: &mut Notes) {
@@ -20,7 +19,7 @@ pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, not
         Block::ToolCall { id, name, arguments, .. } => {
             id.trim().is_empty()
                 || arguments.is_null()
-                || !is_name(name.trim())
+                || !is_plain(name.trim())
                 || unknown.contains(id.as_str())
         }
         _ => false,
@@ -46,12 +45,6 @@ pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, not
         }
         !entry.message.content.is_empty()
     });
-}
-
-fn is_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= LONGEST_NAME
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// The ids of calls of tools that the model is not told of. One that was answered is kept: a conversation survives a
@@ -86,7 +79,7 @@ pub(super) fn unthink_edited(entries: &mut [Entry], policy: &Policy, notes: &mut
         }
         let mut ids: Vec<&str> = Vec::new();
         let fits = entry.message.tool_calls().all(|call| {
-            let fits = super::ids::is_plain(call.id) && !ids.contains(&call.id) && !kept.contains(call.id);
+            let fits = is_plain(call.id) && !ids.contains(&call.id) && !kept.contains(call.id);
             ids.push(call.id);
             fits
         });

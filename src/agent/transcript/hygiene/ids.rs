@@ -10,7 +10,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(super) use pairs::cut_lone_items;
-pub(super) use plain::is_plain;
 
 use super::applied::{Notes, Rule};
 use super::policy::{Ids, Policy};

@@ -27,7 +27,9 @@ pub use applied::{Applied, Rule};
 pub use error::HygieneError;
 pub use pictures::Pictures;
 pub use policy::Policy;
-pub(in crate::agent) use provenance::without_inter_session;
+pub(in crate::agent) use provenance::inter_session_marks;
+#[cfg(test)]
+use provenance::without_inter_session;
 pub use target::{LONGEST_SIDE, Target};
 
 use self::applied::Notes;

@@ -51,24 +51,25 @@ fn looks_like_one(block: &Block) -> bool {
     match block {
         // Most texts have no bracket, and need no closer look.
         Block::Text { text, .. } => {
-            has_bracket(text) && !is_own(block) && !spaces(&Seen::of(text)).is_empty()
+            has_bracket(text) && !is_own(block) && inter_session_marks(&Seen::of(text)).next().is_some()
         }
         Block::ToolResult { content, .. } => content.iter().any(looks_like_one),
         _ => false,
     }
 }
 
-/// Looked for as bytes: every text of every request is.
+/// Looked for as bytes, and in one go: every text of every request is.
 fn has_bracket(text: &str) -> bool {
+    const WIDE: [u8; 3] = [0xef, 0xbc, 0xbb];
     let text = text.as_bytes();
-    memchr::memchr(b'[', text).is_some() || memchr::memmem::find(text, "［".as_bytes()).is_some()
+    memchr::memchr2_iter(b'[', WIDE[0], text).any(|at| text[at] == b'[' || text[at..].starts_with(&WIDE))
 }
 
-/// Where a text has the space before the last word in the beginning of a mark, however it is written: with more white
-/// space, or less of a dash.
-fn spaces(seen: &Seen) -> Vec<usize> {
+/// The space before the last word in the beginning of each mark, however it is written, with more white space, or less
+/// of a dash; and what it becomes.
+pub(in crate::agent) fn inter_session_marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
     let letters = seen.letters();
-    memchr::memchr_iter(b'[', letters).filter_map(|at| space(letters, at + 1)).collect()
+    memchr::memchr_iter(b'[', letters).filter_map(|at| space(letters, at + 1)).map(|at| (at, '_'))
 }
 
 fn space(letters: &[u8], from: usize) -> Option<usize> {
@@ -85,9 +86,9 @@ fn space(letters: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The text with nothing in it that looks like a mark.
-pub(in crate::agent) fn without_inter_session(text: &str) -> String {
+pub(super) fn without_inter_session(text: &str) -> String {
     let seen = Seen::of(text);
-    seen.replaced(text, spaces(&seen), '_')
+    seen.changed(text, inter_session_marks(&seen).collect()).into_owned()
 }
 
 fn tame(block: &mut Block) {

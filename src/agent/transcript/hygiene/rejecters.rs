@@ -19,10 +19,11 @@ use serde_json::Value;
 use super::applied::Notes;
 use super::made::{self, Maker};
 use super::policy::{Policy, Row};
-use super::{Target, clean, sanitise};
-use crate::agent::transcript::Entry;
+use super::{Rule, Target, clean, sanitise};
+use crate::agent::transcript::{About, Entry};
 use crate::config::Api;
-use crate::provider::{Message, Role};
+use crate::provider::google::signature::STAND_IN;
+use crate::provider::{Block, Message, Role};
 
 /// Why a request was refused.
 type Refusal = String;
@@ -80,7 +81,7 @@ fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
         rule!(message.role == Role::Tool || open.is_empty(), "no result for {open:?}");
         rule!(!message.content.is_empty(), "a message is empty");
         for block in &message.content {
-            if let crate::provider::Block::ToolResult { call_id, .. } = block {
+            if let Block::ToolResult { call_id, .. } = block {
                 rule!(
                     open.first() == Some(&call_id.as_str()),
                     "a result for {call_id} where {open:?} are asked"
@@ -138,6 +139,37 @@ fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
         targets.iter().filter(|target| is_written(target)).map(|target| Policy::of(target).row).collect();
     assert_eq!(written, all, "every row was asked");
     assert_eq!(all.len(), 17, "all but those of Antigravity, which only the wire that is not spoken has");
+}
+
+/// Chat completions have no field for a call's signature: what a router is sent has none.
+#[test]
+fn a_stand_in_goes_to_google_and_not_through_a_router() {
+    let wire = wire::Wire::new();
+    let about = |route| Arc::new(About { route, ..About::default() });
+    let said = |role, block, route| Entry {
+        message: Arc::new(Message { role, content: vec![block] }),
+        about: about(route),
+    };
+    let elsewhere = Some(made::route("elsewhere/model", Api::OpenAiCompletions));
+    let entries = [
+        said(Role::User, Block::text("a"), None),
+        said(Role::Assistant, Block::call("c1", "exec", serde_json::json!({})), elsewhere),
+        said(Role::Tool, made::result("c1", "exec", "1"), None),
+    ];
+    for (model, api, has_one) in [
+        ("google/gemini-3-pro-preview", Api::GoogleGenerativeAi, true),
+        ("openrouter/google/gemini-3-pro", Api::OpenAiCompletions, false),
+    ] {
+        let target = Target::new(made::route(model, api));
+        let ready = sanitise(&entries, &target).unwrap();
+        assert_eq!(
+            ready.applied.iter().filter(|applied| applied.rule == Rule::StandIn).count(),
+            1,
+            "{model}"
+        );
+        let body = wire.body(&target, ready.messages).unwrap().to_string();
+        assert_eq!(body.contains(STAND_IN), has_one, "{model}: {body}");
+    }
 }
 
 /// The judges are no pushovers: of conversations as they are stored, each refuses many.

@@ -6,23 +6,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::agent::transcript::hygiene::policy::Ids;
 use crate::id::hex;
+use crate::provider::call::{self, is_plain};
 
 /// The most characters of a strict id: Azure takes no more.
 const LONGEST: usize = 40;
-
-/// What Anthropic and OpenAI take.
-const LONGEST_PLAIN: usize = 64;
 
 const NINE: usize = 9;
 
 /// What a clash leaves of a strict id before the digits that make it another.
 const BASE: usize = 32;
-
-/// Whether an id is letters, digits, `_` and `-`, as most wires take it.
-pub(in super::super) fn is_plain(id: &str) -> bool {
-    (1..=LONGEST_PLAIN).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-}
 
 /// The id as the route takes it; `own` says that the answer came over this route.
 pub(super) fn form(id: &str, own: bool, ids: Ids) -> Cow<'_, str> {
@@ -54,7 +46,7 @@ fn is_native(id: &str) -> bool {
 /// As Kimi makes them, and wants them back: `functions.<name>:<n>`.
 fn is_kimi(id: &str) -> bool {
     let parts = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':'));
-    id.len() <= LONGEST_PLAIN
+    id.len() <= call::LONGEST
         && parts.is_some_and(|(name, number)| {
             is_plain(name) && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         })
@@ -72,7 +64,7 @@ fn strict(id: &str) -> Cow<'_, str> {
 }
 
 fn nine(id: &str) -> Cow<'_, str> {
-    if id.len() == NINE && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if call::is_nine(id) {
         return Cow::Borrowed(id);
     }
     if id.is_empty() {
