@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Context, Failure};
+use super::{Context, Failure, start};
 use crate::agent::prompt;
 use crate::config::agents::{NewAgent, add};
 use crate::config::{self, Config, ConfigError, Live, parse};
@@ -57,16 +57,20 @@ pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
     let progress = context.printer.progress("asking OpenClaw whether it takes its configuration");
     let ready = prepare(home).await?;
     progress.done("OpenClaw takes its configuration");
-    look(home).await;
+    if let Some(trouble) = started(home, context).await {
+        let hint = trouble.hint.as_ref().map(|hint| format!("; run `{hint}`")).unwrap_or_default();
+        context.printer.warn(&format!("{}{hint}", trouble.text()));
+    }
     Ok(ready)
 }
 
-/// Has the supervisor, if one runs, look now at what concerns OpenClaw; by itself it does so every few seconds.
-pub async fn look(home: &Home) {
-    if let Ok(mut connection) = Connection::open(home).await {
-        // Whatever it answers, it will have seen it soon.
-        let _ = connection.ask(Request::Look, LOOK).await;
-    }
+/// Waits until OpenClaw runs, where a supervisor does; gives back why it does not.
+async fn started(home: &Home, context: &Context) -> Option<Failure> {
+    let mut connection = Connection::open(home).await.ok()?;
+    connection.ask(Request::Look, LOOK).await.ok()?;
+    let _progress = context.printer.progress("starting OpenClaw");
+    let reply = connection.ask(Request::WaitReady, START).await.ok()?;
+    start::without_openclaw(&reply.status?)
 }
 
 /// Whether the supervisor runs it: a version is installed and agents run on it.
@@ -154,6 +158,8 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
 
 /// How long the supervisor may take to say that it looks.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long its first start may take, with the time to make it ready.
+const START: Duration = Duration::from_secs(400);
 
 /// The OpenClaw in use.
 ///

@@ -204,6 +204,38 @@ fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
     assert_eq!(state.reason(), Some("no such file"));
 }
 
+#[test]
+fn a_start_that_is_given_up_half_way_ends_as_it_was_asked_to() {
+    let given_up = || Event::NotSpawned(Unready { reason: "given up".into(), lasting: None });
+    let mut state = fresh();
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (1, Event::Restart, &[Terminate], Stopping),
+            (1, given_up(), &[Spawn], Starting),
+            (2, Event::Stop, &[Terminate], Stopping),
+            (2, given_up(), &[], Stopped),
+        ],
+    );
+    assert_eq!((state.restarts(), state.reason(), state.memory().is_empty()), (0, None, true));
+}
+
+#[test]
+fn what_can_not_be_made_ready_for_good_is_not_tried_again_by_itself() {
+    let mut state = fresh();
+    let refused = Unready { reason: "no key".into(), lasting: Some(Kind::Failed) };
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (1, Event::NotSpawned(refused), &[], Failed),
+            (90_000, Event::Tick, &[], Failed),
+            (90_001, Event::Start, &[Spawn], Starting),
+        ],
+    );
+}
+
 /// What may happen in the property test; ends of the process only when it runs.
 fn step() -> impl Strategy<Value = (i64, u8)> {
     (0_i64..2_000, 0_u8..12)
