@@ -36,6 +36,7 @@ pub mod stop;
 pub mod supervise;
 pub mod tasks;
 mod team;
+pub mod uninstall;
 pub mod usage;
 
 use std::ffi::OsString;
@@ -119,6 +120,7 @@ enum Verb {
     Usage(usage::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
+    Uninstall(uninstall::Args),
     Completions(completions::Args),
     Chat(chat::Args),
     Channel(channel::Args),
@@ -152,6 +154,7 @@ impl Verb {
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
+            Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
             Self::Channel(args) => channel::run(&args, context),

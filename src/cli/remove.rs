@@ -10,6 +10,7 @@ use crate::clock::unix_ms;
 use crate::config::{self, Agent, Config, ConfigError, agents};
 use crate::error::Kind;
 use crate::home::Home;
+use crate::home::clear::clear;
 use crate::id::{AgentId, IdError, Party};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
@@ -132,10 +133,8 @@ fn left(home: &Home, agent: &Agent) -> Vec<PathBuf> {
 
 /// Links in the folder are removed, not followed.
 fn delete(folder: &Path) -> Result<(), Failure> {
-    match fs_err::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::caused(format!("failed to delete {}", folder.display()), &error))
-        }
-        _ => Ok(()),
-    }
+    let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    clear(above, Path::new(name)).map_err(|(stuck, _)| {
+        Failure::caused(format!("failed to delete {}", stuck.path.display()), &stuck.error)
+    })
 }

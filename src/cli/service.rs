@@ -149,21 +149,74 @@ fn remove(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fai
         context.printer.say(format!("there is no service at {}", path.display()));
         return Ok(Exit::Done);
     }
-    let (before, after) = service.disable(&path);
-    let active = options.root.is_none() && manager_runs(service.manager);
-    if active {
-        before.iter().try_for_each(|command| call(command))?;
-    }
-    fs_err::remove_file(&path).map_err(|error| Failure::caused("failed to remove the service", &error))?;
-    if active {
-        after.iter().try_for_each(|command| call(command))?;
-    }
+    take_away(&service, &path, options.root.is_none())?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"path": path, "removed": true}));
     }
     context.printer.say(format!("removed {}", path.display()));
     Ok(Exit::Done)
 }
+
+/// Stops a service, if its manager runs and `active` says so, and removes its file.
+fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure> {
+    let (before, after) = service.disable(path);
+    let active = active && manager_runs(service.manager);
+    if active {
+        before.iter().try_for_each(|command| call(command))?;
+    }
+    fs_err::remove_file(path).map_err(|error| Failure::caused("failed to remove the service", &error))?;
+    if active {
+        after.iter().try_for_each(|command| call(command))?;
+    }
+    Ok(())
+}
+
+/// A service of this home that is installed.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    service: Service,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+impl Installed {
+    /// Stops it and removes it.
+    ///
+    /// # Errors
+    ///
+    /// If its manager refuses, or its file can't be removed.
+    pub fn remove(&self) -> Result<(), Failure> {
+        let mend = match self.service.scope {
+            Scope::User => format!("flock --home {} service remove --user", self.service.home.display()),
+            Scope::System => {
+                format!("sudo flock --home {} service remove --system", self.service.home.display())
+            }
+        };
+        take_away(&self.service, &self.path, true).map_err(|failure| failure.hint(mend))
+    }
+}
+
+/// The services of this home, the user's and the system's.
+///
+/// # Errors
+///
+/// If it can't be found out where they would be.
+pub fn installed(home: &Home) -> Result<Vec<Installed>, Failure> {
+    let mut found = Vec::new();
+    for system in [false, true] {
+        let options = Options { system, user: !system, root: None };
+        let service = describe(home, &options)?;
+        // Where this user has no home folder there is no place for a service either.
+        let Ok(path) = place(&service, &options) else { continue };
+        let text = atomic::read(&path, MOST_UNIT).ok().flatten().unwrap_or_default();
+        if service.is_told_by(&String::from_utf8_lossy(&text)) {
+            found.push(Installed { service, path });
+        }
+    }
+    Ok(found)
+}
+
+const MOST_UNIT: u64 = 1 << 20;
 
 fn tell(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], context: &Context) {
     let commands: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();

@@ -11,7 +11,7 @@ use super::{Context, Exit, Failure};
 use crate::config;
 use crate::error::{Kind, chain};
 use crate::home::lock::Lock;
-use crate::home::{Home, instance};
+use crate::home::{Home, HomeError, instance};
 use crate::openclaw::sandboxes;
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
@@ -39,8 +39,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let progress =
         Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
     let exit = context.block_on(async {
-        let mut halted = halt::halt(&home, &Limits::default()).await?;
-        unsupervised(&home, &mut halted).await;
+        let halted = end(&home).await?;
         let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
         let containers = containers(&home, &mut left, context).await;
         left.extend(port_holder(&home, &halted));
@@ -48,6 +47,17 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     });
     drop(progress);
     exit
+}
+
+/// Ends what runs of a home, a gateway that somebody runs by hand too.
+///
+/// # Errors
+///
+/// If the supervisor's lock can't be looked at. What would not end is in the result.
+pub async fn end(home: &Home) -> Result<Halted, HomeError> {
+    let mut halted = halt::halt(home, &Limits::default()).await?;
+    unsupervised(home, &mut halted).await;
+    Ok(halted)
 }
 
 /// Ends a gateway that somebody runs by hand: it has proved that it is this home's.
@@ -146,7 +156,8 @@ fn port_holder(home: &Home, halted: &Halted) -> Option<String> {
     ours.then(|| format!("port {port}, held by {} (pid {})", holder.name, holder.pid))
 }
 
-fn describe(process: ProcessId) -> String {
+/// As in `flock (pid 42)`.
+pub fn describe(process: ProcessId) -> String {
     let name = fs_err::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
     format!("{} (pid {})", if name.trim().is_empty() { "a process" } else { name.trim() }, process.pid)
 }

@@ -78,10 +78,20 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
     Ok(Some(bytes))
 }
 
+/// Whether a file of this name is new content that a killed writer left: nothing else in a home begins like that and has
+/// six characters after it.
+#[must_use]
+pub fn is_draft(name: &str) -> bool {
+    let random = name.strip_prefix(DRAFT).unwrap_or_default();
+    random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+const DRAFT: &str = ".new-";
+
 /// The new content under a name of its own, in the folder that it is renamed in; gone when dropped.
 fn draft(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
     let mut file = tempfile::Builder::new()
-        .prefix(".new-")
+        .prefix(DRAFT)
         .permissions(std::fs::Permissions::from_mode(mode))
         .tempfile_in(folder_of(path))?;
     file.write_all(bytes)?;
@@ -117,6 +127,14 @@ mod tests {
         assert_eq!(read(&path, 3).unwrap().unwrap(), b"two");
         assert!(read(&path, 2).is_err());
         assert!(read(&dir.path().join("none"), 2).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_a_killed_writer_leaves_is_known_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = draft(&dir.path().join("file"), b"x", 0o600).unwrap();
+        assert!(is_draft(left.path().file_name().unwrap().to_str().unwrap()));
+        assert!(!is_draft(".new-openclaw") && !is_draft(".new-") && !is_draft("new-a1b2c3"));
     }
 
     #[test]

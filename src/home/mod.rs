@@ -3,6 +3,7 @@
 
 pub mod atomic;
 pub mod beneath;
+pub mod clear;
 pub mod instance;
 pub mod layout;
 pub mod lock;

@@ -9,7 +9,7 @@ use bollard::models::{
     ContainerCreateBody, ContainerStateStatusEnum, HostConfig, HostConfigLogConfig, Mount, MountType,
     MountVolumeOptions, RestartPolicy, RestartPolicyNameEnum,
 };
-use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveVolumeOptionsBuilder};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{End, Outcome, SandboxError, inspect, names, owned};
+use crate::sandbox::{End, Outcome, SandboxError, inspect, names, owned, volumes};
 
 /// Where the profiles of agents are.
 pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
@@ -94,10 +94,7 @@ impl Store {
         if found.labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
             return Err(SandboxError::Foreign { name: volume }.into());
         }
-        let what = format!("remove the volume {volume}");
-        let options = RemoveVolumeOptionsBuilder::default().build();
-        self.engine.find(&what, engine::SLOW, client.remove_volume(&volume, Some(options))).await?;
-        Ok(())
+        Ok(volumes::remove(&self.engine, &volume).await?)
     }
 
     /// Runs a command in the running container as its root. `what` completes "nix failed to …".

@@ -14,6 +14,7 @@ pub mod plugin;
 pub mod port;
 pub mod probe;
 pub mod process;
+pub mod remains;
 pub mod sandboxes;
 pub mod unit;
 

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use bollard::query_parameters::ListContainersOptionsBuilder;
 use futures_util::future;
 
 use super::container_prefix;
 use crate::home::Home;
-use crate::sandbox::SandboxError;
 use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::{SandboxError, owned};
 
 /// The label that OpenClaw puts on them.
 const LABEL: &str = "openclaw.sandbox=1";
@@ -39,14 +39,7 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
 /// As [`list`], and the first that can't be removed; the others are removed all the same.
 pub async fn remove_all(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let names = list(engine, home).await?;
-    let removed = future::join_all(names.iter().map(|name| remove(engine, name))).await;
+    let removed = future::join_all(names.iter().map(|name| owned::remove(engine, name))).await;
     removed.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(names)
-}
-
-async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
-    let client = engine.client()?;
-    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    let what = format!("remove {name}");
-    engine.find(&what, engine::SLOW, client.remove_container(name, Some(options))).await.map(drop)
 }

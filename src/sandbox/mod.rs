@@ -18,6 +18,7 @@ pub mod probe;
 pub mod spec;
 #[cfg(test)]
 mod testing;
+pub mod volumes;
 pub mod workspace;
 
 use std::path::PathBuf;

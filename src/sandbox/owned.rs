@@ -157,7 +157,8 @@ pub async fn remove(engine: &Engine, container: &str) -> Result<(), SandboxError
     let what = format!("remove {container}");
     let limit = std::time::Instant::now() + engine::SLOW;
     loop {
-        let options = RemoveContainerOptionsBuilder::default().force(true).build();
+        // With the volumes that have no name: nobody else can find them.
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let removed = client.remove_container(container, Some(options));
         match engine.find(&what, engine::SLOW, removed).await {
             Ok(_) => return Ok(()),

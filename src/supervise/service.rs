@@ -77,6 +77,19 @@ impl Service {
         }
     }
 
+    /// Whether a file in this service's place is one of flock's, for this home: homes of two users can have services of
+    /// the same name.
+    #[must_use]
+    pub fn is_told_by(&self, text: &str) -> bool {
+        let home = self.home.display().to_string();
+        text.contains(&match self.manager {
+            Manager::Systemd => format!(" --home {} start --foreground\n", quoted(&home, Dollars::Escaped)),
+            Manager::Launchd => {
+                format!("<string>--home</string>\n        <string>{}</string>\n", escaped(&home))
+            }
+        })
+    }
+
     /// The commands that make the manager take up the service and start it.
     #[must_use]
     pub fn enable(&self, path: &Path) -> Vec<Vec<String>> {
@@ -287,6 +300,17 @@ mod tests {
         let path = service.path(Path::new("/root/.config"), Path::new("/root"));
         assert_eq!(path, Path::new("/etc/systemd/system/flock-0a1b2c3d.service"));
         assert!(service.enable(&path).iter().flatten().all(|word| word != "--user"));
+    }
+
+    #[test]
+    fn a_file_of_another_home_is_not_this_services() {
+        for manager in [Manager::Systemd, Manager::Launchd] {
+            let service = service(manager, Scope::System);
+            let other = Service { home: "/home/ann/100% $mine2".into(), ..service.clone() };
+            assert!(service.is_told_by(&service.text()) && other.is_told_by(&other.text()), "{manager:?}");
+            assert!(!service.is_told_by(&other.text()) && !other.is_told_by(&service.text()), "{manager:?}");
+            assert!(!service.is_told_by("[Service]\nExecStart=/usr/bin/flock\n"));
+        }
     }
 
     #[test]

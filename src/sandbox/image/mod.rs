@@ -10,13 +10,14 @@ mod build;
 mod folder;
 mod recipe;
 mod sources;
+mod tags;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::query_parameters::{
-    CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder, TagImageOptionsBuilder,
+    CreateImageOptionsBuilder, ListImagesOptionsBuilder, TagImageOptionsBuilder,
 };
 use futures_util::StreamExt as _;
 
@@ -27,6 +28,7 @@ use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::{SandboxError, names};
 
 pub use recipe::Recipe;
+pub use tags::{tags, untag};
 
 /// What is being done about an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -204,23 +206,6 @@ pub async fn ensure_images(
     match build::base(engine, sink, still[0]).await {
         Ok(()) => build::from_base(engine, home, &still, sink).await?,
         Err(registry) => bootstrap::make(engine, home, &still, &work, &registry, sink).await?,
-    }
-    Ok(())
-}
-
-/// Removes this home's tags; an image that no other home has a tag on goes with it.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
-pub async fn untag(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
-    let client = engine.client()?;
-    for recipe in Recipe::ALL {
-        let reference = recipe.reference(home);
-        let options = RemoveImageOptionsBuilder::default().force(false).build();
-        let what = format!("remove the image {reference}");
-        let removed = client.remove_image(&reference, Some(options), None);
-        engine.find(&what, engine::SLOW, removed).await?;
     }
     Ok(())
 }

@@ -18,3 +18,4 @@ mod session;
 mod silent;
 mod start_up;
 mod terminal;
+mod uninstall;

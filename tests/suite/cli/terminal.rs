@@ -133,3 +133,20 @@ fn with_yes_nobody_is_asked() {
     let (code, seen) = terminal.end();
     assert_eq!(code, 0, "{seen}");
 }
+
+#[test]
+fn uninstall_shows_what_it_removes_and_asks() {
+    let home = TempHome::new().init();
+    let mut terminal = Terminal::new(&home, &["uninstall", "--purge"], &[]);
+    terminal.at("Remove all this for good?", ENTER);
+    terminal.at("nothing was removed", "");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, 1, "no is what it takes for an answer: {seen}");
+    assert!(seen.contains("workspaces, agents"), "{seen}");
+    assert!(home.file("config.json").exists());
+    let mut terminal = Terminal::new(&home, &["uninstall", "--purge"], &[]);
+    terminal.at("Remove all this for good?", "y");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, 0, "{seen}");
+    assert!(!home.path().exists());
+}

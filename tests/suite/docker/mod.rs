@@ -17,3 +17,4 @@ mod store;
 mod supervise;
 mod tools;
 mod turns;
+mod uninstall;

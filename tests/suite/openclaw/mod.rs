@@ -8,4 +8,5 @@ mod server;
 mod stage;
 mod supervised;
 mod turns;
+mod uninstall;
 mod upstream;

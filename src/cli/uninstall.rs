@@ -1,0 +1,128 @@
+//! `flock uninstall`: takes flock off the machine, or OpenClaw out of the home.
+//!
+//! What is there is looked for first ([`facts`]), what is done is decided from that and shown ([`mod@plan`]), and then done
+//! step by step ([`steps`]). Killed at any point, the next call finds what is left and does the rest.
+
+mod facts;
+mod plan;
+mod show;
+mod steps;
+
+use clap::ValueEnum;
+
+use super::{Context, Exit, Failure};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::ui::ask;
+use plan::{Plan, Request, Step};
+use steps::Held;
+
+/// Remove flock from this machine, or OpenClaw from the home
+///
+/// Stops all there is of the home, removes its service, its containers, volumes and images, OpenClaw, logs and what
+/// belongs to running processes. Workspaces, transcripts, configuration, keys and database stay, unless --purge is
+/// given. It shows what it does and asks first. Safe to run again after any interruption.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only this
+    #[arg(value_enum)]
+    pub what: Option<What>,
+    /// Delete what people and agents made, too: workspaces, transcripts, configuration, keys, database
+    #[arg(long)]
+    pub purge: bool,
+    /// Remove OpenClaw although agents run on it
+    #[arg(long, requires = "what")]
+    pub force: bool,
+    /// Only show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// A part that can be removed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// The OpenClaw gateway and its sandboxes; flock's own gateway goes on
+    Openclaw,
+}
+
+/// Removes it.
+///
+/// # Errors
+///
+/// If a newer flock made the home, agents need what is to be removed, or it was not agreed to. Steps that fail are
+/// reported, and make the exit code.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.place()?;
+    let request = Request { openclaw: args.what.is_some(), purge: args.purge, force: args.force };
+    let found = context.block_on(facts::gather(&home))?;
+    let plan = plan::plan(home.root(), &found, request)?;
+    let report = show::Report { home: &home, request, plan: &plan, dry_run: args.dry_run };
+    if args.dry_run {
+        report.planned(context);
+        return Ok(Exit::Done);
+    }
+    if plan.is_idle() {
+        return Ok(report.done(&[], context));
+    }
+    if !context.yes() {
+        agree(args, &report, context)?;
+    }
+    let troubles = context.block_on(carry_out(&plan, &home, context))?;
+    Ok(report.done(&troubles, context))
+}
+
+fn agree(args: &Args, report: &show::Report<'_>, context: &Context) -> Result<(), Failure> {
+    if !context.may_ask() {
+        let mut line = "flock uninstall".to_owned();
+        line.push_str(if args.what.is_some() { " openclaw" } else { "" });
+        line.push_str(if args.purge { " --purge" } else { "" });
+        let text = format!("removing needs a yes; `{line} --dry-run` shows what would be removed");
+        return Err(Failure::new(Kind::Usage, text).hint(format!("{line} --yes")));
+    }
+    report.asked(context);
+    let question = if args.purge { "Remove all this for good?" } else { "Remove this?" };
+    if ask::confirm(question, false)? {
+        return Ok(());
+    }
+    Err(Failure::new(Kind::Failed, "nothing was removed"))
+}
+
+/// A step that failed, and how.
+pub struct Trouble {
+    /// What was to be done.
+    pub what: String,
+    /// Why it was not, and what mends it.
+    pub failure: Failure,
+}
+
+/// Does all steps it can do.
+async fn carry_out(plan: &Plan, home: &Home, context: &Context) -> Result<Vec<Trouble>, Failure> {
+    let mut held = Held::default();
+    held.unfinished = !plan.unseen.is_empty();
+    let mut troubles: Vec<Trouble> = Vec::new();
+    let mut restless = false;
+    for step in &plan.steps {
+        let what = show::named(step);
+        if restless && step.wants_silence() {
+            let failure = Failure::new(Kind::Failed, "not begun: something still runs").hint("flock stop");
+            troubles.push(Trouble { what, failure });
+            continue;
+        }
+        // Small things are not worth a line.
+        let progress = show::is_shown(step).then(|| context.printer.progress(&what));
+        match Box::pin(steps::carry_out(step, home, &mut held)).await {
+            Ok(()) => {
+                if let Some(progress) = progress {
+                    progress.done(&show::past(step));
+                }
+            }
+            Err(failure) => {
+                drop(progress);
+                restless |= matches!(step, Step::Stop { .. } | Step::StopOpenClaw);
+                held.unfinished = true;
+                troubles.push(Trouble { what, failure });
+            }
+        }
+    }
+    Ok(troubles)
+}

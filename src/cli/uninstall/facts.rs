@@ -1,0 +1,279 @@
+//! What is there of a flock, found without changing anything.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::super::completions::{Shell, script};
+use super::super::{Failure, service};
+use crate::config::{self, ConfigError};
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError, atomic, version};
+use crate::install::versions;
+use crate::openclaw::{self, remains, sandboxes};
+use crate::sandbox::engine::Engine;
+use crate::sandbox::image;
+use crate::sandbox::{SandboxError, owned, volumes};
+use crate::supervise::launch;
+use crate::supervise::pid;
+use crate::supervise::unit::NAMES;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Whether the home's folder is there.
+    pub there: bool,
+    /// Whether what is in it proves that flock made it.
+    pub proven: bool,
+    /// The names in it.
+    pub entries: Vec<Entry>,
+    /// Whether something of it runs.
+    pub running: bool,
+    /// The files of its services.
+    pub services: Vec<PathBuf>,
+    /// What it has in the engine.
+    pub engine: InEngine,
+    /// OpenClaw's files, below the home.
+    pub openclaw: Vec<PathBuf>,
+    /// OpenClaw's own state, below the home.
+    pub openclaw_state: Option<PathBuf>,
+    /// The agents that run on OpenClaw.
+    pub on_openclaw: OnOpenClaw,
+    /// Workspaces that are not in the home.
+    pub workspaces: Vec<PathBuf>,
+    /// flock's own program, and the command that removes it.
+    pub program: Option<(PathBuf, String)>,
+    /// Completion scripts of flock's that a person put where shells look.
+    pub completions: Vec<PathBuf>,
+}
+
+/// Something in the home's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: OsString,
+    /// Whether it is a link, and where it leads.
+    pub link: Option<PathBuf>,
+    /// Whether it is a folder with no file in it.
+    pub empty: bool,
+    /// Whether it is what a killed writer left.
+    pub draft: bool,
+}
+
+impl Facts {
+    /// Whether there is something of this name in the home.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+}
+
+/// Which agents run on OpenClaw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnOpenClaw {
+    /// These.
+    Agents(Vec<String>),
+    /// The configuration can't be read.
+    Unknown(String),
+}
+
+impl Default for OnOpenClaw {
+    fn default() -> Self {
+        Self::Agents(Vec::new())
+    }
+}
+
+/// What a home has in the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InEngine {
+    /// By name.
+    Found(Belongings),
+    /// The engine can't be asked.
+    Silent {
+        /// Why.
+        reason: String,
+        /// Whether there may be something: an engine that is not installed and never was used has nothing.
+        suspect: bool,
+    },
+}
+
+impl Default for InEngine {
+    fn default() -> Self {
+        Self::Found(Belongings::default())
+    }
+}
+
+/// The names of what a home has in the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Belongings {
+    /// Containers of agents and of the store.
+    pub containers: Vec<String>,
+    /// Containers of OpenClaw's sandboxes.
+    pub sandboxes: Vec<String>,
+    /// Volumes.
+    pub volumes: Vec<String>,
+    /// Networks.
+    pub networks: Vec<String>,
+    /// Tags of images.
+    pub images: Vec<String>,
+}
+
+/// Looks.
+///
+/// # Errors
+///
+/// If a newer flock made the home, or its folder can't be read.
+pub async fn gather(home: &Home) -> Result<Facts, Failure> {
+    match version::check_writable(home) {
+        // A number that can't be read is one of the things that an uninstall has to cope with.
+        Err(error @ HomeError::Newer { .. }) => return Err(error.into()),
+        Err(_) | Ok(()) => {}
+    }
+    let entries = entries(home.root())?;
+    let there = entries.is_some();
+    let config = config::read(home);
+    let (on_openclaw, workspaces) = match &config {
+        Ok(config) => {
+            let on_openclaw = openclaw::agents(config).map(|agent| agent.id.to_string()).collect();
+            let elsewhere = |path: &&PathBuf| !path.starts_with(home.root()) && path.exists();
+            let workspaces = config.agents.iter().map(|agent| &agent.workspace).filter(elsewhere);
+            (OnOpenClaw::Agents(on_openclaw), workspaces.cloned().collect())
+        }
+        Err(ConfigError::Home(HomeError::NotInitialised { .. })) => Default::default(),
+        Err(error) => (OnOpenClaw::Unknown(crate::error::chain(error)), Vec::new()),
+    };
+    Ok(Facts {
+        there,
+        proven: there && is_proven(home),
+        entries: entries.unwrap_or_default(),
+        running: runs(home),
+        services: service::installed(home)?.into_iter().map(|service| service.path).collect(),
+        engine: in_engine(home).await,
+        openclaw: remains::found(home),
+        openclaw_state: remains::state(home),
+        on_openclaw,
+        workspaces,
+        program: launch::program().ok().map(|path| (path.clone(), removal(&path))),
+        completions: completions(),
+    })
+}
+
+/// What is in the home's folder; `None` where it is not there.
+fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
+    let unreadable = |source| HomeError::Io { verb: "read", path: root.to_owned(), source };
+    let listed = match std::fs::read_dir(root) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error).into()),
+    };
+    let mut entries = Vec::new();
+    for entry in listed {
+        let path = entry.map_err(unreadable)?.path();
+        entries.push(Entry {
+            name: path.file_name().unwrap_or_default().to_owned(),
+            link: std::fs::read_link(&path).ok(),
+            empty: is_empty(&path, LEVELS),
+            draft: is_draft(&path),
+        });
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Some(entries))
+}
+
+/// Whether it is a folder with nothing in it but such folders, as `init` makes them, and what killed writers left.
+fn is_empty(path: &Path, depth: usize) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(path) else { return false };
+    !path.is_symlink()
+        && entries.all(|entry| {
+            entry.is_ok_and(|entry| {
+                is_draft(&entry.path()) || (depth > 0 && is_empty(&entry.path(), depth - 1))
+            })
+        })
+}
+
+/// Whether it is a file that a killed writer left.
+pub fn is_draft(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(atomic::is_draft)
+        && path.symlink_metadata().is_ok_and(|found| found.is_file())
+}
+
+/// So many levels of empty folders are looked through: more of them nobody makes here.
+pub const LEVELS: usize = 4;
+
+/// Whether flock made what is in the folder. A wrong `--home` must not cost anybody a folder that happens to have a
+/// `data` or a `logs` in it; and a user's own home folder never is one of flock's alone.
+fn is_proven(home: &Home) -> bool {
+    if dirs::home_dir().is_some_and(|own| own == home.root()) {
+        return false;
+    }
+    let instance = atomic::read(&home.instance(), 1024).ok().flatten();
+    let is_id = |text: &[u8]| String::from_utf8_lossy(text).trim().parse::<uuid::Uuid>().is_ok();
+    instance.is_some_and(|text| is_id(&text))
+        || config::file::read_document(home)
+            .is_ok_and(|(_, document)| document.pointer("/plugins/entries/flock").is_some())
+        || versions::list(home).is_ok_and(|list| !list.is_empty())
+}
+
+fn runs(home: &Home) -> bool {
+    Lock::is_held(&home.supervisor_lock()).unwrap_or(false)
+        || NAMES.iter().any(|name| pid::read(&home.pid_file(name)).is_some())
+}
+
+async fn in_engine(home: &Home) -> InEngine {
+    let engine = Engine::from_env();
+    match belongings(&engine, home).await {
+        Ok(found) => InEngine::Found(found),
+        Err(error) => {
+            let used = std::fs::read_dir(home.helpers()).is_ok_and(|mut helpers| helpers.next().is_some());
+            let installed = engine.socket().is_none_or(Path::exists);
+            InEngine::Silent { reason: crate::error::chain(&error), suspect: used || installed }
+        }
+    }
+}
+
+/// What a home has in an engine.
+///
+/// # Errors
+///
+/// As [`Engine::call`].
+pub async fn belongings(engine: &Engine, home: &Home) -> Result<Belongings, SandboxError> {
+    let containers = owned::list(engine, home).await?;
+    Ok(Belongings {
+        containers: containers.into_iter().map(|container| container.name).collect(),
+        sandboxes: sandboxes::list(engine, home).await?,
+        volumes: volumes::list(engine, home).await?,
+        networks: volumes::networks(engine, home).await?,
+        images: image::tags(engine, home).await?,
+    })
+}
+
+/// The command that removes flock's own program: cargo's, where cargo says that it put it there.
+fn removal(program: &Path) -> String {
+    let root = program.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
+    let by_cargo = root.is_some_and(|root| {
+        let list = atomic::read(&root.join(".crates.toml"), 16 << 20).ok().flatten().unwrap_or_default();
+        String::from_utf8_lossy(&list).contains("\n\"flock ")
+    });
+    match root {
+        Some(root) if by_cargo && root.ends_with(".cargo") => "cargo uninstall flock".to_owned(),
+        Some(root) if by_cargo => format!("cargo uninstall --root {} flock", root.display()),
+        _ => format!("rm {}", program.display()),
+    }
+}
+
+/// Scripts that `flock completions` printed, where its help says to put them. flock itself put none there.
+fn completions() -> Vec<PathBuf> {
+    let Some(user) = dirs::home_dir() else { return Vec::new() };
+    let places = [
+        (Shell::Bash, ".local/share/bash-completion/completions/flock"),
+        (Shell::Zsh, ".zfunc/_flock"),
+        (Shell::Fish, ".config/fish/completions/flock.fish"),
+    ];
+    let ours = |(shell, path): (Shell, &str)| {
+        let path = user.join(path);
+        let text = atomic::read(&path, 4 << 20).ok()??;
+        // An older flock's script differs, but begins the same.
+        let head = |text: &[u8]| text.iter().take(64).copied().collect::<Vec<u8>>();
+        (head(&text) == head(script(shell).as_bytes())).then_some(path)
+    };
+    places.into_iter().filter_map(ours).collect()
+}

@@ -1,0 +1,323 @@
+//! What an uninstall does, decided from what was found and what was asked for. Pure.
+
+use std::path::{Path, PathBuf};
+
+use super::facts::{Belongings, Entry, Facts, InEngine, OnOpenClaw};
+use crate::error::Kind;
+use crate::ui::Failure;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Only OpenClaw.
+    pub openclaw: bool,
+    /// What people and agents made, too.
+    pub purge: bool,
+    /// Also where agents run on OpenClaw.
+    pub force: bool,
+}
+
+/// What is done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A service is stopped and its file removed.
+    Service(PathBuf),
+    /// What runs is stopped, and nothing starts until all is done.
+    Stop {
+        /// Whether something was seen to run.
+        running: bool,
+    },
+    /// OpenClaw is stopped: the link to it goes, and the supervisor lets it end.
+    StopOpenClaw,
+    /// What is in the engine is removed.
+    Engine {
+        /// What was seen.
+        found: Belongings,
+        /// All of the home, or only OpenClaw's sandboxes.
+        all: bool,
+    },
+    /// OpenClaw's files are removed, with what they leave empty.
+    OpenClaw(Vec<PathBuf>),
+    /// These are removed from the home, with all in them.
+    Files(Vec<PathBuf>),
+    /// These folders are removed, if there is nothing in them.
+    Empty(Vec<PathBuf>),
+    /// The home's folder is removed, if there is nothing in it any more.
+    Home,
+}
+
+impl Step {
+    /// Whether it must not be done while something of the home runs: that would make it again, or lose what it writes.
+    #[must_use]
+    pub const fn wants_silence(&self) -> bool {
+        matches!(self, Self::Engine { .. } | Self::OpenClaw(_) | Self::Files(_) | Self::Home)
+    }
+}
+
+/// Something that stays although it has to do with flock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// The command that removes it, where there is one.
+    pub mend: Option<String>,
+}
+
+/// What is done, what is kept on purpose, and what is left to the person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In this order.
+    pub steps: Vec<Step>,
+    /// What people and agents made, below the home, each with what it is.
+    pub kept: Vec<(PathBuf, &'static str)>,
+    /// What flock does not remove.
+    pub left: Vec<Left>,
+    /// What may be left because it could not be seen: it makes the whole unfinished.
+    pub unseen: Vec<Left>,
+}
+
+impl Plan {
+    /// Whether there is anything to do.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.steps.iter().all(|step| matches!(step, Step::Stop { running: false }))
+    }
+}
+
+/// What flock can make again.
+const OWN: [&str; 2] = ["logs", "run"];
+
+/// What people and agents made, in the order in which it goes. The last one proves that the folder is flock's, so that
+/// an uninstall that is killed on the way can be gone on with.
+const DATA: [(&str, &str); 12] = [
+    ("workspaces", "what the agents made"),
+    ("agents", "transcripts, and who the agents are"),
+    ("vaults", "shared knowledge"),
+    ("skills", "skills"),
+    ("archetypes", "archetypes of your own"),
+    ("locales", "tool descriptions of your own"),
+    ("scripts", "written conversations"),
+    ("backups", "earlier configurations"),
+    ("secrets", "keys"),
+    ("config.json", "the configuration"),
+    ("version", "the number of the home's format"),
+    ("data", "channels, messages, tasks, usage and audit"),
+];
+
+/// Names that belong to OpenClaw, which is looked for in its own way.
+const OPENCLAWS: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-openclaw"];
+
+/// Decides.
+///
+/// # Errors
+///
+/// If agents need what is to be removed.
+pub fn plan(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure> {
+    if request.openclaw { bundle(home, facts, request) } else { Ok(everything(home, facts, request)) }
+}
+
+fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure> {
+    let mut plan = Plan::default();
+    if facts.there && !facts.proven {
+        unproven(&mut plan, home, &[]);
+        return Ok(plan);
+    }
+    let purges_state = request.purge && facts.openclaw_state.is_some();
+    if facts.openclaw.is_empty() && !purges_state && sandboxes(facts).is_empty() {
+        plan.kept.extend(facts.openclaw_state.clone().map(|path| (path, OPENCLAW_STATE)));
+        return Ok(plan);
+    }
+    if !request.force && !facts.openclaw.is_empty() {
+        needless(facts)?;
+    }
+    plan.steps.push(Step::StopOpenClaw);
+    let found = Belongings { sandboxes: sandboxes(facts), ..Belongings::default() };
+    in_engine(&mut plan, home, facts, Step::Engine { found, all: false });
+    openclaw_files(&mut plan, facts, request.purge);
+    Ok(plan)
+}
+
+/// That no agent needs OpenClaw.
+fn needless(facts: &Facts) -> Result<(), Failure> {
+    match &facts.on_openclaw {
+        OnOpenClaw::Agents(agents) => {
+            let Some(first) = agents.first() else { return Ok(()) };
+            let all = agents.join(", ");
+            let (noun, verb) = if agents.len() == 1 { ("agent", "runs") } else { ("agents", "run") };
+            let text = format!("the {noun} {all} {verb} on OpenClaw; --force removes it all the same");
+            let hint = format!(
+                "flock config set 'plugins.entries.flock.config.gatewayAgents[{first}].runtime' native"
+            );
+            Err(Failure::new(Kind::Failed, text).hint(hint))
+        }
+        // What runs goes on with the last configuration that could be read, and may need OpenClaw by it.
+        OnOpenClaw::Unknown(why) if facts.running => {
+            let text = format!(
+                "whether agents run on OpenClaw is not known: {why}; --force removes it all the same"
+            );
+            Err(Failure::new(Kind::Failed, text).hint("flock config validate"))
+        }
+        OnOpenClaw::Unknown(_) => Ok(()),
+    }
+}
+
+fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
+    let mut plan = Plan::default();
+    plan.steps.extend(facts.services.iter().cloned().map(Step::Service));
+    if facts.running || (facts.proven && facts.has("run")) {
+        plan.steps.push(Step::Stop { running: facts.running });
+    }
+    let found = match &facts.engine {
+        InEngine::Found(found) => found.clone(),
+        InEngine::Silent { .. } => Belongings::default(),
+    };
+    in_engine(&mut plan, home, facts, Step::Engine { found, all: true });
+    if facts.proven {
+        openclaw_files(&mut plan, facts, request.purge);
+        home_files(&mut plan, facts, request.purge);
+    } else if facts.there {
+        unproven(&mut plan, home, &facts.entries);
+    }
+    plan.left.extend(facts.workspaces.iter().map(|path| Left {
+        what: path.display().to_string(),
+        why: "the workspace of an agent, in a folder of yours".to_owned(),
+        mend: None,
+    }));
+    plan.left.extend(facts.completions.iter().map(|path| Left {
+        what: path.display().to_string(),
+        why: "a completion script, which you put there".to_owned(),
+        mend: Some(format!("rm {}", path.display())),
+    }));
+    plan.left.extend(facts.program.iter().map(|(path, mend)| Left {
+        what: path.display().to_string(),
+        why: "flock itself, which it did not put there".to_owned(),
+        mend: Some(mend.clone()),
+    }));
+    plan
+}
+
+fn sandboxes(facts: &Facts) -> Vec<String> {
+    match &facts.engine {
+        InEngine::Found(found) => found.sandboxes.clone(),
+        InEngine::Silent { .. } => Vec::new(),
+    }
+}
+
+fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
+    let empty = matches!(&step, Step::Engine { found, .. } if *found == Belongings::default());
+    // What runs may make one more before it is stopped.
+    if !empty || (facts.running && matches!(facts.engine, InEngine::Found(_))) {
+        plan.steps.push(step);
+    }
+    let InEngine::Silent { reason, suspect } = &facts.engine else { return };
+    let left = Left {
+        what: "containers, volumes and images".to_owned(),
+        why: if *suspect {
+            format!("what this home has in Docker could not be seen: {reason}")
+        } else {
+            "there is no Docker here; should one come back that this home was used with, this removes the rest"
+                .to_owned()
+        },
+        mend: Some(format!("flock --home {} uninstall", home.display())),
+    };
+    if *suspect {
+        plan.unseen.push(left)
+    } else if facts.there {
+        plan.left.push(left)
+    }
+}
+
+fn openclaw_files(plan: &mut Plan, facts: &Facts, purge: bool) {
+    let mut files = facts.openclaw.clone();
+    if let Some(state) = &facts.openclaw_state {
+        if purge {
+            files.insert(0, state.clone());
+        } else {
+            plan.kept.push((state.clone(), OPENCLAW_STATE));
+        }
+    }
+    if !files.is_empty() {
+        plan.steps.push(Step::OpenClaw(files));
+    }
+}
+
+fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
+    let silent = matches!(facts.engine, InEngine::Silent { suspect: true, .. });
+    let drafts = facts.entries.iter().filter(|entry| entry.draft).map(|entry| PathBuf::from(&entry.name));
+    let mut own: Vec<PathBuf> = drafts.collect();
+    // As long as the engine was not asked, `run` is what says that it has to be.
+    let goes = |name: &&str| facts.has(name) && !(silent && *name == "run");
+    own.extend(OWN.into_iter().filter(goes).map(PathBuf::from));
+    if !own.is_empty() {
+        plan.steps.push(Step::Files(own));
+    }
+    if plan.kept.is_empty() && (facts.has("gateways") || facts.has("extensions")) {
+        plan.steps.push(Step::Empty(OPENCLAW_FOLDERS.map(PathBuf::from).to_vec()));
+    }
+    let there = DATA.iter().filter(|(name, _)| facts.has(name));
+    if purge {
+        let names: Vec<PathBuf> = there.map(|(name, _)| PathBuf::from(name)).collect();
+        if !names.is_empty() {
+            plan.steps.push(Step::Files(names));
+        }
+        plan.steps.push(Step::Home);
+    } else {
+        let is_empty = |name: &str| facts.entries.iter().any(|entry| entry.name == name && entry.empty);
+        let full = there.filter(|(name, _)| !is_empty(name));
+        plan.kept.extend(full.map(|(name, what)| (PathBuf::from(name), *what)));
+    }
+    plan.left.extend(facts.entries.iter().filter_map(|entry| told(entry, purge)));
+}
+
+fn is_known(name: &str) -> bool {
+    DATA.iter().map(|(name, _)| *name).chain(OWN).chain(OPENCLAWS).any(|known| known == name)
+}
+
+/// What a person is told of something in the home that is not flock's, or leads to what is not.
+fn told(entry: &Entry, purge: bool) -> Option<Left> {
+    let name = entry.name.to_str().unwrap_or_default();
+    let is_bundle_link = ["openclaw", ".new-openclaw"].contains(&name);
+    if entry.draft || (is_bundle_link && entry.link.is_some()) {
+        return None;
+    }
+    if !is_known(name) || is_bundle_link {
+        let why = "in the home, but not flock's".to_owned();
+        return Some(Left { what: entry.name.display().to_string(), why, mend: None });
+    }
+    let goes = purge || OWN.contains(&name) || OPENCLAWS.contains(&name);
+    let target = entry.link.as_ref().filter(|_| goes)?;
+    let why = format!("the link {name} led there; what is there is yours");
+    Some(Left { what: target.display().to_string(), why, mend: None })
+}
+
+/// Of a folder that nobody can say flock made, only what has nothing in it goes: an `init` that was killed at its
+/// beginning leaves such.
+fn unproven(plan: &mut Plan, home: &Path, entries: &[Entry]) {
+    let goes = |entry: &&Entry| entry.empty && entry.name.to_str().is_some_and(is_known);
+    let empty: Vec<PathBuf> = entries.iter().filter(goes).map(|entry| PathBuf::from(&entry.name)).collect();
+    let all = empty.len() == entries.len() && !entries.is_empty();
+    if !empty.is_empty() {
+        plan.steps.push(Step::Empty(empty));
+    }
+    if all {
+        plan.steps.push(Step::Home);
+    } else {
+        plan.left.push(Left {
+            what: home.display().to_string(),
+            why: "nothing in it proves that flock made it, so what is in it stays".to_owned(),
+            mend: None,
+        });
+    }
+}
+
+/// Folders that are made for OpenClaw, each before the one that it is in.
+pub const OPENCLAW_FOLDERS: [&str; 5] =
+    ["gateways/openclaw/state", "gateways/openclaw", "gateways", "extensions/hooks", "extensions"];
+
+const OPENCLAW_STATE: &str = "OpenClaw's own state, with its agents' conversations";
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

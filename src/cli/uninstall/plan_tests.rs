@@ -1,0 +1,201 @@
+use super::*;
+
+const HOME: &str = "/home/ann/.flock";
+
+fn entry(name: &str) -> Entry {
+    Entry { name: name.into(), link: None, empty: false, draft: false }
+}
+
+/// A home as `init` and some use leave it.
+fn whole() -> Facts {
+    let names =
+        ["agents", "config.json", "data", "gateways", "logs", "run", "secrets", "version", "workspaces"];
+    Facts {
+        there: true,
+        proven: true,
+        entries: names.map(entry).to_vec(),
+        engine: InEngine::Found(Belongings {
+            containers: vec!["flock-nix-daemon".into()],
+            ..Belongings::default()
+        }),
+        ..Facts::default()
+    }
+}
+
+fn silent(suspect: bool) -> InEngine {
+    InEngine::Silent { reason: "no answer".to_owned(), suspect }
+}
+
+const ALL: Request = Request { openclaw: false, purge: false, force: false };
+const PURGE: Request = Request { purge: true, ..ALL };
+const BUNDLE: Request = Request { openclaw: true, ..ALL };
+
+fn planned(facts: &Facts, request: Request) -> Plan {
+    plan(Path::new(HOME), facts, request).unwrap()
+}
+
+/// The steps in a word each, and files by name.
+fn words(plan: &Plan) -> Vec<String> {
+    let names =
+        |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    let word = |step: &Step| match step {
+        Step::Service(path) => format!("service {}", path.display()),
+        Step::Stop { .. } => "stop".to_owned(),
+        Step::StopOpenClaw => "stop openclaw".to_owned(),
+        Step::Engine { all, .. } => if *all { "engine" } else { "engine: openclaw" }.to_owned(),
+        Step::OpenClaw(paths) => format!("openclaw {}", names(paths)),
+        Step::Files(paths) => format!("files {}", names(paths)),
+        Step::Empty(_) => "empty".to_owned(),
+        Step::Home => "home".to_owned(),
+    };
+    plan.steps.iter().map(word).collect()
+}
+
+fn kept(plan: &Plan) -> Vec<String> {
+    plan.kept.iter().map(|(path, _)| path.display().to_string()).collect()
+}
+
+fn left(plan: &Plan) -> Vec<&str> {
+    plan.left.iter().map(|left| left.what.as_str()).collect()
+}
+
+#[test]
+fn what_people_and_agents_made_stays_unless_it_is_told_to_go() {
+    let mut facts = whole();
+    facts.running = true;
+    facts.services = vec!["/etc/systemd/system/flock.service".into()];
+    let plan = planned(&facts, ALL);
+    let service = "service /etc/systemd/system/flock.service";
+    assert_eq!(words(&plan), [service, "stop", "engine", "files logs run", "empty"]);
+    assert_eq!(kept(&plan), ["workspaces", "agents", "secrets", "config.json", "version", "data"]);
+    let plan = planned(&facts, PURGE);
+    let data = "files workspaces agents secrets config.json version data";
+    assert_eq!(words(&plan), [service, "stop", "engine", "files logs run", "empty", data, "home"]);
+    assert!(plan.kept.is_empty());
+}
+
+#[test]
+fn every_half_state_has_a_plan() {
+    let made = |names: &[&str], proven| Facts {
+        there: true,
+        proven,
+        entries: names.iter().map(|name| entry(name)).collect(),
+        ..Facts::default()
+    };
+    let mut killed_init = made(&["agents", "data", "run"], false);
+    killed_init.entries.iter_mut().for_each(|entry| entry.empty = true);
+    let mut draft = made(&["data", "run"], true);
+    draft.entries.push(Entry { draft: true, ..entry(".new-a1b2c3") });
+    let mut bundle = made(&["gateways", "openclaw"], true);
+    bundle.openclaw = vec!["openclaw".into(), "gateways/openclaw/2026.2.9-0123456789ab".into()];
+    let staging = Facts { openclaw: vec!["gateways/openclaw/.staging".into()], ..whole() };
+    let with_bundle = "openclaw openclaw gateways/openclaw/2026.2.9-0123456789ab";
+    for (state, facts, expected) in [
+        ("no home", Facts::default(), vec![]),
+        (
+            "no home, and containers of it",
+            Facts { engine: whole().engine, ..Facts::default() },
+            vec!["engine"],
+        ),
+        ("an init killed at its first step", killed_init, vec!["empty", "home"]),
+        (
+            "an init killed while it wrote the configuration",
+            draft,
+            vec!["stop", "files .new-a1b2c3 run", "files data", "home"],
+        ),
+        ("only a bundle", bundle, vec![with_bundle, "empty", "home"]),
+        (
+            "a half-built bundle",
+            staging,
+            vec![
+                "stop",
+                "engine",
+                "openclaw gateways/openclaw/.staging",
+                "files logs run",
+                "empty",
+                "files workspaces agents secrets config.json version data",
+                "home",
+            ],
+        ),
+    ] {
+        assert_eq!(words(&planned(&facts, PURGE)), expected, "{state}");
+    }
+    assert!(planned(&Facts::default(), ALL).is_idle() && planned(&Facts::default(), BUNDLE).is_idle());
+}
+
+#[test]
+fn a_folder_that_nothing_proves_to_be_flocks_is_left_alone() {
+    let mut facts = Facts { proven: false, ..whole() };
+    facts.engine = InEngine::default();
+    facts.entries[4].empty = true;
+    facts.openclaw = vec!["gateways/openclaw/x".into()];
+    for request in [ALL, PURGE] {
+        let plan = planned(&facts, request);
+        assert_eq!(words(&plan), ["empty"]);
+        assert_eq!(plan.steps[0], Step::Empty(vec!["logs".into()]));
+        assert_eq!(left(&plan), [HOME]);
+    }
+    assert!(planned(&facts, BUNDLE).is_idle());
+}
+
+#[test]
+fn without_an_engine_the_rest_goes_and_what_may_be_left_is_told() {
+    let facts = Facts { engine: silent(true), ..whole() };
+    let plan = planned(&facts, PURGE);
+    let data = "files workspaces agents secrets config.json version data";
+    assert_eq!(
+        words(&plan),
+        ["stop", "files logs", "empty", data, "home"],
+        "`run` says that it has to be asked"
+    );
+    assert_eq!(plan.unseen.len(), 1);
+    assert_eq!(plan.unseen[0].mend.as_deref(), Some("flock --home /home/ann/.flock uninstall"));
+    // Where there never was one nothing is unfinished.
+    let facts = Facts { engine: silent(false), ..whole() };
+    let plan = planned(&facts, PURGE);
+    assert!(plan.unseen.is_empty() && words(&plan).contains(&"files logs run".to_owned()));
+    assert_eq!(left(&plan), ["containers, volumes and images"]);
+}
+
+#[test]
+fn what_is_not_flocks_is_left_and_told() {
+    let mut facts = whole();
+    facts.entries.push(entry("notes.txt"));
+    facts.entries.push(entry("openclaw"));
+    facts.entries.push(Entry { link: Some("/srv/logs".into()), ..entry("vaults") });
+    facts.workspaces = vec!["/home/ann/project".into()];
+    facts.program = Some(("/home/ann/.local/bin/flock".into(), "rm /home/ann/.local/bin/flock".to_owned()));
+    let program = "/home/ann/.local/bin/flock";
+    let plan = planned(&facts, ALL);
+    assert_eq!(left(&plan), ["notes.txt", "openclaw", "/home/ann/project", program]);
+    let plan = planned(&facts, PURGE);
+    assert_eq!(left(&plan), ["notes.txt", "openclaw", "/srv/logs", "/home/ann/project", program]);
+    let files = words(&plan).join(" ");
+    assert!(files.contains("vaults") && !files.contains("notes.txt"), "{files}");
+}
+
+#[test]
+fn openclaw_goes_alone_and_not_while_agents_need_it() {
+    let mut facts = whole();
+    facts.openclaw = vec!["openclaw".into()];
+    facts.openclaw_state = Some("gateways/openclaw/state".into());
+    facts.running = true;
+    let steps = ["stop openclaw", "engine: openclaw", "openclaw openclaw"];
+    let plan_now = planned(&facts, BUNDLE);
+    assert_eq!(words(&plan_now), steps);
+    assert_eq!(kept(&plan_now), ["gateways/openclaw/state"]);
+    let purged = planned(&facts, Request { purge: true, ..BUNDLE });
+    assert_eq!(words(&purged)[2], "openclaw gateways/openclaw/state openclaw");
+    facts.on_openclaw = OnOpenClaw::Agents(vec!["coder".into(), "tester".into()]);
+    let refused = plan(Path::new(HOME), &facts, BUNDLE).unwrap_err();
+    assert!(refused.message.contains("coder, tester") && refused.message.contains("--force"), "{refused:?}");
+    let hint = "flock config set 'plugins.entries.flock.config.gatewayAgents[coder].runtime' native";
+    assert_eq!(refused.hint.as_deref(), Some(hint));
+    assert_eq!(words(&planned(&facts, Request { force: true, ..BUNDLE })), steps);
+    // All of flock goes whatever runs on it.
+    assert!(words(&planned(&facts, ALL)).contains(&"openclaw openclaw".to_owned()));
+    facts.on_openclaw = OnOpenClaw::Unknown("line 3".into());
+    assert!(plan(Path::new(HOME), &facts, BUNDLE).unwrap_err().message.contains("line 3"));
+    facts.running = false;
+    assert_eq!(words(&planned(&facts, BUNDLE))[0], "stop openclaw", "then nothing needs it now");
+}

@@ -1,0 +1,220 @@
+//! What a person and a program are told of an uninstall: the plan, and what came of it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::super::{Context, Exit};
+use super::Trouble;
+use super::plan::{Left, Plan, Request, Step};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::ui::{Line, Tone};
+
+/// An uninstall to be told of.
+pub struct Report<'a> {
+    /// Of this home.
+    pub home: &'a Home,
+    /// What was asked for.
+    pub request: Request,
+    /// What is done.
+    pub plan: &'a Plan,
+    /// Whether it is only shown.
+    pub dry_run: bool,
+}
+
+impl Report<'_> {
+    /// Shows what would be done.
+    pub fn planned(&self, context: &Context) {
+        if context.printer.json_wanted() {
+            context.printer.json(&self.json(&[]));
+            return;
+        }
+        self.lines().into_iter().for_each(|line| context.printer.line(line));
+    }
+
+    /// Shows what will be done, before the question whether it may be.
+    pub fn asked(&self, context: &Context) {
+        self.lines().into_iter().for_each(|line| context.printer.say(line));
+    }
+
+    /// Says what came of it.
+    pub fn done(&self, troubles: &[Trouble], context: &Context) -> Exit {
+        let unseen = self.plan.unseen.first().map(|_| Kind::DockerUnavailable);
+        let kind = troubles.first().map(|trouble| trouble.failure.kind).or(unseen);
+        let exit = kind.map_or(Exit::Done, Exit::Failed);
+        if context.printer.json_wanted() {
+            context.printer.json(&self.json(troubles));
+            return exit;
+        }
+        for trouble in troubles {
+            let mut failure = trouble.failure.clone();
+            failure.message = format!("{}: {}", trouble.what, failure.message);
+            context.printer.fail(&failure);
+        }
+        for left in &self.plan.unseen {
+            context.printer.warn(&told(left));
+        }
+        if kind.is_some() {
+            let line = self.command();
+            context.printer.say(format!("not all of it could be removed; `{line}` does the rest"));
+        } else if self.plan.is_idle() {
+            let text = if self.request.openclaw {
+                format!("there is no OpenClaw in {}", self.home.root().display())
+            } else {
+                format!("there is nothing of flock to be removed in {}", self.home.root().display())
+            };
+            context.printer.line(text.as_str());
+        } else {
+            let what = if self.request.openclaw { "OpenClaw" } else { "flock" };
+            context.printer.line(Line::new().with(Tone::Good, "removed").plain(format!(" {what}")));
+        }
+        self.stays().into_iter().for_each(|line| context.printer.say(line));
+        exit
+    }
+
+    /// The command that was given, to be given again.
+    fn command(&self) -> String {
+        let mut line = format!("flock --home {} uninstall", self.home.root().display());
+        for (given, word) in [
+            (self.request.openclaw, " openclaw"),
+            (self.request.purge, " --purge"),
+            (self.request.force, " --force"),
+        ] {
+            line.push_str(if given { word } else { "" });
+        }
+        line
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if self.plan.is_idle() {
+            lines.push(Line::new().plain("there is nothing to be removed"));
+        } else {
+            lines.push(Line::new().with(Tone::Warn, "removes"));
+            for (what, names) in self.plan.steps.iter().flat_map(rows) {
+                lines.push(row(what, &names.join(", ")));
+            }
+        }
+        lines.extend(self.plan.unseen.iter().map(|left| row("not seen", &told(left))));
+        lines.extend(self.stays());
+        lines
+    }
+
+    /// What stays, and why.
+    fn stays(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if !self.plan.kept.is_empty() {
+            lines.push(
+                Line::new().with(Tone::Good, "keeps").plain(format!(" in {}", self.home.root().display())),
+            );
+            for (path, what) in &self.plan.kept {
+                lines.push(row(&path.display().to_string(), what));
+            }
+            let purge = Request { purge: true, ..self.request };
+            let line = Report { request: purge, ..*self }.command();
+            lines.push(Line::new().plain("  to delete that as well: ").accent(line));
+        }
+        if !self.plan.left.is_empty() {
+            lines.push(Line::new().with(Tone::Accent, "leaves to you"));
+            lines.extend(self.plan.left.iter().map(|left| Line::new().plain(format!("  {}", told(left)))));
+        }
+        lines
+    }
+
+    fn json(&self, troubles: &[Trouble]) -> Value {
+        let removes: Vec<Value> = self
+            .plan
+            .steps
+            .iter()
+            .flat_map(rows)
+            .flat_map(|(what, names)| names.into_iter().map(move |name| json!({"what": what, "name": name})))
+            .collect();
+        let kept = self
+            .plan
+            .kept
+            .iter()
+            .map(|(path, what)| json!({"path": self.home.root().join(path), "what": what}));
+        let left = |left: &Left| json!({"what": left.what, "why": left.why, "mend": left.mend});
+        let failed = troubles.iter().map(|trouble| {
+            let failure = &trouble.failure;
+            json!({"what": trouble.what, "code": failure.kind.code(), "message": failure.text(), "hint": failure.hint})
+        });
+        json!({
+            "home": self.home.root(),
+            "dryRun": self.dry_run,
+            "removes": removes,
+            "kept": kept.collect::<Vec<_>>(),
+            "left": self.plan.left.iter().map(left).collect::<Vec<_>>(),
+            "unseen": self.plan.unseen.iter().map(left).collect::<Vec<_>>(),
+            "failed": failed.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn row(what: &str, text: &str) -> Line {
+    Line::new().plain(format!("  {what:<12} ")).plain(text.to_owned())
+}
+
+fn told(left: &Left) -> String {
+    let mend = left.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
+    format!("{}: {}{mend}", left.what, left.why)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// What a step removes, by kind.
+fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect();
+    match step {
+        Step::Service(path) => vec![("service", vec![shown(path)])],
+        Step::Stop { running: true } => vec![("process", vec!["the supervisor and what it runs".to_owned()])],
+        Step::Stop { running: false } | Step::StopOpenClaw | Step::Empty(_) => Vec::new(),
+        Step::Engine { found, .. } => [
+            ("container", [found.containers.clone(), found.sandboxes.clone()].concat()),
+            ("volume", found.volumes.clone()),
+            ("network", found.networks.clone()),
+            ("image", found.images.clone()),
+        ]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .collect(),
+        Step::OpenClaw(found) => vec![("openclaw", paths(found))],
+        Step::Files(found) => vec![("file", paths(found))],
+        Step::Home => vec![("home", vec!["the folder itself, if nothing is left in it".to_owned()])],
+    }
+}
+
+/// Whether a person is told that it is done.
+pub fn is_shown(step: &Step) -> bool {
+    *step != Step::Home && (*step == Step::StopOpenClaw || !rows(step).is_empty())
+}
+
+/// What a step is called while it is done.
+pub fn named(step: &Step) -> String {
+    match step {
+        Step::Service(path) => format!("removing the service {}", path.display()),
+        Step::Stop { .. } => "stopping flock".to_owned(),
+        Step::StopOpenClaw => "stopping OpenClaw".to_owned(),
+        Step::Engine { .. } => "removing what is in Docker".to_owned(),
+        Step::OpenClaw(_) => "removing OpenClaw".to_owned(),
+        Step::Files(paths) => {
+            let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+            format!("removing {}", names.join(", "))
+        }
+        Step::Empty(_) => "removing empty folders".to_owned(),
+        Step::Home => "removing the home's folder".to_owned(),
+    }
+}
+
+/// What is said of a step that is done.
+pub fn past(step: &Step) -> String {
+    let text = named(step);
+    match text.split_once(' ') {
+        Some(("stopping", rest)) => format!("{rest} stopped"),
+        Some((_, rest)) => format!("{rest} removed"),
+        None => text,
+    }
+}

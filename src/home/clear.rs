@@ -1,0 +1,336 @@
+//! Removing a folder with all in it, whoever wrote it: no link is followed, nothing that is mounted in it is touched, a
+//! folder without rights is given them back, and no tree is too deep. What can't be removed stays and is named; all else
+//! goes.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+/// Something that could not be removed.
+#[derive(Debug)]
+pub struct Stuck {
+    /// Its path.
+    pub path: PathBuf,
+    /// Why.
+    pub error: io::Error,
+}
+
+/// Removes what is at `path` below `root`: a file, a link, or a folder with all in it. That it is not there is fine.
+/// The first thing that could not be removed is given back, and how many there were.
+///
+/// # Errors
+///
+/// What stays, and why; also where a link on the way leads elsewhere.
+pub fn clear(root: &Path, path: &Path) -> Result<(), (Stuck, usize)> {
+    let full = root.join(path);
+    let fail = |errno| Err((stuck(&full, errno), 1));
+    let mut names = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => match CString::new(name.as_bytes()) {
+                Ok(name) => names.push(name),
+                Err(_) => return fail(Errno::EINVAL),
+            },
+            _ => return fail(Errno::EINVAL),
+        }
+    }
+    let Some(name) = names.pop() else { return fail(Errno::EINVAL) };
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut above = nix::fcntl::open(root, flags, Mode::empty());
+    for name in names {
+        above = above.and_then(|above| with_rights(&above, || open_folder(above.as_fd(), &name)));
+    }
+    let above = match above {
+        Ok(above) => above,
+        Err(Errno::ENOENT) => return Ok(()),
+        Err(errno) => return fail(errno),
+    };
+    let mut work = Work { first: None, count: 0 };
+    if let Err(errno) = work.tree(&above, full.parent().unwrap_or(root), &name) {
+        work.note(&full, errno);
+    }
+    match work.first {
+        Some(first) => Err((first, work.count)),
+        None => Ok(()),
+    }
+}
+
+fn stuck(path: &Path, errno: Errno) -> Stuck {
+    let error = match errno {
+        Errno::EXDEV | Errno::EBUSY => io::Error::other("something is mounted there"),
+        Errno::ELOOP | Errno::ENOTDIR => io::Error::other("a link on the way leads elsewhere"),
+        errno => errno.into(),
+    };
+    Stuck { path: path.to_owned(), error }
+}
+
+/// A folder that is being emptied.
+struct Level {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Its own name in the one above.
+    name: CString,
+    left: Vec<CString>,
+    /// Whether something in it stays.
+    keeps: bool,
+}
+
+struct Work {
+    first: Option<Stuck>,
+    count: usize,
+}
+
+impl Work {
+    fn note(&mut self, path: &Path, errno: Errno) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some(stuck(path, errno));
+        }
+    }
+
+    /// Removes what is called `name` in a folder. The error is of the thing itself; what is in it is noted.
+    fn tree(&mut self, above: &OwnedFd, place: &Path, name: &CStr) -> Result<(), Errno> {
+        let path = place.join(OsStr::from_bytes(name.to_bytes()));
+        let Some(fd) = enter(above, name)? else { return Ok(()) };
+        let mut levels = vec![Level::new(fd, path, name.to_owned())?];
+        let mut moved = 0_u64;
+        while let Some(next) = levels.last_mut().map(|level| level.left.pop()) {
+            match next {
+                Some(name) => self.one(&mut levels, &name, &mut moved),
+                None => {
+                    let Some(done) = levels.pop() else { break };
+                    let parent = levels.last().map_or(above, |level| &level.fd);
+                    if done.keeps {
+                        levels.last_mut().into_iter().for_each(|level| level.keeps = true);
+                    } else if let Err(errno) = remove_folder(parent, &done.name) {
+                        self.keep(&mut levels, &done.path, errno);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is called `name` in the last of these folders, or opens it as the next of them.
+    fn one(&mut self, levels: &mut Vec<Level>, name: &CStr, moved: &mut u64) {
+        let Some(level) = levels.last() else { return };
+        let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
+        let inner = match enter(&level.fd, name) {
+            Ok(None) => return,
+            Ok(Some(fd)) if levels.len() < DEEPEST => Level::new(fd, path.clone(), name.to_owned()).map(Ok),
+            // Deeper than there may be open folders: it goes on at the top.
+            Ok(Some(_)) => {
+                *moved += 1;
+                let short = format!(".removed-{moved}-{:08x}", rand::random::<u32>());
+                let renamed = nix::fcntl::renameat(&level.fd, name, &levels[0].fd, short.as_str());
+                renamed.map(|()| Err(CString::new(short).unwrap_or_default()))
+            }
+            Err(errno) => Err(errno),
+        };
+        match inner {
+            Ok(Ok(inner)) => levels.push(inner),
+            Ok(Err(short)) => levels[0].left.push(short),
+            Err(errno) => self.keep(levels, &path, errno),
+        }
+    }
+
+    fn keep(&mut self, levels: &mut [Level], path: &Path, errno: Errno) {
+        self.note(path, errno);
+        if let Some(level) = levels.last_mut() {
+            level.keeps = true;
+        }
+    }
+}
+
+impl Level {
+    fn new(fd: OwnedFd, path: PathBuf, name: CString) -> Result<Self, Errno> {
+        // A second descriptor to read names from, so that the first one stays where it is.
+        let reader =
+            openat(&fd, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+        let mut dir = Dir::from_fd(reader)?;
+        let mut left = Vec::new();
+        for entry in dir.iter() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                left.push(name.to_owned());
+            }
+        }
+        Ok(Self { fd, path, name, left, keeps: false })
+    }
+}
+
+/// Removes what is called `name`, unless it is a folder: that is opened.
+fn enter(above: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
+    let removed = with_rights(above, || unlinkat(above, name, UnlinkatFlags::NoRemoveDir));
+    match removed {
+        Ok(()) | Err(Errno::ENOENT) => return Ok(None),
+        // Linux says the first of a folder, other systems the second.
+        Err(Errno::EISDIR | Errno::EPERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    match with_rights(above, || open_folder(above.as_fd(), name)) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(Errno::EACCES) => {
+            give_rights(above.as_fd(), name)?;
+            open_folder(above.as_fd(), name).map(Some)
+        }
+        // No folder, then, and it could not be removed.
+        Err(Errno::ENOTDIR | Errno::ELOOP) => Err(Errno::EPERM),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn remove_folder(above: &OwnedFd, name: &CStr) -> Result<(), Errno> {
+    match with_rights(above, || unlinkat(above, name, UnlinkatFlags::RemoveDir)) {
+        Err(Errno::ENOENT) => Ok(()),
+        other => other,
+    }
+}
+
+/// Tries, and once more with the owner's rights on the folder that it is tried in.
+fn with_rights<T>(folder: &OwnedFd, mut work: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match work() {
+        Err(Errno::EACCES) if lacks_rights(folder) => {
+            fchmod(folder, Mode::S_IRWXU)?;
+            work()
+        }
+        other => other,
+    }
+}
+
+fn lacks_rights(folder: &OwnedFd) -> bool {
+    let all = Mode::S_IRWXU.bits();
+    fstat(folder).is_ok_and(|found| found.st_mode & all != all)
+}
+
+/// Gives its owner all rights on a folder that can't be opened.
+fn give_rights(above: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let folder = openat(above, name, flags, Mode::empty())?;
+    // What is opened like that can't be changed by its descriptor, but by the descriptor's path.
+    let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let flags = nix::sys::stat::FchmodatFlags::FollowSymlink;
+    nix::sys::stat::fchmodat(nix::fcntl::AT_FDCWD, path.as_str(), Mode::S_IRWXU, flags)
+}
+
+/// Opens a folder, if it is one and nothing is mounted there.
+fn open_folder(above: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let how = OpenHow::new().flags(flags).resolve(
+        ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_XDEV,
+    );
+    loop {
+        match openat2(above, name, how) {
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            // An old kernel, or a filter that does not know the call.
+            Err(Errno::ENOSYS | Errno::EPERM) => break,
+            other => return other,
+        }
+    }
+    let folder = openat(above, name, flags, Mode::empty())?;
+    if fstat(&folder)?.st_dev == fstat(above)?.st_dev { Ok(folder) } else { Err(Errno::EXDEV) }
+}
+
+/// So many folders are open at a time.
+const DEEPEST: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn all_of_a_folder_goes_and_nothing_that_its_links_lead_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("outside/inner")).unwrap();
+        std::fs::write(at("outside/inner/file"), "kept").unwrap();
+        std::fs::create_dir_all(at("home/a/b/c")).unwrap();
+        for name in ["home/a/1", "home/a/b/2", "home/.hidden"] {
+            std::fs::write(at(name), "x").unwrap();
+        }
+        symlink(at("outside"), at("home/a/link")).unwrap();
+        symlink("/nowhere", at("home/a/b/broken")).unwrap();
+        nix::unistd::mkfifo(&at("home/fifo"), Mode::S_IRWXU).unwrap();
+        clear(dir.path(), Path::new("home")).unwrap();
+        assert!(!at("home").exists());
+        // Neither where a link is on the way, nor outside.
+        symlink(at("outside"), at("link")).unwrap();
+        for path in ["link/inner", "../x", "/etc", ""] {
+            assert!(clear(dir.path(), Path::new(path)).is_err(), "{path}");
+        }
+        // A link itself, and what is not there.
+        clear(dir.path(), Path::new("link")).unwrap();
+        clear(dir.path(), Path::new("link")).unwrap();
+        clear(dir.path(), Path::new("none/none")).unwrap();
+        assert_eq!(std::fs::read_to_string(at("outside/inner/file")).unwrap(), "kept");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_without_rights_is_no_obstacle() {
+        let dir = tempfile::tempdir().unwrap();
+        let locked = dir.path().join("a/b/locked");
+        std::fs::create_dir_all(locked.join("in")).unwrap();
+        std::fs::write(locked.join("in/file"), "x").unwrap();
+        for folder in [locked.join("in"), locked, dir.path().join("a/b")] {
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0)).unwrap();
+        }
+        clear(dir.path(), Path::new("a")).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn no_tree_is_too_deep() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("top");
+        std::fs::create_dir(&top).unwrap();
+        let mut at = nix::fcntl::open(&top, OFlag::O_RDONLY | OFlag::O_DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..3000 {
+            nix::sys::stat::mkdirat(&at, "a long name of a folder", Mode::S_IRWXU).unwrap();
+            at = openat(&at, "a long name of a folder", OFlag::O_RDONLY | OFlag::O_DIRECTORY, Mode::empty())
+                .unwrap();
+        }
+        clear(dir.path(), Path::new("top")).unwrap();
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn what_is_mounted_in_it_stays_and_is_named() {
+        if !nix::unistd::Uid::effective().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (theirs, top) = (dir.path().join("theirs"), dir.path().join("top"));
+        std::fs::create_dir_all(top.join("in/mount")).unwrap();
+        std::fs::write(top.join("in/file"), "x").unwrap();
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("precious"), "x").unwrap();
+        let mount = |args: &[&std::ffi::OsStr]| {
+            std::process::Command::new("mount").args(args).status().is_ok_and(|status| status.success())
+        };
+        if !mount(&["--bind".as_ref(), theirs.as_os_str(), top.join("in/mount").as_os_str()]) {
+            // A machine that lets root mount nothing.
+            return;
+        }
+        let cleared = clear(dir.path(), Path::new("top"));
+        let unmounted = std::process::Command::new("umount").arg(top.join("in/mount")).status().unwrap();
+        assert!(unmounted.success());
+        let (stuck, count) = cleared.unwrap_err();
+        assert_eq!((stuck.path, count), (top.join("in/mount"), 1));
+        assert!(stuck.error.to_string().contains("mounted"));
+        assert!(theirs.join("precious").exists() && !top.join("in/file").exists());
+        clear(dir.path(), Path::new("top")).unwrap();
+    }
+}

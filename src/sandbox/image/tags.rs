@@ -1,0 +1,79 @@
+//! The tags that a home has on images, also on those of recipes that were other ones then.
+
+use std::collections::HashMap;
+
+use bollard::query_parameters::{ListImagesOptionsBuilder, RemoveImageOptionsBuilder};
+
+use super::Recipe;
+use crate::home::Home;
+use crate::sandbox::SandboxError;
+use crate::sandbox::engine::{self, Engine};
+
+/// This home's tags, as in `flock-sandbox:564a49572696-0a1b2c3d`.
+///
+/// # Errors
+///
+/// As [`Engine::call`].
+pub async fn tags(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+    let client = engine.client()?;
+    let repositories = Recipe::ALL.map(|recipe| recipe.repository().to_owned());
+    let filters = HashMap::from([("reference".to_owned(), repositories.to_vec())]);
+    let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+    let found = engine.call("list images", engine::GLANCE, client.list_images(Some(options))).await?;
+    let all = found.into_iter().flat_map(|image| image.repo_tags);
+    let mut tags: Vec<String> = all.filter(|reference| is_of(home.suffix(), reference)).collect();
+    tags.sort();
+    Ok(tags)
+}
+
+/// Whether a reference is one of a recipe's in the home with this suffix.
+fn is_of(suffix: &str, reference: &str) -> bool {
+    let Some((repository, tag)) = reference.split_once(':') else { return false };
+    let hash = tag.strip_suffix(suffix).unwrap_or_default();
+    Recipe::ALL.iter().any(|recipe| recipe.repository() == repository)
+        && hash.len() == 12
+        && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Removes this home's tags; an image that no other home has a tag on goes with it. Those that stay because somebody
+/// else's container uses the image are given back.
+///
+/// # Errors
+///
+/// As [`Engine::call`].
+pub async fn untag(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+    let client = engine.client()?;
+    let mut used = Vec::new();
+    for reference in tags(engine, home).await? {
+        let options = RemoveImageOptionsBuilder::default().force(false).build();
+        let what = format!("remove the image {reference}");
+        let removed = client.remove_image(&reference, Some(options), None);
+        match engine.find(&what, engine::SLOW, removed).await {
+            Err(error) if engine::refusal(&error) == Some(409) => used.push(reference),
+            answer => drop(answer?),
+        }
+    }
+    Ok(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_has_its_own_tags_of_all_recipes_and_no_others() {
+        for (suffix, reference, expected) in [
+            ("", "flock-sandbox:564a49572696", true),
+            ("", "flock-nix:000000000000", true),
+            ("", "flock-sandbox:564a49572696-0a1b2c3d", false),
+            ("-0a1b2c3d", "flock-sandbox:564a49572696-0a1b2c3d", true),
+            ("-0a1b2c3d", "flock-sandbox:564a49572696-ffffffff", false),
+            ("-0a1b2c3d", "flock-sandbox:564a49572696", false),
+            ("", "flock-sandbox:latest", false),
+            ("-0a1b2c3d", "flock-sandbox:mine-0a1b2c3d", false),
+            ("", "elsewhere/flock-sandbox:564a49572696", false),
+        ] {
+            assert_eq!(is_of(suffix, reference), expected, "{suffix} {reference}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Volumes and networks of a home. Only what carries the home's label is its own.
+
+use bollard::query_parameters::{
+    ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder,
+};
+
+use crate::home::Home;
+use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::{SandboxError, names};
+
+/// The names of this home's volumes.
+///
+/// # Errors
+///
+/// As [`Engine::call`].
+pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+    let client = engine.client()?;
+    let options = ListVolumesOptionsBuilder::default().filters(&names::owned(home)).build();
+    let found = engine.call("list volumes", engine::GLANCE, client.list_volumes(Some(options))).await?;
+    let mut names: Vec<String> =
+        found.volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The names of this home's networks. flock makes none today; an earlier or later one may have.
+///
+/// # Errors
+///
+/// As [`Engine::call`].
+pub async fn networks(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
+    let client = engine.client()?;
+    let options = ListNetworksOptionsBuilder::default().filters(&names::owned(home)).build();
+    let found = engine.call("list networks", engine::GLANCE, client.list_networks(Some(options))).await?;
+    let mut names: Vec<String> = found.into_iter().filter_map(|network| network.name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Removes a volume with all in it.
+///
+/// # Errors
+///
+/// As [`Engine::call`]; a volume that is gone is fine.
+pub async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let what = format!("remove the volume {name}");
+    let options = RemoveVolumeOptionsBuilder::default().build();
+    engine.find(&what, engine::SLOW, client.remove_volume(name, Some(options))).await.map(drop)
+}
+
+/// Removes a network.
+///
+/// # Errors
+///
+/// As [`Engine::call`]; a network that is gone is fine.
+pub async fn remove_network(engine: &Engine, name: &str) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let what = format!("remove the network {name}");
+    engine.find(&what, engine::SLOW, client.remove_network(name)).await.map(drop)
+}
