@@ -94,6 +94,9 @@ _flock() {
             flock,thaw)
                 cmd="flock__subcmd__thaw"
                 ;;
+            flock,uninstall)
+                cmd="flock__subcmd__uninstall"
+                ;;
             flock,usage)
                 cmd="flock__subcmd__usage"
                 ;;
@@ -285,6 +288,9 @@ _flock() {
                 ;;
             flock__subcmd__help,thaw)
                 cmd="flock__subcmd__help__subcmd__thaw"
+                ;;
+            flock__subcmd__help,uninstall)
+                cmd="flock__subcmd__help__subcmd__uninstall"
                 ;;
             flock__subcmd__help,usage)
                 cmd="flock__subcmd__help__subcmd__usage"
@@ -497,7 +503,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor completions chat channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1505,7 +1511,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor completions chat channel session prompt help"
+            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2261,6 +2267,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__thaw)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__uninstall)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3272,6 +3292,28 @@ _flock() {
             ;;
         flock__subcmd__thaw)
             opts="-q -v -y -h --all --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__uninstall)
+            opts="-q -v -y -h --purge --force --dry-run --home --json --quiet --verbose --color --yes --help openclaw"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
