@@ -18,6 +18,8 @@ WORK = sys.argv[1]
 HOME, FLOCK = os.environ["FLOCK_HOME"], os.environ["FLOCK_BINARY"]
 SOURCE, MODEL = f"{WORK}/package", f"{WORK}/model"
 KEYS = json.load(open(f"{MODEL}/keys.json"))
+# What runs before anything is done here: the script that started this has the home in its environment, too.
+BYSTANDERS = {int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))}
 passed = failed = 0
 
 
@@ -145,7 +147,7 @@ def processes():
     """Processes that have something of this home in their arguments or their environment, by their number."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if int(pid) == os.getpid():
+        if int(pid) in BYSTANDERS or int(pid) == os.getpid():
             continue
         try:
             line = open(f"/proc/{pid}/cmdline", "rb").read()
@@ -155,17 +157,15 @@ def processes():
             continue
         if HOME.encode() in about and state not in "ZX" and MODEL.encode() not in line:
             found[int(pid)] = line.replace(b"\0", b" ").decode(errors="replace").strip()
-    # The script that started this has the home in its environment, too.
-    for mine in (os.getppid(),):
-        found.pop(mine, None)
     return found
 
 
 def init():
+    must("init", "init", "--yes", "--model", "stub-openai/model", "--port", str(free_port()))
+    # Two homes that are made at the same time would choose the same one.
+    must("a port of its own", "config", "set", "gateway.port", str(free_port()))
     begun = time.monotonic()
-    code, out, err = flock(
-        "--json", "init", "--yes", "--port", str(free_port()), "--gateway", "openclaw", "--repo", SOURCE, "--ref", "main"
-    )
+    code, out, err = flock("--json", "init", "--yes", "--gateway", "openclaw", "--repo", SOURCE, "--ref", "main")
     check(f"init --gateway openclaw ({time.monotonic() - begun:.1f} s)", code == 0, (code, out, err))
     told = parsed(out).get("openclaw") or {}
     check("it is the repository's commit", told.get("commit") == git("rev-parse", "main"), told)
@@ -315,59 +315,90 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def serving():
+    """The process of OpenClaw's gateway, as the supervisor knows it."""
+    try:
+        return int(open(f"{HOME}/run/openclaw.pid").readline().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def answers():
+    """Whether it is this home's: another one does not know the token."""
+    return openclaw("/v1/models")[0] == 200
+
+
 def start():
     must("start", "start")
-    return by_hand()
+    check("OpenClaw runs when it returns", serving() and alive(serving()), os.listdir(f"{HOME}/run"))
+    check("and answers", answers(), openclaw("/v1/models"))
+    given = open(f"/proc/{serving()}/environ", "rb").read()
+    check("it has its providers' keys", all(key.encode() in given for key in KEYS.values()))
+    check("and not flock's token", config()["gateway"]["auth"]["token"].encode() not in given)
 
 
-def by_hand():
-    node, entry = os.environ["FLOCK_NODE"], f"{HOME}/openclaw/openclaw.mjs"
-    keys = {f"FLOCK_PROVIDER_KEY_STUB_{name.upper()}": key for name, key in KEYS.items()}
-    env = {
-        "HOME": os.environ["HOME"],
-        "PATH": f"{os.path.dirname(node)}:{os.environ['PATH']}",
-        "OPENCLAW_NO_RESPAWN": "1",
-        "OPENCLAW_CONFIG_PATH": f"{HOME}/gateways/openclaw/openclaw.json",
-        "OPENCLAW_STATE_DIR": f"{HOME}/gateways/openclaw/state",
-        "FLOCK_OPENCLAW_TOKEN": secret("openclaw-token"),
-        **keys,
-    }
-    log = open(f"{HOME}/logs/openclaw.log", "ab")
-    gateway = subprocess.Popen([node, entry, "gateway", "run"], env=env, stdout=log, stderr=log, cwd=f"{HOME}/openclaw")
-    begun = time.monotonic()
-    ready = until(180, lambda: gateway.poll() is not None or openclaw("/readyz")[0] == 200)
-    check(f"OpenClaw is ready ({time.monotonic() - begun:.1f} s)", ready and gateway.poll() is None, gateway.poll())
-    return gateway
+def recover():
+    """What kills OpenClaw is not the end of it."""
+    first = serving()
+    os.kill(first, signal.SIGKILL)
+    back = until(180, lambda: serving() not in (None, first) and alive(serving()) and answers())
+    check("killed, it is started again", back, (first, serving()))
+    answer = chat("coder", "hello once more")
+    check("with its conversations", "MODEL heard" in answer and "MODEL heard 1" not in answer, answer)
 
 
-def stop(gateway):
-    gateway.send_signal(signal.SIGTERM)
-    gateway.wait(60)
+def stop():
+    ports = [config()["gateway"]["port"], config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]]
     must("stop", "stop")
     left = processes()
     check("no process is left", not left, left)
+    check("no sandbox of OpenClaw's is left", not sandboxes(), sandboxes())
+    running = run("docker", "ps", "-q", "--filter", f"label=flock.home={HOME}")[1].split()
+    check("no container runs", not running, running)
+    taken = [port for port in ports if connects(port)]
+    check("the ports are free", not taken, taken)
+
+
+def connects(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def lines(path):
+    try:
+        return open(path, errors="replace").readlines()
+    except FileNotFoundError:
+        return []
 
 
 def main():
-    gateway = None
     try:
         check("the model answers", until(30, lambda: os.path.exists(f"{MODEL}/port")))
         init()
         add()
-        gateway = start()
+        start()
         talk()
         tools()
         channel()
         trace()
         secrets_are_kept()
-        stop(gateway)
+        recover()
+        stop()
     except Exception as error:  # A step that can't go on is one failure, said like the others.
         import traceback
 
         traceback.print_exc()
         check("the run went to its end", False, repr(error))
-        if gateway:
-            gateway.kill()
+    for name in ("supervisor", "openclaw", "build-openclaw") if failed else ():
+        print(f"== the end of {name}.log")
+        print("".join(lines(f"{HOME}/logs/{name}.log")[-40:]))
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
