@@ -315,6 +315,18 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def status():
+    """What `status` says of OpenClaw."""
+    return parsed(flock("--json", "status")[1]).get("openclaw") or {}
+
+
+def is_healthy(commit):
+    """Whether this commit is installed, serves and is healthy; what status says if not."""
+    told = status()
+    commits = [(told.get(which) or {}).get("commit") for which in ("installed", "serving")]
+    return told.get("healthy") is True and commits == [commit, commit], told
+
+
 def serving():
     """The process of OpenClaw's gateway, as the supervisor knows it."""
     try:
@@ -339,6 +351,7 @@ def start():
     must("start", "start")
     check("OpenClaw runs when it returns", serving() and alive(serving()), os.listdir(f"{HOME}/run"))
     check("and answers", answers(), openclaw("/v1/models"))
+    check("status says so, and which commit it is", *is_healthy(git("rev-parse", "main")))
     given = open(f"/proc/{serving()}/environ", "rb").read()
     check("it has its providers' keys", all(key.encode() in given for key in KEYS.values()))
     check("and not flock's token", config()["gateway"]["auth"]["token"].encode() not in given)
