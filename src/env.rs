@@ -34,6 +34,7 @@ vars! {
     PATH = "PATH", "Where programs are looked for";
     USER = "USER", "The login a person's chat session is named after, and their name in channels";
     NODE = "FLOCK_NODE", "The Node that builds and runs OpenClaw, instead of the first on PATH that fits it";
+    OPENCLAW_START_LIMIT = "FLOCK_OPENCLAW_START_LIMIT", "How many seconds OpenClaw may take from its start to its first answer when it is updated, instead of 180";
     DOCKER_HOST = "DOCKER_HOST", "The Docker engine to use, as in unix:///run/user/1000/docker.sock";
     RUNTIME_DIR = "XDG_RUNTIME_DIR", "Where the control socket goes when the home's path is too long for one";
     ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY", "Key of the provider anthropic";

@@ -11,7 +11,7 @@ mod openclaw;
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::{Context, Exit, Failure, images, models, team};
+use super::{Context, Exit, Failure, images, installing, models, team};
 use crate::config;
 use crate::home::{Home, version};
 use crate::id::ModelRef;
@@ -107,7 +107,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         })?;
     }
     let openclaw = openclaw::install(args, choice.openclaw, &home, context)?;
-    said["openclaw"] = json!(openclaw.as_ref().map(openclaw::described));
+    said["openclaw"] = json!(openclaw.as_ref().map(installing::described));
     if context.printer.json_wanted() {
         context.printer.json(&said);
     } else {

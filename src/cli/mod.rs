@@ -18,6 +18,7 @@ pub mod gateway;
 mod handover;
 mod images;
 pub mod init;
+mod installing;
 pub mod list;
 pub mod logs;
 mod misuse;
@@ -37,6 +38,7 @@ pub mod supervise;
 pub mod tasks;
 mod team;
 pub mod uninstall;
+pub mod update;
 pub mod usage;
 
 use std::ffi::OsString;
@@ -114,6 +116,7 @@ enum Verb {
     Tasks(tasks::Args),
     Config(config::Args),
     Nix(nix::Args),
+    Update(update::Args),
     Approvals(approvals::Args),
     Freeze(freeze::Freeze),
     Thaw(freeze::Thaw),
@@ -148,6 +151,7 @@ impl Verb {
             Self::Tasks(args) => tasks::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
+            Self::Update(args) => update::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),

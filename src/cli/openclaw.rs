@@ -13,8 +13,10 @@ use crate::config::{self, Config, ConfigError, Live, parse};
 use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::install::versions;
+use crate::install::underway::{self, Reached};
+use crate::install::{Version, versions};
 use crate::openclaw::check::Program;
+use crate::openclaw::derive::Derived;
 use crate::openclaw::facts::{self, Ready};
 use crate::openclaw::place::Put;
 use crate::openclaw::unit::{OpenClaw, Prepare};
@@ -161,6 +163,22 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long its first start may take, with the time to make it ready.
 const START: Duration = Duration::from_secs(400);
 
+/// What an installed version would be started on; `None` where no agent runs on OpenClaw. Nothing is written.
+///
+/// # Errors
+///
+/// Why it can't be derived.
+pub async fn derived_for(home: &Home, version: &Version) -> Result<Option<Derived>, Failure> {
+    let (_, document) = config::file::read_document(home)?;
+    let config = config::read(home)?;
+    if agents(&config).next().is_none() {
+        return Ok(None);
+    }
+    let (engine, program) = (Engine::from_env(), Program::from(version));
+    let (_, derived) = facts::derived(home, &document, &config, &engine, &approved(home)?, &program).await?;
+    Ok(Some(derived))
+}
+
 /// The OpenClaw in use.
 ///
 /// # Errors
@@ -199,16 +217,24 @@ pub struct Trouble {
 
 /// What stands in the way of the agents on OpenClaw, as far as it can be seen without running it.
 pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
-    if agents(config).next().is_none() {
-        return Vec::new();
+    let mut found = Vec::new();
+    if let Some(Reached::Swapped { to, .. }) = underway::interrupted(home) {
+        found.push(Trouble {
+            text: format!("a change to OpenClaw {} was interrupted before it had proved itself", to.name()),
+            mend: "flock update".to_owned(),
+            breaks: false,
+        });
     }
-    let mut found = match looked_at(home, config).await {
-        Ok(found) => found,
+    if agents(config).next().is_none() {
+        return found;
+    }
+    match looked_at(home, config).await {
+        Ok(more) => found.extend(more),
         Err(failure) => {
             let text = failure.text();
-            vec![Trouble { text, mend: failure.hint.unwrap_or_default(), breaks: true }]
+            found.push(Trouble { text, mend: failure.hint.unwrap_or_default(), breaks: true });
         }
-    };
+    }
     if Path::new(IN_CONTAINER).exists() {
         found.push(Trouble {
             text: format!(

@@ -230,6 +230,12 @@ impl Home {
         self.openclaw_versions().join("failed.json")
     }
 
+    /// The change of OpenClaw's version that is under way, or was interrupted.
+    #[must_use]
+    pub fn openclaw_underway(&self) -> PathBuf {
+        self.openclaw_versions().join("underway.json")
+    }
+
     /// Held by the one that installs a gateway.
     #[must_use]
     pub fn install_lock(&self) -> PathBuf {

@@ -20,6 +20,8 @@ pub mod staging;
 pub mod step;
 mod swap;
 mod transport;
+pub mod underway;
+pub mod update;
 pub mod versions;
 
 use std::path::PathBuf;
@@ -29,8 +31,8 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 
 pub use error::InstallError;
-pub use prepare::prepare;
-pub use swap::{prune, swap};
+pub use prepare::{LOG, prepare};
+pub use swap::{prune, swap, swap_back};
 pub use versions::Version;
 
 /// Where OpenClaw is cloned from unless something else is said.

@@ -77,6 +77,14 @@ pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<V
     Err(fail(how, tail))
 }
 
+/// The same command for who starts it otherwise. Its standard input has to be a pipe whose other end only flock has, and
+/// it has to lead a process group.
+#[must_use]
+pub fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+    let before = ["-c", WITH_WATCHER, "sh"].map(OsString::from);
+    (SHELL.into(), before.into_iter().chain([program.into_os_string()]).chain(args).collect())
+}
+
 /// A command that runs, with its watcher.
 struct Running {
     group: Pid,
@@ -100,7 +108,7 @@ enum News {
 
 fn spawn(run: &Run<'_>) -> io::Result<Running> {
     let (reader, writer) = io::pipe()?;
-    let mut child = Command::new("/bin/sh")
+    let mut child = Command::new(SHELL)
         .arg("-c")
         .arg(WITH_WATCHER)
         .arg("sh")
@@ -177,6 +185,7 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
+const SHELL: &str = "/bin/sh";
 const TAIL: usize = 20;
 const LONGEST_LINE: u64 = 4096;
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -23,6 +23,20 @@ pub fn swap(_: &Installer, home: &Home, version: &Version) -> Result<(), Install
     })?;
     record.replaces = before.map(|before| before.name());
     record.write(&version.path)?;
+    point(home, version)
+}
+
+/// Takes a [`swap()`] back: the version is the current one again, and before it is what was before it.
+///
+/// # Errors
+///
+/// What failed; then the link is as it was.
+pub fn swap_back(_: &Installer, home: &Home, version: &Version) -> Result<(), InstallError> {
+    version.write(&version.path)?;
+    point(home, version)
+}
+
+fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
     let link = home.openclaw();
     let draft = home.root().join(".new-openclaw");
     remove_link(&draft)?;

@@ -114,9 +114,13 @@ pub fn current(home: &Home) -> Option<Version> {
 /// The version that was in use before the current one, if it is still there.
 #[must_use]
 pub fn previous(home: &Home) -> Option<Version> {
-    let current = current(home)?;
-    let name = current.replaces.filter(|name| is_plain(name))?;
-    read(&home.openclaw_versions().join(name))
+    named(home, &current(home)?.replaces?)
+}
+
+/// The version whose folder has this name, if there is one.
+#[must_use]
+pub fn named(home: &Home, name: &str) -> Option<Version> {
+    is_plain(name).then(|| read(&home.openclaw_versions().join(name)))?
 }
 
 fn is_plain(name: &str) -> bool {

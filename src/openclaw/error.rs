@@ -38,6 +38,14 @@ pub enum OpenClawError {
         /// Why.
         reason: String,
     },
+    /// A version that was tried does not work.
+    #[error("{reason}; all it wrote is in {}", log.display())]
+    Untried {
+        /// As in `it ended with exit code 1: no such module`.
+        reason: String,
+        /// Where its output is.
+        log: std::path::PathBuf,
+    },
     /// A provider wants a key and there is none.
     #[error("OpenClaw can't ask the provider {provider}: {reason}")]
     NoKey {
@@ -80,6 +88,7 @@ impl Explain for OpenClawError {
             Self::NoKey { provider, .. } => {
                 Some(format!("flock config set models.providers.{provider}.apiKey -"))
             }
+            Self::Untried { log, .. } => Some(format!("less {}", log.display())),
             Self::NoPort => Some("flock config set gateway.port PORT".to_owned()),
             Self::Unready(_) => Some("flock doctor".to_owned()),
             Self::Config(error) => error.hint(),

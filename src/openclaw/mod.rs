@@ -16,6 +16,8 @@ pub mod probe;
 pub mod process;
 pub mod remains;
 pub mod sandboxes;
+pub mod state;
+pub mod trial;
 pub mod unit;
 
 pub use error::{OpenClawError, Refusal};

@@ -44,8 +44,8 @@ pub enum Put {
     Changed,
     /// It is in place of another one, and says other things of a sandbox that may be there.
     Sandboxes,
-    /// It is good, and waits for the next start: it refers to a key that the process that runs does not have, and to
-    /// some versions a file like that is as good as none.
+    /// It is good, and waits for the next start: it refers to a key that the process that runs does not have, or is for
+    /// another version than runs, and to some versions a file like that is as good as none.
     AtNextStart,
 }
 
@@ -59,8 +59,7 @@ const LARGEST: u64 = 16 << 20;
 /// [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`], and the file is as it was; or that it can't be written.
 pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
     let path = home.openclaw_config();
-    let mut text = serde_json::to_vec_pretty(&derived.document).unwrap_or_default();
-    text.push(b'\n');
+    let text = text(derived);
     make_folders(home)?;
     identity::install(home)?;
     let placed = Placed {
@@ -78,25 +77,11 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
         return Ok(Put::Same);
     }
     if !is_known {
-        // A name of its own: a command and the supervisor may ask at the same time. Only its owner can read it.
-        let candidate = tempfile::Builder::new()
-            .prefix("candidate-")
-            .suffix(".json")
-            .tempfile_in(home.openclaw_versions())
-            .map_err(|source| HomeError::Io {
-                verb: "make a file in",
-                path: home.openclaw_versions(),
-                source,
-            })?;
-        fs_err::write(candidate.path(), &text).map_err(|source| HomeError::Io {
-            verb: "write",
-            path: candidate.path().to_owned(),
-            source,
-        })?;
-        check::check(program, candidate.path(), &derived.keys).await?;
+        ask(home, &text, derived, program).await?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
-    if !placed.variables.iter().all(has) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
+    let is_others = known.as_ref().is_some_and(|known| known.version != placed.version);
+    if (is_others || !placed.variables.iter().all(has)) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
         return Ok(Put::AtNextStart);
     }
     atomic::write(&path, &text, 0o600)?;
@@ -121,6 +106,35 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
     let entries = entries.map(|(id, one)| (id.as_str(), one));
     let all = [("", &agents["defaults"])].into_iter().chain(listed).chain(entries);
     all.map(|(id, one)| (id.to_owned(), digest(one))).collect()
+}
+
+/// Whether a program that is not in use yet takes what was derived for it. Nothing is put in place.
+///
+/// # Errors
+///
+/// [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`].
+pub async fn try_on(home: &Home, derived: &Derived, program: &Program) -> Result<(), OpenClawError> {
+    make_folders(home)?;
+    ask(home, &text(derived), derived, program).await
+}
+
+async fn ask(home: &Home, text: &[u8], derived: &Derived, program: &Program) -> Result<(), OpenClawError> {
+    let io = |verb, path: &std::path::Path| {
+        let path = path.to_owned();
+        move |source| HomeError::Io { verb, path, source }
+    };
+    let folder = home.openclaw_versions();
+    // A name of its own: a command and the supervisor may ask at the same time. Only its owner can read it.
+    let candidate = tempfile::Builder::new().prefix("candidate-").suffix(".json").tempfile_in(&folder);
+    let candidate = candidate.map_err(io("make a file in", &folder))?;
+    fs_err::write(candidate.path(), text).map_err(io("write", candidate.path()))?;
+    check::check(program, candidate.path(), &derived.keys).await
+}
+
+fn text(derived: &Derived) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(&derived.document).unwrap_or_default();
+    text.push(b'\n');
+    text
 }
 
 /// The token of OpenClaw's own gateway, made at its first use.

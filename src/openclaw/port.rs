@@ -14,10 +14,7 @@ const WIDTH: u16 = 4;
 /// The port that OpenClaw's gateway has or, where it has none yet, a free one.
 #[must_use]
 pub fn choose(config: &Config) -> Option<u16> {
-    config
-        .openclaw
-        .port
-        .or_else(|| free(config.port, |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()))
+    config.openclaw.port.or_else(|| free_for_a_while(config.port))
 }
 
 /// Puts a port into the document, if it has none.
@@ -28,6 +25,12 @@ pub fn set(document: &mut Value, port: u16) {
     {
         gateway.insert("port".to_owned(), json!(port));
     }
+}
+
+/// A port for a gateway that runs beside this home's own ones for a while.
+#[must_use]
+pub fn free_for_a_while(own: u16) -> Option<u16> {
+    free(own, |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
 }
 
 fn free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {

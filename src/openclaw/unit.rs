@@ -10,17 +10,19 @@ use super::facts::Ready;
 use super::place::Put;
 use super::probe::{self, Depth, ProbeError};
 use super::process::{self, Folders};
+use super::state::{self, Readied};
 use super::{agents, sandboxes};
 use crate::clock;
 use crate::config::{Config, ConfigError, Live};
 use crate::error::{Explain as _, Kind, chain};
 use crate::home::{Home, instance};
-use crate::install::versions;
+use crate::install::{Version, versions};
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
 use crate::supervise::child;
 use crate::supervise::ending::Endings;
 use crate::supervise::health::{Health, Unseen};
+use crate::supervise::journal::Journal;
 use crate::supervise::port;
 use crate::supervise::restart::Limits;
 use crate::supervise::unit::{OPENCLAW, Refresh, Unit, Unready};
@@ -104,6 +106,7 @@ impl Unit for OpenClaw {
                     None => chain(&error),
                 },
             })?;
+            ready_state(&home, &ready.version).await;
             let folders = Folders { config: &home.openclaw_config(), state: &home.openclaw_state() };
             let program = process::program(&Program::from(&ready.version), folders, &ready.environment);
             let mut started = locked(&started);
@@ -203,6 +206,25 @@ impl Unit for OpenClaw {
     fn clear(&self) -> Option<BoxFuture<'static, ()>> {
         let home = self.live.home().clone();
         Some(Box::pin(async move { clear(&home).await }))
+    }
+}
+
+/// Makes the state ready for this version. Without a copy of what another one left it is started all the same.
+async fn ready_state(home: &Home, version: &Version) {
+    let (own, version) = (home.clone(), version.clone());
+    let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version)).await;
+    let mut journal = Journal::new(home, None);
+    match readied {
+        Ok(Ok(Readied::Same)) => {}
+        Ok(Ok(Readied::Copied)) => journal.note("openclaw: what the version before left is copied"),
+        Ok(Ok(Readied::TooLarge)) => {
+            journal.note("openclaw: what the version before left is too large to be copied")
+        }
+        Ok(Ok(Readied::PutBack)) => journal.note("openclaw: its state is the one that this version left"),
+        Ok(Err(error)) => {
+            journal.note(&format!("openclaw: what the version before left is not copied: {}", chain(&error)))
+        }
+        Err(error) => journal.note(&format!("openclaw: what the version before left is not copied: {error}")),
     }
 }
 

@@ -1,17 +1,14 @@
 //! The part of `flock init` that adds OpenClaw.
 
-use std::sync::{Mutex, PoisonError};
-
-use serde_json::{Value, json};
-
+use super::super::installing::{Shown, named};
 use super::super::{Context, Failure};
 use super::{Args, Gateway};
 use crate::config;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::install::{self, Event, Phase, Version, Wanted, versions};
+use crate::install::{self, Version, Wanted, versions};
 use crate::openclaw::{OpenClawError, port};
-use crate::ui::{Line, Progress, Tone};
+use crate::ui::{Line, Tone};
 
 /// What a person is asked: what it needs and what it takes.
 pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built here: a Node that fits it, 8 GB of \
@@ -65,92 +62,7 @@ fn give_port(home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What programs get of it.
-pub fn described(version: &Version) -> Value {
-    json!({
-        "version": version.version,
-        "commit": version.commit,
-        "ref": version.reference,
-        "follows": version.follows,
-        "repo": version.origin,
-        "path": version.path,
-        "node": version.node,
-    })
-}
-
 /// Says which one is in use.
 pub fn report(version: &Version, context: &Context) {
-    let commit = version.commit.get(..12).unwrap_or(&version.commit);
-    let text = format!("{} ({commit}, {})", version.version, version.reference);
-    context.printer.line(Line::new().plain("  openclaw ").with(Tone::Accent, text));
-}
-
-/// An install on the terminal.
-pub struct Shown<'a> {
-    context: &'a Context,
-    progress: Mutex<Option<(Progress, String)>>,
-}
-
-impl<'a> Shown<'a> {
-    /// Nothing shown yet.
-    #[must_use]
-    pub const fn new(context: &'a Context) -> Self {
-        Self { context, progress: Mutex::new(None) }
-    }
-
-    /// Shows what it is at.
-    pub fn event(&self, event: &Event<'_>) {
-        let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            Event::Phase(phase) => {
-                if let Some((progress, done)) = shown.take() {
-                    progress.done(&done);
-                }
-                let (what, done) = words(phase);
-                *shown = Some((self.context.printer.progress(&what), done));
-            }
-            Event::Objects { received, total, bytes } => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.at(*received, *total);
-                    progress.detail(&format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6));
-                }
-            }
-            Event::Files { done, total } => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.at(*done, *total);
-                    progress.detail(&format!("{done} of {total} files"));
-                }
-            }
-            Event::Line(line) => {
-                if let Some((progress, _)) = shown.as_ref() {
-                    progress.detail(line);
-                }
-            }
-        }
-    }
-
-    /// Ends what is still shown, as done.
-    pub fn end(&self) {
-        if let Some((progress, done)) = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            progress.done(&done);
-        }
-    }
-}
-
-/// What a phase is called while it lasts, and what is said when it is done.
-fn words(phase: &Phase<'_>) -> (String, String) {
-    let short = |commit: &str| commit.get(..12).unwrap_or(commit).to_owned();
-    match phase {
-        Phase::Asking => ("asking OpenClaw's repository".to_owned(), "the repository answered".to_owned()),
-        Phase::Fetching { commit } => {
-            (format!("cloning OpenClaw at {}", short(commit)), "OpenClaw cloned".to_owned())
-        }
-        Phase::Resuming { commit } => (
-            format!("going on with the interrupted install of {}", short(commit)),
-            "the earlier clone is complete".to_owned(),
-        ),
-        Phase::CheckingOut => ("writing its files".to_owned(), "its files are written".to_owned()),
-        Phase::Running(title) => (format!("running {title}"), format!("{title} done")),
-        Phase::Trying => ("trying the build".to_owned(), "the build works".to_owned()),
-    }
+    context.printer.line(Line::new().plain("  openclaw ").with(Tone::Accent, named(version)));
 }

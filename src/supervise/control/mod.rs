@@ -6,4 +6,4 @@ pub mod server;
 pub mod wire;
 
 pub use client::{Connection, ControlError};
-pub use wire::{Reply, Request, Status, UnitStatus};
+pub use wire::{Reply, Request, Status, UnitName, UnitStatus};

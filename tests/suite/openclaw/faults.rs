@@ -21,7 +21,7 @@ fn spawn(home: &TempHome, repository: &str) -> Child {
 }
 
 /// Waits for `hanging PID…` in the build log, and says which processes hang.
-fn hanging(home: &TempHome) -> Vec<ProcessId> {
+pub fn hanging(home: &TempHome) -> Vec<ProcessId> {
     let written = wait_until("a step hangs", LONG, || {
         let written = log(home);
         written.lines().rev().find_map(|line| line.strip_prefix("hanging ").map(str::to_owned)).ok_or(written)
@@ -29,7 +29,7 @@ fn hanging(home: &TempHome) -> Vec<ProcessId> {
     written.split(' ').filter_map(|pid| ProcessId::of(pid.parse().unwrap())).collect()
 }
 
-fn gone(processes: &[ProcessId]) {
+pub fn gone(processes: &[ProcessId]) {
     assert!(!processes.is_empty());
     wait_until("the build's processes end", LONG, || {
         let left: Vec<String> =

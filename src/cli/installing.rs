@@ -1,0 +1,103 @@
+//! How an installed OpenClaw, and the making of one, are shown.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::install::{Event, Phase, Version};
+use crate::ui::Progress;
+
+/// The digits of a commit that people get to see.
+pub fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+/// A version for people, as in `2026.9.6 (0123456789ab, main)`.
+pub fn named(version: &Version) -> String {
+    format!("{} ({}, {})", version.version, short(&version.commit), version.reference)
+}
+
+/// What programs get of a version.
+pub fn described(version: &Version) -> Value {
+    json!({
+        "version": version.version,
+        "commit": version.commit,
+        "ref": version.reference,
+        "follows": version.follows,
+        "repo": version.origin,
+        "committed_at": version.committed_at,
+        "built_at": version.built_at,
+        "path": version.path,
+        "node": version.node,
+    })
+}
+
+/// An install on the terminal.
+pub struct Shown<'a> {
+    context: &'a Context,
+    progress: Mutex<Option<(Progress, String)>>,
+}
+
+impl<'a> Shown<'a> {
+    /// Nothing shown yet.
+    #[must_use]
+    pub const fn new(context: &'a Context) -> Self {
+        Self { context, progress: Mutex::new(None) }
+    }
+
+    /// Shows what it is at.
+    pub fn event(&self, event: &Event<'_>) {
+        let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Phase(phase) => {
+                if let Some((progress, done)) = shown.take() {
+                    progress.done(&done);
+                }
+                let (what, done) = words(phase);
+                *shown = Some((self.context.printer.progress(&what), done));
+            }
+            Event::Objects { received, total, bytes } => {
+                if let Some((progress, _)) = shown.as_ref() {
+                    progress.at(*received, *total);
+                    progress.detail(&format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6));
+                }
+            }
+            Event::Files { done, total } => {
+                if let Some((progress, _)) = shown.as_ref() {
+                    progress.at(*done, *total);
+                    progress.detail(&format!("{done} of {total} files"));
+                }
+            }
+            Event::Line(line) => {
+                if let Some((progress, _)) = shown.as_ref() {
+                    progress.detail(line);
+                }
+            }
+        }
+    }
+
+    /// Ends what is still shown, as done.
+    pub fn end(&self) {
+        if let Some((progress, done)) = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            progress.done(&done);
+        }
+    }
+}
+
+/// What a phase is called while it lasts, and what is said when it is done.
+fn words(phase: &Phase<'_>) -> (String, String) {
+    match phase {
+        Phase::Asking => ("asking OpenClaw's repository".to_owned(), "the repository answered".to_owned()),
+        Phase::Fetching { commit } => {
+            (format!("cloning OpenClaw at {}", short(commit)), "OpenClaw cloned".to_owned())
+        }
+        Phase::Resuming { commit } => (
+            format!("going on with the interrupted install of {}", short(commit)),
+            "the earlier clone is complete".to_owned(),
+        ),
+        Phase::CheckingOut => ("writing its files".to_owned(), "its files are written".to_owned()),
+        Phase::Running(title) => (format!("running {title}"), format!("{title} done")),
+        Phase::Trying => ("trying the build".to_owned(), "the build works".to_owned()),
+    }
+}

@@ -1,0 +1,173 @@
+//! `flock update`: the bundled OpenClaw as its branch is now, or as it was before.
+//!
+//! A version is made and tried beside the one in use; only then is the link swapped, and OpenClaw started anew where it
+//! runs. If that does not get healthy, all of it is taken back. What is under way is noted (`install::underway`), so
+//! that an update that was killed is ended by the next one.
+
+mod change;
+mod look;
+mod report;
+mod serving;
+
+use super::installing::Shown;
+use super::{Context, Exit, Failure};
+use crate::home::Home;
+use crate::install::underway::{self, Reached, Underway, Way};
+use crate::install::update::{Decision, own_fault};
+use crate::install::versions::Failed;
+use crate::install::{self, InstallError, Installer, Version, prune, versions};
+use crate::{clock, config};
+use change::Change;
+use look::Look;
+
+/// Update the OpenClaw gateway, or go back to the version before
+///
+/// Asks the repository for a commit that is newer on the branch that is followed, builds it beside the version in use, tries it on
+/// another port, and puts it in use. Whatever fails, the version in use stays, and the commit is passed over from then
+/// on. A tag or a commit is not followed. Without OpenClaw there is nothing to update.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only say whether there is something new
+    #[arg(long, conflicts_with_all = ["rollback", "retry"])]
+    pub check: bool,
+    /// Take this branch, tag or commit instead; an update follows a branch
+    #[arg(long = "ref", value_name = "REF", conflicts_with = "rollback")]
+    pub reference: Option<String>,
+    /// Try a commit again that did not work here, or that was rolled back
+    #[arg(long, conflicts_with = "rollback")]
+    pub retry: bool,
+    /// Go back to the version before
+    #[arg(long)]
+    pub rollback: bool,
+}
+
+/// Updates.
+///
+/// # Errors
+///
+/// What failed. The version that was in use is in use, or the text says which one is.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = if args.check { context.home()? } else { context.home_to_change()? };
+    let Some(current) = versions::current(&home) else {
+        report::nothing_installed(context);
+        return Ok(Exit::Done);
+    };
+    if args.check {
+        let look = Look::at(&home, &current, args, context)?;
+        report::found(&home, &current, &look, context);
+        return Ok(Exit::Done);
+    }
+    let installer = Installer::begin(&home)?;
+    end_interrupted(&installer, &home, context)?;
+    // What was interrupted may have ended with the version before.
+    let Some(current) = versions::current(&home) else {
+        report::nothing_installed(context);
+        return Ok(Exit::Done);
+    };
+    if args.rollback {
+        back(&installer, &home, &current, context)
+    } else {
+        forward(&installer, &home, &current, args, context)
+    }
+}
+
+/// Brings a change to its end that was interrupted between the swap and the proof of the new version.
+fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Result<(), Failure> {
+    match underway::interrupted(home) {
+        None => Ok(()),
+        Some(Reached::Nothing) => Ok(Underway::end(installer, home)?),
+        Some(Reached::Swapped { way, from, to }) => {
+            context.printer.say(format!("going on with the interrupted change to {}", report::name(&to)));
+            let done = Change { installer, home, context, way, from: &from, to: &to }.prove()?;
+            if way == Way::Update {
+                versions::forget_failure(home, &to.commit)?;
+            }
+            if done.serves {
+                context.printer.say(format!("{} is healthy", report::name(&to)));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn forward(
+    installer: &Installer,
+    home: &Home,
+    current: &Version,
+    args: &Args,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let look = Look::at(home, current, args, context)?;
+    let wanted = &look.wanted;
+    let renamed = look.decision == Decision::Current && wanted.reference != current.reference;
+    if !renamed && !matches!(look.decision, Decision::New(_)) {
+        report::nothing_done(home, current, &look, context);
+        return Ok(Exit::Done);
+    }
+    let shown = Shown::new(context);
+    let made = install::prepare(installer, home, wanted, &|event| shown.event(&event));
+    let made = made.map_err(|error| not_made(home, current, &look, error))?;
+    shown.end();
+    if made.commit == current.commit {
+        // The same under another name, or what was a shortened commit.
+        let look = Look { decision: Decision::Current, ..look };
+        report::nothing_done(home, &made, &look, context);
+        return Ok(Exit::Done);
+    }
+    let known = versions::failed(home).remove(&made.commit);
+    if let Some(failed) = known.filter(|_| !args.retry) {
+        let look = Look { decision: Decision::Failed(made.commit, failed), ..look };
+        report::nothing_done(home, current, &look, context);
+        return Ok(Exit::Done);
+    }
+    let change = Change { installer, home, context, way: Way::Update, from: current, to: &made };
+    let done = change.run()?;
+    versions::forget_failure(home, &made.commit)?;
+    prune(installer, home)?;
+    report::changed(home, &change, done, context);
+    let named = config::read(home)?.openclaw.reference.filter(|named| *named != made.reference);
+    if let Some(named) = named {
+        context.printer.warn(&format!(
+            "the configuration names {named}, which the next update takes; to stay with {0} run flock config set plugins.entries.flock.config.openclaw.ref {0}",
+            made.reference
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Goes back to the version before. The one that is left is passed over by updates from then on.
+fn back(installer: &Installer, home: &Home, current: &Version, context: &Context) -> Result<Exit, Failure> {
+    let before = versions::previous(home);
+    let Some(before) = before.filter(|before| before.entry().is_file()) else {
+        return Err(report::no_way_back(current, None));
+    };
+    if let Some(failed) = versions::failed(home).get(&before.commit) {
+        return Err(report::no_way_back(current, Some((&before, failed))));
+    }
+    let change = Change { installer, home, context, way: Way::Rollback, from: current, to: &before };
+    let done = change.run()?;
+    report::changed(home, &change, done, context);
+    Ok(Exit::Done)
+}
+
+/// Remembers a commit that can't be made, where it is its own fault.
+fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) -> Failure {
+    let reason = own_fault(&error).filter(|_| look.is_staged(home));
+    let commit = look.tip.as_ref().and_then(|tip| tip.commit.as_deref());
+    let remembered = match (reason, commit) {
+        (Some(reason), Some(commit)) => note_failure(home, commit, None, reason),
+        _ => false,
+    };
+    report::not_made(current, error, remembered)
+}
+
+/// Remembers a version that does not work here, or shall not be used; says whether it could.
+fn remember(home: &Home, version: &Version, reason: String) -> bool {
+    note_failure(home, &version.commit, Some(version.version.clone()), reason)
+}
+
+/// That it could not be remembered changes nothing about what failed.
+fn note_failure(home: &Home, commit: &str, version: Option<String>, reason: String) -> bool {
+    let failed = Failed { version, reason, at: clock::unix_ms() / 1000 };
+    versions::remember_failure(home, commit, failed).is_ok()
+}

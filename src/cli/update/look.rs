@@ -1,0 +1,56 @@
+//! What there is to update to.
+
+use super::super::{Context, Failure};
+use super::Args;
+use super::report::in_own_words;
+use crate::config;
+use crate::home::Home;
+use crate::install::source::{self, Origin, Tip};
+use crate::install::staging::Staging;
+use crate::install::update::{Asked, Decision, decide, has_to_ask};
+use crate::install::{Version, Wanted, versions};
+
+/// What was found.
+pub struct Look {
+    /// What is followed, or was named.
+    pub wanted: Wanted,
+    /// What the repository has of it, if it was asked.
+    pub tip: Option<Tip>,
+    /// What is to be done.
+    pub decision: Decision,
+}
+
+impl Look {
+    /// Looks. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration can't be read, or the repository does not answer.
+    pub fn at(home: &Home, current: &Version, args: &Args, context: &Context) -> Result<Self, Failure> {
+        let settings = config::read(home)?.openclaw;
+        let named = args.reference.as_deref();
+        let wanted = Wanted::choose(None, named, &settings, Some(current));
+        let asked = if named.is_some() { Asked::Named } else { Asked::Followed };
+        let tip = if has_to_ask(current, &wanted, asked) {
+            let progress = context.printer.progress("asking OpenClaw's repository");
+            let tip = Origin::parse(&wanted.repository)
+                .and_then(|origin| source::resolve(&origin, &wanted.reference));
+            let tip = tip.map_err(in_own_words)?;
+            progress.done("the repository answered");
+            Some(tip)
+        } else {
+            None
+        };
+        let decision = decide(current, &wanted, tip.as_ref(), &versions::failed(home), args.retry);
+        Ok(Self { wanted, tip, decision })
+    }
+
+    /// Whether what is half made here is the commit that was found: then it is this one that failed, and not one that the
+    /// branch has moved on to since.
+    pub fn is_staged(&self, home: &Home) -> bool {
+        let commit = self.tip.as_ref().and_then(|tip| tip.commit.as_deref());
+        let origin = Origin::parse(&self.wanted.repository);
+        let (Some(commit), Ok(origin)) = (commit, origin) else { return false };
+        Staging::of(home).stage(origin.as_str(), commit).is_some()
+    }
+}

@@ -1,0 +1,236 @@
+//! What `flock update` says.
+
+use serde_json::{Value, json};
+
+use super::super::installing::{described, named, short};
+use super::super::{Context, Failure};
+use super::change::{Change, Done};
+use super::look::Look;
+use crate::error::Kind;
+use crate::home::Home;
+use crate::install::underway::{self, Reached, Way};
+use crate::install::update::Decision;
+use crate::install::versions::Failed;
+use crate::install::{InstallError, Version, versions};
+use crate::openclaw::OpenClawError;
+use crate::ui::{Line, Tone, time};
+
+/// A version in a sentence, as in `OpenClaw 2026.9.6 (0123456789ab, main)`.
+pub fn name(version: &Version) -> String {
+    format!("OpenClaw {}", named(version))
+}
+
+/// There is no OpenClaw here.
+pub fn nothing_installed(context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"state": "none", "installed": null}));
+        return;
+    }
+    context.printer.say("there is no OpenClaw in this home, and flock's own gateway comes with flock itself");
+}
+
+/// What `--check` found.
+pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&value(home, current, look));
+        return;
+    }
+    let printer = &context.printer;
+    printer.line(
+        Line::new()
+            .plain("installed  ")
+            .accent(named(current))
+            .plain(format!(", committed {}", date(current))),
+    );
+    printer.line(
+        Line::new()
+            .plain("followed   ")
+            .plain(format!("{} of {}", look.wanted.reference, look.wanted.repository)),
+    );
+    let (tone, text) = match &look.decision {
+        Decision::New(commit) => {
+            let commit = commit.as_deref().map_or(look.wanted.reference.as_str(), short);
+            (Tone::Good, format!("new        {commit}; flock update takes it"))
+        }
+        other => (Tone::Plain, format!("new        nothing: {}", why(other, look))),
+    };
+    printer.line(Line::new().with(tone, text));
+    if matches!(underway::interrupted(home), Some(Reached::Swapped { .. })) {
+        printer.warn("an earlier change of versions was interrupted; flock update ends it");
+    }
+}
+
+/// There was nothing to do.
+pub fn nothing_done(home: &Home, current: &Version, look: &Look, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&value(home, current, look));
+        return;
+    }
+    context.printer.say(why(&look.decision, look));
+    context.printer.line(named(current));
+}
+
+/// Another version is in use.
+pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) {
+    let state = match change.way {
+        Way::Update => "updated",
+        Way::Rollback => "rolled-back",
+    };
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({
+            "state": state,
+            "installed": described(change.to),
+            "previous": versions::previous(home).as_ref().map(described),
+            "serves": done.serves,
+            "state_put_back": done.put_back,
+        }));
+        return;
+    }
+    let text = match change.way {
+        Way::Update => format!(
+            "{} is in use; flock update --rollback goes back to {}",
+            name(change.to),
+            named(change.from)
+        ),
+        Way::Rollback => format!(
+            "{} is in use again; updates pass over {} until flock update --retry",
+            name(change.to),
+            short(&change.from.commit)
+        ),
+    };
+    context.printer.say(Line::new().with(Tone::Good, text));
+    if done.put_back {
+        context.printer.warn(
+            "it does not read what the newer version made of the conversations: OpenClaw's agents know what was said until that one was put in use",
+        );
+    }
+    if !done.serves {
+        context.printer.say("OpenClaw does not run now; the next start takes it");
+    }
+    context.printer.line(named(change.to));
+}
+
+/// Why a commit could not be made.
+pub fn not_made(current: &Version, error: InstallError, remembered: bool) -> Failure {
+    let step = match &error {
+        InstallError::Step { log, .. } => Some(format!("less {}", log.display())),
+        _ => None,
+    };
+    let mut failure = in_own_words(error);
+    failure.message = format!("{}; {} is in use as before", failure.message, name(current));
+    if remembered {
+        let look = step.map(|step| format!("{step}; ")).unwrap_or_default();
+        failure.hint = Some(format!("{look}{RETRY}"));
+    }
+    failure
+}
+
+/// An error of asking or making, in the words of an update: nothing of it is about the command line, and going on is
+/// another command than for who installs.
+pub fn in_own_words(error: InstallError) -> Failure {
+    let is_repository = matches!(error, InstallError::Repository { .. });
+    let mut failure = Failure::from(error);
+    if is_repository {
+        failure.kind = Kind::Failed;
+        failure.hint =
+            Some("flock init --gateway openclaw --repo URL --ref REF takes another repository".to_owned());
+    } else {
+        failure.hint = failure.hint.map(|hint| hint.replace("flock init --gateway openclaw", "flock update"));
+    }
+    failure
+}
+
+const RETRY: &str = "flock update --retry tries this commit again, else it is passed over";
+
+/// Why a version was not put in use.
+pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) -> Failure {
+    let mut failure = Failure::from(error);
+    failure.message = format!(
+        "{} is not put in use: {}; {} is in use as before",
+        name(change.to),
+        failure.message,
+        name(change.from)
+    );
+    if remembered {
+        let look = failure.hint.filter(|hint| hint.starts_with("less ")).map(|hint| format!("{hint}; "));
+        failure.hint = Some(format!("{}{RETRY}", look.unwrap_or_default()));
+    }
+    failure
+}
+
+/// A version was put in use, and was taken back.
+pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, String>) -> Failure {
+    let now = match serves {
+        Ok(true) => format!("{} serves again", name(change.from)),
+        Ok(false) => format!("{} is in use again", name(change.from)),
+        Err(reason) => {
+            format!("{} is in use again, and does not get healthy either: {reason}", name(change.from))
+        }
+    };
+    let text = format!("{} did not get healthy: {reason}; {now}", name(change.to));
+    let hint = match change.way {
+        Way::Update => format!("flock logs openclaw; {RETRY}"),
+        Way::Rollback => "flock logs openclaw".to_owned(),
+    };
+    Failure::new(Kind::Failed, text).hint(hint)
+}
+
+/// There is no version to go back to.
+pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Failure {
+    let Some((version, failed)) = left else {
+        let text = format!("there is no version before {}", name(current));
+        return Failure::new(Kind::Failed, text).hint("flock update --ref REF");
+    };
+    let text = format!(
+        "the version before {} is {}, which did not work: {}",
+        name(current),
+        name(version),
+        failed.reason
+    );
+    Failure::new(Kind::Failed, text).hint("flock update --retry")
+}
+
+/// Why there is nothing to do.
+fn why(decision: &Decision, look: &Look) -> String {
+    let reference = &look.wanted.reference;
+    match decision {
+        Decision::Fixed => {
+            format!(
+                "{reference} is a tag or a commit and stays what it is; flock update --ref BRANCH follows a branch"
+            )
+        }
+        Decision::Current | Decision::New(_) => format!("{reference} is what is installed"),
+        Decision::Failed(commit, failed) => format!(
+            "{} of {reference} is passed over: {} on {}; flock update --retry tries it again",
+            short(commit),
+            failed.reason,
+            time::local(failed.at * 1000)
+        ),
+    }
+}
+
+fn value(home: &Home, current: &Version, look: &Look) -> Value {
+    let (state, commit, failed) = match &look.decision {
+        Decision::Fixed => ("fixed", None, None),
+        Decision::Current => ("current", Some(current.commit.clone()), None),
+        Decision::New(commit) => ("available", commit.clone(), None),
+        Decision::Failed(commit, failed) => ("failed", Some(commit.clone()), Some(failed)),
+    };
+    json!({
+        "state": state,
+        "installed": described(current),
+        "previous": versions::previous(home).as_ref().map(described),
+        "wanted": {
+            "repo": look.wanted.repository,
+            "ref": look.wanted.reference,
+            "follows": look.tip.as_ref().map_or(current.follows, |tip| tip.is_branch),
+            "commit": commit,
+        },
+        "failed": failed.map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
+        "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. })),
+    })
+}
+
+fn date(version: &Version) -> String {
+    time::local(version.committed_at * 1000)
+}

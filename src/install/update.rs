@@ -1,0 +1,147 @@
+//! Whether there is something to update to, decided from what is in use, what is followed, and what did not work
+//! here before. Pure. Newness is the commit: two commits may have the same version, and a later one a lower.
+
+use std::collections::BTreeMap;
+
+use super::source::Tip;
+use super::versions::Failed;
+use super::{InstallError, Version, Wanted};
+
+/// Why a reference is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It is the one that is in use, or that the configuration names.
+    Followed,
+    /// A person named it this time.
+    Named,
+}
+
+/// What an update has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing: a tag or a commit is in use, and that stays what it is.
+    Fixed,
+    /// Nothing: the reference is what is in use.
+    Current,
+    /// Make this commit and put it in use; `None` where a shortened one was named, which has to be fetched to be known.
+    New(Option<String>),
+    /// Nothing: it is this commit, and that did not work here.
+    Failed(String, Failed),
+}
+
+/// Whether the repository has to be asked. A tag that was moved is a matter for the person who named it.
+#[must_use]
+pub fn has_to_ask(current: &Version, wanted: &Wanted, asked: Asked) -> bool {
+    asked == Asked::Named
+        || current.follows
+        || wanted.reference != current.reference
+        || wanted.repository != current.origin
+}
+
+/// Decides, with what the repository said, if it was asked.
+#[must_use]
+pub fn decide(
+    current: &Version,
+    wanted: &Wanted,
+    tip: Option<&Tip>,
+    failed: &BTreeMap<String, Failed>,
+    retry: bool,
+) -> Decision {
+    let Some(tip) = tip else { return Decision::Fixed };
+    let Some(commit) = &tip.commit else {
+        let short = wanted.reference.to_ascii_lowercase();
+        let same = current.commit.starts_with(&short);
+        return if same { Decision::Current } else { Decision::New(None) };
+    };
+    if *commit == current.commit {
+        return Decision::Current;
+    }
+    match failed.get(commit) {
+        Some(failure) if !retry => Decision::Failed(commit.clone(), failure.clone()),
+        _ => Decision::New(Some(commit.clone())),
+    }
+}
+
+/// What of an error says that the commit is at fault, in one line. The network, the machine and the disk are nobody's
+/// fault, and the next update tries the same commit again.
+#[must_use]
+pub fn own_fault(error: &InstallError) -> Option<String> {
+    match error {
+        InstallError::Step { command, how, .. } => Some(format!("{command} {how}")),
+        InstallError::Shape { reason, .. } => Some(format!("it is no OpenClaw: {reason}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn version(reference: &str, follows: bool) -> Version {
+        Version {
+            version: "2026.9.6".to_owned(),
+            commit: A.to_owned(),
+            reference: reference.to_owned(),
+            follows,
+            origin: "/there".to_owned(),
+            committed_at: 1,
+            built_at: 1,
+            node: "/usr/bin/node".into(),
+            node_version: "24.0.0".to_owned(),
+            replaces: None,
+            path: "/here".into(),
+        }
+    }
+
+    fn wanted(reference: &str) -> Wanted {
+        Wanted { repository: "/there".to_owned(), reference: reference.to_owned(), node: None }
+    }
+
+    fn tip(commit: Option<&str>, is_branch: bool) -> Tip {
+        Tip { name: None, commit: commit.map(str::to_owned), is_branch }
+    }
+
+    #[test]
+    fn a_branch_is_followed_by_its_commit_and_a_tag_is_not() {
+        let branch = version("main", true);
+        let none = BTreeMap::new();
+        assert!(has_to_ask(&branch, &wanted("main"), Asked::Followed));
+        let decided = |tip: &Tip| decide(&branch, &wanted("main"), Some(tip), &none, false);
+        assert_eq!(decided(&tip(Some(A), true)), Decision::Current);
+        assert_eq!(decided(&tip(Some(B), true)), Decision::New(Some(B.to_owned())));
+
+        let tagged = version("v2026.9.6", false);
+        assert!(!has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Followed));
+        assert_eq!(decide(&tagged, &wanted("v2026.9.6"), None, &none, false), Decision::Fixed);
+        // Another one in the configuration, another repository, or one that a person names.
+        assert!(has_to_ask(&tagged, &wanted("v2026.9.7"), Asked::Followed));
+        let elsewhere = Wanted { repository: "/elsewhere".to_owned(), ..wanted("v2026.9.6") };
+        assert!(has_to_ask(&tagged, &elsewhere, Asked::Followed));
+        assert!(has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Named));
+        let decided = decide(&tagged, &wanted("v2026.9.7"), Some(&tip(Some(B), false)), &none, false);
+        assert_eq!(decided, Decision::New(Some(B.to_owned())));
+    }
+
+    #[test]
+    fn a_shortened_commit_is_known_where_it_is_the_one_in_use() {
+        let fixed = version(A, false);
+        let none = BTreeMap::new();
+        let decided = |text: &str| decide(&fixed, &wanted(text), Some(&tip(None, false)), &none, false);
+        assert_eq!(decided("AAAAAAA"), Decision::Current);
+        assert_eq!(decided("abababa"), Decision::New(None));
+    }
+
+    #[test]
+    fn what_failed_is_passed_over_until_a_person_wants_it() {
+        let failure = Failed { version: None, reason: "it did not start".to_owned(), at: 7 };
+        let failed = BTreeMap::from([(B.to_owned(), failure.clone())]);
+        let branch = version("main", true);
+        let newer = tip(Some(B), true);
+        let decided = |retry| decide(&branch, &wanted("main"), Some(&newer), &failed, retry);
+        assert_eq!(decided(false), Decision::Failed(B.to_owned(), failure));
+        assert_eq!(decided(true), Decision::New(Some(B.to_owned())));
+    }
+}

@@ -1,0 +1,273 @@
+//! OpenClaw's own state when its version changes. A newer version may bring it into a form that the older one does
+//! not know: 2026.9.6 moves conversations from files into a database, and 2026.2.9 then starts well and has none of
+//! them. So what a version leaves is copied before another one starts on it, and put back where that is needed.
+//!
+//! [`ready`] does both. It is called before each start, when nothing runs on the state; killed at any point, it does
+//! the rest at the next one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError, atomic};
+use crate::install::Version;
+
+/// Larger ones are not copied: a start must not wait for minutes, nor the disk be filled.
+pub const LARGEST: u64 = 2 << 30;
+
+/// Who the state belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Note {
+    /// The folder's name of the version that was started on it last.
+    last: Option<String>,
+    /// The folder's name of the version that gets its copy back when it is started next.
+    put_back: Option<String>,
+}
+
+/// What became of the state before a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readied {
+    /// The same version runs on it as before, or there was none yet.
+    Same,
+    /// What another version left has been copied.
+    Copied,
+    /// It is too large for a copy.
+    TooLarge,
+    /// The version has what it left itself; what the other one left is aside.
+    PutBack,
+}
+
+/// Makes the state ready for a version that is about to be started on it.
+///
+/// # Errors
+///
+/// If it can't be copied or put back. What is there is whole all the same.
+pub fn ready(home: &Home, version: &Version) -> Result<Readied, HomeError> {
+    make(&home.openclaw_versions())?;
+    // A start that was given up may still be at it.
+    let _one = Lock::acquire(&home.openclaw_versions().join("state-owner.lock"), PATIENCE)?;
+    let name = version.name();
+    let note = read(home);
+    let state = home.openclaw_state();
+    let own = copy_of(home, &name);
+    let last = note.last.clone().filter(|last| *last != name);
+    let mut readied = Readied::Same;
+    let wanted = note.put_back.as_deref() == Some(&name);
+    let aside = last.as_ref().map(|last| copy_of(home, last));
+    if wanted && !own.is_dir() && state.is_dir() && aside.as_ref().is_some_and(|aside| aside.is_dir()) {
+        // Put back already, by a call that did not come to its end.
+        readied = Readied::PutBack;
+    } else if wanted && own.is_dir() {
+        if let Some(aside) = &aside
+            && state.is_dir()
+        {
+            remove(aside)?;
+            rename(&state, aside)?;
+        }
+        remove(&state)?;
+        rename(&own, &state)?;
+        readied = Readied::PutBack;
+    } else if let Some(last) = &last
+        && state.is_dir()
+    {
+        for old in copies(home) {
+            remove(&old)?;
+        }
+        readied = match size(&state) {
+            Some(bytes) if bytes <= LARGEST && fits(home, bytes) => {
+                let draft = home.openclaw_versions().join(DRAFT);
+                copy(&state, &draft)?;
+                rename(&draft, &copy_of(home, last))?;
+                Readied::Copied
+            }
+            _ => Readied::TooLarge,
+        };
+    }
+    let after = Note { last: Some(name), put_back: None };
+    if after != note {
+        write(home, &after)?;
+    }
+    Ok(readied)
+}
+
+/// Has a version get back what it left, when it is started next; nothing happens where there is no copy.
+///
+/// # Errors
+///
+/// If that can't be noted.
+pub fn put_back_at_start(home: &Home, version: &Version) -> Result<(), HomeError> {
+    let note = Note { put_back: Some(version.name()), ..read(home) };
+    write(home, &note)
+}
+
+/// Has nothing put back at the next start.
+///
+/// # Errors
+///
+/// If that can't be noted.
+pub fn leave_as_it_is(home: &Home) -> Result<(), HomeError> {
+    let note = read(home);
+    if note.put_back.is_none() {
+        return Ok(());
+    }
+    write(home, &Note { put_back: None, ..note })
+}
+
+/// The copy of what a version left, if there is one.
+#[must_use]
+pub fn left_by(home: &Home, version: &Version) -> Option<PathBuf> {
+    Some(copy_of(home, &version.name())).filter(|copy| copy.is_dir())
+}
+
+/// Whether conversations that are in `before` have another form or place in `after`: a version that wrote the first
+/// will not find them in the second.
+#[must_use]
+pub fn is_migrated(before: &Path, after: &Path) -> bool {
+    let Ok(agents) = std::fs::read_dir(before.join("agents")) else { return false };
+    agents.flatten().any(|agent| {
+        INDEXES.iter().any(|index| {
+            let place = Path::new("agents").join(agent.file_name()).join(index);
+            before.join(&place).is_file() && !after.join(&place).is_file()
+        })
+    })
+}
+
+/// In which files the known versions keep which conversations an agent has.
+const INDEXES: [&str; 2] = ["sessions/sessions.json", "agent/openclaw-agent.sqlite"];
+
+/// Copies a state. Locks and sockets belong to who runs on it and are left out; links are kept as they are.
+///
+/// # Errors
+///
+/// What could not be copied. What was copied of it stays, to be removed by the caller.
+pub fn copy(from: &Path, to: &Path) -> Result<(), HomeError> {
+    remove(to)?;
+    let mut open = vec![PathBuf::new()];
+    while let Some(inner) = open.pop() {
+        let (source, target) = (from.join(&inner), to.join(&inner));
+        make(&target)?;
+        let entries = fs_err::read_dir(&source).map_err(failed("read", &source))?;
+        for entry in entries {
+            let entry = entry.map_err(failed("read", &source))?;
+            if is_lock(&entry.file_name()) {
+                continue;
+            }
+            let kind = entry.file_type().map_err(failed("look at", entry.path()))?;
+            let place = inner.join(entry.file_name());
+            if kind.is_dir() {
+                open.push(place);
+            } else if kind.is_symlink() {
+                let points = fs_err::read_link(entry.path()).map_err(failed("read", entry.path()))?;
+                std::os::unix::fs::symlink(points, to.join(&place))
+                    .map_err(failed("make", to.join(&place)))?;
+            } else if kind.is_file() {
+                match fs_err::copy(entry.path(), to.join(&place)) {
+                    Ok(_) => {}
+                    // A temporary file of a version that runs.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(failed("copy", entry.path())(error)),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A lock by its name, as in `gateway.lock` and `gateway.103ffb93.lock.sqlite`.
+fn is_lock(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.ends_with(".lock") || name.contains(".lock.")
+}
+
+/// The bytes of all files of a folder; `None` where that can't be found out, and as soon as they are more than is ever
+/// copied.
+#[must_use]
+pub fn size(folder: &Path) -> Option<u64> {
+    let mut sum = 0_u64;
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).ok()? {
+            let entry = entry.ok()?;
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => open.push(entry.path()),
+                Ok(meta) => sum = sum.saturating_add(meta.len()),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(_) => return None,
+            }
+        }
+        if sum > LARGEST {
+            return None;
+        }
+    }
+    Some(sum)
+}
+
+/// Whether a copy of so many bytes leaves as much free again.
+fn fits(home: &Home, bytes: u64) -> bool {
+    let Ok(found) = nix::sys::statvfs::statvfs(&home.openclaw_versions()) else { return false };
+    let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
+    bytes.saturating_mul(2) <= free
+}
+
+fn copy_of(home: &Home, name: &str) -> PathBuf {
+    home.openclaw_versions().join(format!("{COPY}{name}"))
+}
+
+fn copies(home: &Home) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(home.openclaw_versions()).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with(COPY) || name == DRAFT
+    });
+    ours.map(|entry| entry.path()).collect()
+}
+
+fn read(home: &Home) -> Note {
+    let bytes = atomic::read(&note(home), MOST_NOTE).ok().flatten().unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+fn write(home: &Home, what: &Note) -> Result<(), HomeError> {
+    make(&home.openclaw_versions())?;
+    atomic::write(&note(home), &serde_json::to_vec(what).unwrap_or_default(), 0o600)
+}
+
+fn note(home: &Home) -> PathBuf {
+    home.openclaw_versions().join("state-owner.json")
+}
+
+fn make(folder: &Path) -> Result<(), HomeError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder).map_err(failed("make", folder))
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), HomeError> {
+    fs_err::rename(from, to).map_err(failed("move", from))
+}
+
+fn remove(folder: &Path) -> Result<(), HomeError> {
+    match fs_err::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn failed(verb: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> HomeError {
+    let path = path.into();
+    move |source| HomeError::Io { verb, path, source }
+}
+
+/// What the name of a copy begins with; the rest is the version's.
+const COPY: &str = "state-of-";
+/// How long another one may be at the same.
+const PATIENCE: Duration = Duration::from_secs(120);
+const DRAFT: &str = ".state-copy";
+const MOST_NOTE: u64 = 64 << 10;
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

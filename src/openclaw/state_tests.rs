@@ -1,0 +1,151 @@
+use super::*;
+
+struct Bench {
+    _dir: tempfile::TempDir,
+    home: Home,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
+        home.make_folders().unwrap();
+        Self { _dir: dir, home }
+    }
+
+    fn say(&self, text: &str) {
+        let folder = self.home.openclaw_state().join("agents/coder/sessions");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("sessions.json"), text).unwrap();
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.home.openclaw_state().join("agents/coder/sessions/sessions.json"))
+            .unwrap()
+    }
+
+    fn ready(&self, version: &Version) -> Readied {
+        ready(&self.home, version).unwrap()
+    }
+
+    fn kept(&self) -> Vec<String> {
+        let found = copies(&self.home).into_iter();
+        found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn version(version: &str) -> Version {
+    Version {
+        version: version.to_owned(),
+        commit: version.repeat(40)[..40].to_owned(),
+        reference: "main".to_owned(),
+        follows: true,
+        origin: "/there".to_owned(),
+        committed_at: 1,
+        built_at: 1,
+        node: "/usr/bin/node".into(),
+        node_version: "24.0.0".to_owned(),
+        replaces: None,
+        path: "/here".into(),
+    }
+}
+
+#[test]
+fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
+    let bench = Bench::new();
+    let (old, new) = (version("1"), version("2"));
+    assert_eq!(bench.ready(&old), Readied::Same, "there is none yet");
+    bench.say("one");
+    assert_eq!(bench.ready(&old), Readied::Same);
+    assert!(bench.kept().is_empty());
+    std::os::unix::fs::symlink("agents", bench.home.openclaw_state().join("link")).unwrap();
+    std::fs::write(bench.home.openclaw_state().join("gateway.103ffb93.lock.sqlite"), "").unwrap();
+    std::fs::write(bench.home.openclaw_state().join("agents/gateway.lock"), "7").unwrap();
+    assert_eq!(bench.ready(&new), Readied::Copied);
+    assert_eq!(bench.kept(), [format!("state-of-{}", old.name())]);
+    let copy = left_by(&bench.home, &old).unwrap();
+    assert_eq!(std::fs::read_link(copy.join("link")).unwrap(), Path::new("agents"));
+    let names = |folder: &Path| {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
+    assert_eq!((names(&copy.join("agents")), names(&copy).len()), (vec!["coder".into()], 2), "no locks");
+    bench.say("two");
+    assert_eq!(bench.ready(&new), Readied::Same);
+    assert_eq!(std::fs::read_to_string(copy.join("agents/coder/sessions/sessions.json")).unwrap(), "one");
+    // Back without a word: the conversations stay, and the newer one's are copied in turn.
+    assert_eq!(bench.ready(&old), Readied::Copied);
+    assert_eq!((bench.said(), bench.kept()), ("two".to_owned(), vec![format!("state-of-{}", new.name())]));
+}
+
+#[test]
+fn it_is_put_back_where_that_was_asked_for_and_the_other_one_is_kept_aside() {
+    let bench = Bench::new();
+    let (old, new) = (version("1"), version("2"));
+    bench.ready(&old);
+    bench.say("one");
+    bench.ready(&new);
+    bench.say("two");
+    put_back_at_start(&bench.home, &old).unwrap();
+    assert_eq!(bench.ready(&new), Readied::Same, "not its own");
+    put_back_at_start(&bench.home, &old).unwrap();
+    assert_eq!(bench.ready(&old), Readied::PutBack);
+    assert_eq!((bench.said(), bench.kept()), ("one".to_owned(), vec![format!("state-of-{}", new.name())]));
+    assert_eq!(bench.ready(&old), Readied::Same, "once");
+    // Nothing to put back: the state goes on as it is.
+    put_back_at_start(&bench.home, &new).unwrap();
+    leave_as_it_is(&bench.home).unwrap();
+    assert_eq!(bench.ready(&new), Readied::Copied);
+    assert_eq!(bench.said(), "one");
+    put_back_at_start(&bench.home, &version("3")).unwrap();
+    assert_eq!(bench.ready(&version("3")), Readied::Copied);
+}
+
+#[test]
+fn interrupted_anywhere_it_is_ended_at_the_next_start() {
+    let (old, new) = (version("1"), version("2"));
+    let bench = || {
+        let bench = Bench::new();
+        bench.ready(&old);
+        bench.say("one");
+        bench.ready(&new);
+        bench.say("two");
+        put_back_at_start(&bench.home, &old).unwrap();
+        bench
+    };
+    // The newer one's is aside, and nothing is in its place.
+    let half = bench();
+    rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
+    assert_eq!((half.ready(&old), half.said()), (Readied::PutBack, "one".to_owned()));
+    // All is in its place, and that is not noted.
+    let half = bench();
+    rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
+    rename(&copy_of(&half.home, &old.name()), &half.home.openclaw_state()).unwrap();
+    assert_eq!((half.ready(&old), half.said()), (Readied::PutBack, "one".to_owned()));
+    assert_eq!(half.kept(), [format!("state-of-{}", new.name())]);
+    // Half a copy is none.
+    let half = Bench::new();
+    half.ready(&old);
+    half.say("one");
+    make(&half.home.openclaw_versions().join(DRAFT).join("agents")).unwrap();
+    assert_eq!(half.ready(&new), Readied::Copied);
+    assert_eq!(half.kept(), [format!("state-of-{}", old.name())]);
+}
+
+#[test]
+fn a_state_in_another_form_is_known_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    let write = |root: &Path, file: &str| {
+        let path = root.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    };
+    assert!(!is_migrated(&before, &after), "there are none");
+    write(&before, "agents/coder/sessions/sessions.json");
+    write(&after, "agents/coder/sessions/sessions.json");
+    write(&after, "agents/coder/agent/openclaw-agent.sqlite");
+    assert!(!is_migrated(&before, &after));
+    assert!(is_migrated(&after, &before), "the database is unknown there");
+    std::fs::remove_file(after.join("agents/coder/sessions/sessions.json")).unwrap();
+    assert!(is_migrated(&before, &after));
+}

@@ -1,0 +1,207 @@
+//! Trying a version before it is put in use: it is started on another port, on a copy of its configuration and of
+//! the state, and has to answer. It gets no key, no engine, and no way to flock's gateway, so that nothing it does
+//! there has an effect; and it ends with flock, whatever ends flock.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::check::Program;
+use super::derive::{Derived, TOKEN_VARIABLE};
+use super::plugin::ID;
+use super::probe::{self, Depth};
+use super::process::{self, Folders};
+use super::{OpenClawError, port, state};
+use crate::home::log::{Cap, Log};
+use crate::home::{Home, HomeError, atomic};
+use crate::id::hex;
+use crate::install::{LOG, Version, step};
+use crate::supervise::child::{self, Child};
+use crate::supervise::journal::Journal;
+use crate::supervise::leftover;
+use crate::supervise::mark::Mark;
+
+/// What is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial<'a> {
+    /// The version.
+    pub version: &'a Version,
+    /// What it is to be started on.
+    pub derived: &'a Derived,
+    /// The state of which it gets a copy; an empty one for none, and for one that is too large.
+    pub state: Option<&'a Path>,
+    /// The port of flock's own gateway, which it must not take.
+    pub gateway: u16,
+    /// From its start to its first answer.
+    pub limit: Duration,
+}
+
+/// Starts it, asks until it answers, and ends it. Nothing of it is left.
+///
+/// # Errors
+///
+/// [`OpenClawError::Untried`] if it ends or does not answer in time; other errors are no fault of the version.
+pub async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
+    // What an interrupted trial left ended with the flock that began it, but for what left its group.
+    clear(home).await?;
+    let tried = start(home, trial).await;
+    clear(home).await?;
+    tried
+}
+
+async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
+    let root = folder(home);
+    let (config, own) = (root.join("openclaw.json"), root.join("state"));
+    make(&root)?;
+    let port = port::free_for_a_while(trial.gateway).ok_or(OpenClawError::NoPort)?;
+    let document = harmless(&trial.derived.document, port, &root);
+    atomic::write(&config, &serde_json::to_vec(&document).unwrap_or_default(), 0o600)?;
+    match trial.state.filter(|from| from.is_dir() && state::size(from).is_some()) {
+        Some(from) => state::copy(from, &own)?,
+        None => make(&own)?,
+    }
+    let token = hex(&rand::random::<[u8; 32]>());
+    let program = program(trial, Folders { config: &config, state: &own }, &token);
+    let mut log = Log::new(home.log(LOG), Cap::default());
+    // A log that can't be written is no reason against a version.
+    let _ = log.append(format!("$ node openclaw.mjs gateway run (a trial, port {port})\n").as_bytes());
+    let failed = |reason: String| OpenClawError::Untried { reason, log: home.log(LOG) };
+    let mut child = Child::spawn(&program, &mark(home), log)
+        .map_err(|error| failed(format!("it can't be started: {error}")))?;
+    let asked = ask(&mut child, port, &token, trial.limit).await;
+    child.kill();
+    while matches!(child.ended(), Ok(None)) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    asked.map_err(failed)
+}
+
+/// Asks until it answers, has ended, or the time is over.
+async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(exit) = child.ended().map_err(|error| error.to_string())? {
+            let said = child.last_words(process::ENDINGS.tells).await;
+            return Err(format!("{exit}{}", said.map(|said| format!(": {said}")).unwrap_or_default()));
+        }
+        let left = end.saturating_duration_since(Instant::now()).min(ONE_ANSWER);
+        let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
+        if Instant::now() >= end {
+            return Err(format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Its program, with no key and no engine, in a group that ends with flock.
+fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::Program {
+    let mut secrets = vec![(TOKEN_VARIABLE.to_owned(), token.to_owned())];
+    secrets.extend(trial.derived.keys.iter().map(|key| (key.variable.clone(), "not-the-key".to_owned())));
+    let program = process::program(&Program::from(trial.version), folders, &secrets);
+    let mut env = program.env;
+    env.retain(|(name, _)| name != "DOCKER_HOST" && name != "XDG_RUNTIME_DIR");
+    // The copy of the state may name containers of the gateway that runs.
+    env.push(("DOCKER_HOST".into(), format!("unix://{}", folders.state.join("no-engine").display()).into()));
+    let (file, args) = step::watched(program.file, program.args);
+    child::Program { file, args, env }
+}
+
+async fn clear(home: &Home) -> Result<(), HomeError> {
+    leftover::sweep(&mark(home), &mut Journal::new(home, None)).await;
+    let root = folder(home);
+    match fs_err::remove_dir_all(&root) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(HomeError::Io { verb: "remove", path: root, source })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn folder(home: &Home) -> PathBuf {
+    home.openclaw_versions().join(".trial")
+}
+
+fn mark(home: &Home) -> Mark {
+    Mark::new(home, "openclaw-trial")
+}
+
+/// A configuration with a port of its own whose plugin reaches nobody and which writes into the trial's folder alone.
+fn harmless(document: &Value, port: u16, root: &Path) -> Value {
+    let mut document = document.clone();
+    document["gateway"]["port"] = port.into();
+    document["logging"]["file"] = json!(root.join("openclaw.log"));
+    if let Some(settings) = document.pointer_mut(&format!("/plugins/entries/{ID}/config")) {
+        settings["gateway"] = "http://127.0.0.1:1".into();
+        settings["tokenFile"] = json!(root.join("no-token"));
+    }
+    document
+}
+
+fn make(folder: &Path) -> Result<(), HomeError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| HomeError::Io { verb: "make", path: folder.to_owned(), source })
+}
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(200);
+/// For one answer: a version that starts does much on one thread.
+const ONE_ANSWER: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_leads_nowhere_and_is_else_the_same() {
+        let document = json!({
+            "gateway": {"port": 3790, "mode": "local"},
+            "logging": {"file": "/home/openclaw.log", "level": "warn"},
+            "plugins": {"entries": {ID: {"config": {"gateway": "http://127.0.0.1:3779", "tokenFile": "/s", "tools": {}}}}},
+        });
+        let copy = harmless(&document, 4000, Path::new("/trial"));
+        assert_eq!(
+            copy,
+            json!({
+                "gateway": {"port": 4000, "mode": "local"},
+                "logging": {"file": "/trial/openclaw.log", "level": "warn"},
+                "plugins": {"entries": {ID: {"config": {
+                    "gateway": "http://127.0.0.1:1", "tokenFile": "/trial/no-token", "tools": {},
+                }}}},
+            })
+        );
+        assert_eq!(harmless(&json!({}), 1, Path::new("/t"))["plugins"], json!(null));
+    }
+
+    #[test]
+    fn it_gets_no_key_and_no_engine() {
+        let version: Version = serde_json::from_value(json!({
+            "version": "2026.9.6", "commit": "0".repeat(40), "reference": "main", "follows": true, "origin": "/o",
+            "committedAt": 1, "builtAt": 1, "node": "/n/bin/node", "nodeVersion": "24.0.0",
+        }))
+        .unwrap();
+        let key = super::super::derive::Key {
+            provider: "lab".to_owned(),
+            variable: "FLOCK_PROVIDER_KEY_LAB".to_owned(),
+            needed: true,
+        };
+        let derived = Derived { document: json!({}), keys: vec![key], dropped: Vec::new() };
+        let limit = Duration::from_secs(1);
+        let trial = Trial { version: &version, derived: &derived, state: None, gateway: 1, limit };
+        let folders = Folders { config: Path::new("/t/openclaw.json"), state: Path::new("/t/state") };
+        let program = program(&trial, folders, "a-token");
+        let value = |name: &str| {
+            let mut found = program.env.iter().filter(|(known, _)| known == name);
+            let value = found.next().map(|(_, value)| value.to_str().unwrap());
+            assert!(found.next().is_none(), "{name} is there twice");
+            value
+        };
+        assert_eq!(value("DOCKER_HOST"), Some("unix:///t/state/no-engine"));
+        assert_eq!(value("FLOCK_PROVIDER_KEY_LAB"), Some("not-the-key"));
+        assert_eq!(value(TOKEN_VARIABLE), Some("a-token"));
+        assert_eq!(value("XDG_RUNTIME_DIR"), None);
+        assert_eq!(program.file, Path::new("/bin/sh"));
+    }
+}

@@ -1,0 +1,301 @@
+//! `flock update` while OpenClaw runs: whatever fails, at whatever point, the version before serves.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use flock::process::ProcessId;
+use serde_json::{Value, json};
+
+use super::faults::{gone, hanging};
+use super::install::{current, folders, log, record};
+use super::update::checked;
+use crate::support::home::{Run, TempHome, finish, free_port};
+use crate::support::openclaw::{Era, Upstream};
+use crate::support::wait_until;
+
+const LONG: Duration = Duration::from_secs(120);
+
+/// A home with an agent on OpenClaw.
+fn team(era: Era) -> (TempHome, Upstream) {
+    let upstream = Upstream::new(era);
+    let home = TempHome::new();
+    let (own, port) = (free_port().to_string(), free_port().to_string());
+    let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--port", &own, "--gateway", "openclaw"];
+    home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();
+    let lab = json!({"lab": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "secret:lab"}});
+    home.flock(["config", "set", "models.providers", &lab.to_string()]).ok();
+    home.flock(["config", "set", "gateway.port", &port]).ok();
+    std::fs::write(home.file("secrets/lab"), "planted-key").unwrap();
+    home.flock(["add", "coder", "--runtime", "openclaw", "--no-container", "--yes"]).ok();
+    (home, upstream)
+}
+
+/// The same, running.
+fn running(era: Era) -> (TempHome, Upstream) {
+    let (home, upstream) = team(era);
+    home.flock(["start"]).ok();
+    wait_until("OpenClaw serves", LONG, || serving(&home).ok_or_else(|| told(&home)));
+    (home, upstream)
+}
+
+/// Which commit serves, and as which process; none where nothing listens.
+fn serving(home: &TempHome) -> Option<(String, ProcessId)> {
+    let noted = std::fs::read(home.file("gateways/openclaw/state/started.json")).ok()?;
+    let noted: Value = serde_json::from_slice(&noted).ok()?;
+    let process = ProcessId::of(i32::try_from(noted["pid"].as_i64()?).ok()?)?;
+    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", process.pid)).ok()?;
+    let folder = line.split('\0').find_map(|word| word.strip_suffix("/openclaw.mjs"))?;
+    let port = u16::try_from(noted["port"].as_u64()?).ok()?;
+    std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    Some((folder.rsplit('-').next()?.to_owned(), process))
+}
+
+fn told(home: &TempHome) -> String {
+    ["supervisor", "openclaw", "build-openclaw"]
+        .map(|name| std::fs::read_to_string(home.file(format!("logs/{name}.log"))).unwrap_or_default())
+        .join("----\n")
+}
+
+/// Updates with little patience.
+fn update(home: &TempHome, more: &[&str]) -> Run {
+    finish(
+        home.command().arg("update").args(more).env("FLOCK_OPENCLAW_START_LIMIT", "6").stdin(Stdio::null()),
+    )
+}
+
+#[track_caller]
+fn serves(home: &TempHome, commit: &str) -> ProcessId {
+    let (found, process) = serving(home).unwrap_or_else(|| panic!("{}", told(home)));
+    assert_eq!(found, commit[..12], "{}", told(home));
+    assert_eq!(record(home)["commit"], json!(commit));
+    process
+}
+
+/// What an agent has been told, in the state of the stand-in.
+fn remember(home: &TempHome, text: &str) {
+    let folder = home.file("gateways/openclaw/state/agents/coder/sessions");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("sessions.json"), text).unwrap();
+}
+
+fn remembered(home: &TempHome) -> String {
+    std::fs::read_to_string(home.file("gateways/openclaw/state/agents/coder/sessions/sessions.json")).unwrap()
+}
+
+/// Nothing of an update is left but versions and what belongs to the one in use.
+fn is_tidy(home: &TempHome) {
+    for name in folders(home) {
+        let left = name.starts_with(".trial") || name.starts_with("candidate") || name == "underway.json";
+        assert!(!left && name != ".state-copy", "{name}");
+    }
+}
+
+#[test]
+fn a_newer_commit_is_tried_and_then_serves_and_a_rollback_brings_the_one_before_back() {
+    // The second era has another schema: each version gets the configuration that it takes.
+    let (home, upstream) = running(Era::Old);
+    let first = upstream.head();
+    let process = serves(&home, &first);
+    remember(&home, "one");
+    upstream.write("fixture.json", r#"{"era": "9.6"}"#);
+    let second = upstream.release("2026.9.6");
+    let told = update(&home, &["--json"]).ok().json();
+    assert_eq!((&told["state"], &told["serves"]), (&json!("updated"), &json!(true)));
+    let newer = serves(&home, &second);
+    assert_ne!(newer, process);
+    assert!(log(&home).contains("a trial"), "{}", log(&home));
+    assert_eq!(remembered(&home), "one");
+    let derived = std::fs::read_to_string(home.file("gateways/openclaw/openclaw.json")).unwrap();
+    assert!(derived.contains("\"entries\""), "{derived}");
+    let asked =
+        std::fs::read_to_string(home.file("gateways/openclaw/state/requests.jsonl")).unwrap_or_default();
+    assert_eq!(asked, "", "no agent was asked anything");
+    is_tidy(&home);
+
+    // The newer one has the conversations where the older one does not look for them.
+    remember(&home, "two");
+    let index = home.file("gateways/openclaw/state/agents/coder/sessions/sessions.json");
+    std::fs::rename(&index, index.with_file_name("moved")).unwrap();
+    let told = update(&home, &["--rollback"]).ok();
+    assert!(told.stderr.contains("until that one was put in use"), "{told:?}");
+    serves(&home, &first);
+    assert_eq!(remembered(&home), "one");
+    let derived = std::fs::read_to_string(home.file("gateways/openclaw/openclaw.json")).unwrap();
+    assert!(derived.contains("\"list\""), "{derived}");
+    is_tidy(&home);
+    assert!(update(&home, &[]).ok().stderr.contains("it was rolled back"));
+    // Forward again, and back where nothing was moved: what was said since stays.
+    update(&home, &["--retry"]).ok();
+    serves(&home, &second);
+    remember(&home, "three");
+    update(&home, &["--rollback"]).ok();
+    serves(&home, &first);
+    assert_eq!(remembered(&home), "three");
+}
+
+#[test]
+fn what_fails_its_trial_never_gets_near_the_one_that_serves() {
+    let (home, upstream) = running(Era::Old);
+    let first = upstream.head();
+    let process = serves(&home, &first);
+    for (step, how, word) in [
+        ("start", "exit:3", "it ended with exit code 3: told to end with 3"),
+        ("start", "crash", "it was ended by SIGKILL"),
+        ("start", "hang", "it was not ready within 6 seconds"),
+        ("health", "never", "it was not ready within 6 seconds"),
+        ("health", "impostor", "it answers HTTP 200 without the token where 401 is due"),
+    ] {
+        let commit = upstream.fault(step, how);
+        let told = update(&home, &[]).fails(1);
+        for word in [word, "is in use as before", "--retry", &first[..12]] {
+            assert!(told.stderr.contains(word), "{step} {how}, {word}: {told:?}");
+        }
+        assert_eq!(serves(&home, &first), process, "{step} {how}");
+        let told = checked(&home, &[]);
+        assert_eq!((&told["state"], &told["wanted"]["commit"]), (&json!("failed"), &json!(commit)));
+        assert!(update(&home, &[]).ok().stderr.contains("is passed over"));
+        is_tidy(&home);
+    }
+    // A version that does not take the configuration is not even started.
+    let gateway = std::fs::read_to_string(upstream.root().join("src/gateway.mjs")).unwrap();
+    upstream.write("src/gateway.mjs", &gateway.replace(r#""session", "#, ""));
+    upstream.mend();
+    let told = update(&home, &[]).fails(1);
+    assert!(told.stderr.contains("Unrecognized key: \"session\""), "{told:?}");
+    assert_eq!(serves(&home, &first), process);
+    upstream.write("src/gateway.mjs", &gateway);
+    let commit = upstream.mend();
+    update(&home, &[]).ok();
+    serves(&home, &commit);
+}
+
+#[test]
+fn what_fails_after_the_swap_is_taken_back_with_its_state() {
+    let (home, upstream) = running(Era::New);
+    let first = upstream.head();
+    remember(&home, "one");
+    for how in ["exit:3", "exit:78", "crash", "sick", "hang"] {
+        let commit = upstream.fault("after-swap", how);
+        let told = update(&home, &[]).fails(1);
+        for word in ["did not get healthy", "serves again", "--retry"] {
+            assert!(told.stderr.contains(word), "{how}, {word}: {told:?}");
+        }
+        serves(&home, &first);
+        assert_eq!(remembered(&home), "one", "{how}");
+        assert_eq!(checked(&home, &[])["failed"]["version"], "2026.9.6", "{how}");
+        assert!(update(&home, &[]).ok().stderr.contains(&commit[..12]));
+        is_tidy(&home);
+    }
+    assert!(record(&home)["replaces"].is_null(), "what failed is not what was before");
+    let commit = upstream.mend();
+    update(&home, &[]).ok();
+    serves(&home, &commit);
+    assert_eq!(record(&home)["replaces"], format!("2026.9.6-{}", &first[..12]));
+}
+
+#[test]
+fn killed_anywhere_the_one_that_serves_goes_on_and_the_next_update_ends_it() {
+    for (step, how) in
+        [("install", "hang-once"), ("build", "hang-once"), ("version", "hang-once"), ("start", "hang")]
+    {
+        let (home, upstream) = running(Era::Old);
+        let first = upstream.head();
+        let process = serves(&home, &first);
+        upstream.fault(step, how);
+        let mut child =
+            home.command().arg("update").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let left = hanging(&home);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        gone(&left);
+        assert_eq!(serves(&home, &first), process, "{step}");
+        if how == "hang" {
+            // Nobody has seen it fail: it is tried again.
+            assert!(update(&home, &[]).fails(1).stderr.contains("within 6 seconds"));
+            upstream.mend();
+        }
+        update(&home, &[]).ok();
+        serves(&home, &upstream.head());
+        is_tidy(&home);
+    }
+}
+
+#[test]
+fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
+    // One that is healthy then, and one that is not.
+    for fault in [None, Some("exit:3")] {
+        let (home, upstream) = running(Era::Old);
+        let (first, before) = (upstream.head(), current(&home));
+        let process = serves(&home, &first);
+        let second = match fault {
+            Some(how) => upstream.fault("after-swap", how),
+            None => upstream.mend(),
+        };
+        home.flock(["stop"]).ok();
+        update(&home, &[]).ok();
+        let after = current(&home);
+        let name = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let point = |path: &std::path::Path| {
+            std::fs::remove_file(home.file("openclaw")).unwrap();
+            std::os::unix::fs::symlink(path, home.file("openclaw")).unwrap();
+        };
+        point(&before);
+        home.flock(["start"]).ok();
+        assert_ne!(serves(&home, &first), process);
+        let underway = json!({"way": "update", "from": name(&before), "to": name(&after)});
+        std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
+        point(&after);
+        assert_eq!(checked(&home, &[])["interrupted"], json!(true));
+        let (serves_still, _) = serving(&home).unwrap();
+        assert_eq!(serves_still, first[..12], "nobody restarts it but who goes on");
+        // Before the swap it is as if nothing had been.
+        if fault.is_none() {
+            assert!(update(&home, &[]).ok().stderr.contains("going on with the interrupted change"));
+            serves(&home, &second);
+        } else {
+            let told = update(&home, &[]).fails(1);
+            assert!(told.stderr.contains("serves again"), "{told:?}");
+            serves(&home, &first);
+        }
+        is_tidy(&home);
+    }
+}
+
+#[test]
+fn where_nothing_runs_it_is_tried_and_swapped_and_the_next_start_takes_it() {
+    let (home, upstream) = team(Era::New);
+    upstream.fault("start", "exit:3");
+    update(&home, &[]).fails(1);
+    let commit = upstream.mend();
+    let told = update(&home, &["--json"]).ok().json();
+    assert_eq!((&told["state"], &told["serves"]), (&json!("updated"), &json!(false)));
+    assert!(log(&home).contains("a trial"));
+    assert!(serving(&home).is_none());
+    home.flock(["start"]).ok();
+    wait_until("OpenClaw serves", LONG, || serving(&home).ok_or_else(|| self::told(&home)));
+    serves(&home, &commit);
+}
+
+#[test]
+fn of_two_updates_at_once_one_is_refused_and_the_other_ends() {
+    let (home, upstream) = running(Era::Old);
+    let first = upstream.head();
+    upstream.fault("build", "hang-once");
+    let mut child = home.command().arg("update").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let left = hanging(&home);
+    for line in [&["update"][..], &["update", "--rollback"]] {
+        let told = home.flock(line).fails(5);
+        assert!(told.stderr.contains("another flock is installing"), "{told:?}");
+    }
+    serves(&home, &first);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    gone(&left);
+    let mut both: Vec<_> = (0..2)
+        .map(|_| home.command().arg("update").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        .collect();
+    let mut codes: Vec<Option<i32>> = both.iter_mut().map(|child| child.wait().unwrap().code()).collect();
+    codes.sort();
+    assert!(codes == [Some(0), Some(5)] || codes == [Some(0), Some(0)], "{codes:?}");
+    serves(&home, &upstream.head());
+}

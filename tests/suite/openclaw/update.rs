@@ -1,0 +1,219 @@
+//! `flock update`: what is new is made, tried and put in use; whatever fails leaves what was in use.
+
+use flock::home::lock::Lock;
+use serde_json::{Value, json};
+
+use super::install::{current, folders, init, log, record};
+use crate::support::home::{Run, TempHome};
+use crate::support::openclaw::{Era, Upstream};
+
+pub fn update(home: &TempHome, more: &[&str]) -> Run {
+    home.flock([&["update"], more].concat())
+}
+
+pub fn checked(home: &TempHome, more: &[&str]) -> Value {
+    home.flock([&["update", "--check", "--json"], more].concat()).ok().json()
+}
+
+/// A home that follows `main`.
+pub fn following(upstream: &Upstream) -> TempHome {
+    let home = TempHome::new();
+    init(&home, &upstream.path(), "main").ok();
+    home
+}
+
+#[test]
+fn without_openclaw_there_is_nothing_to_update() {
+    let home = TempHome::new().init();
+    let told = update(&home, &[]).ok();
+    assert!(told.stderr.contains("there is no OpenClaw in this home"), "{told:?}");
+    assert_eq!(update(&home, &["--json"]).ok().json(), json!({"state": "none", "installed": null}));
+    assert_eq!(checked(&home, &[])["state"], "none");
+    update(&home, &["--rollback"]).ok();
+    update(&TempHome::new(), &[]).fails(3);
+}
+
+#[test]
+fn a_followed_branch_is_told_apart_by_its_commit_and_never_by_its_version() {
+    let upstream = Upstream::new(Era::Old);
+    let first = upstream.head();
+    let home = following(&upstream);
+    let before = (record(&home), log(&home), folders(&home));
+    let told = update(&home, &[]).ok();
+    assert!(told.stderr.contains("main is what is installed"), "{told:?}");
+    assert_eq!(checked(&home, &[])["state"], "current");
+
+    // The same version.
+    let second = upstream.mend();
+    let told = checked(&home, &[]);
+    assert_eq!((&told["state"], &told["wanted"]["commit"]), (&json!("available"), &json!(second)));
+    assert_eq!(told["installed"]["commit"], json!(first));
+    let told = home.flock(["update", "--check"]).ok();
+    assert!(told.stdout.contains(&second[..12]) && told.stdout.contains(&first[..12]), "{told:?}");
+    assert_eq!((record(&home), log(&home), folders(&home)), before, "a check changes nothing");
+
+    let told = update(&home, &["--json"]).ok().json();
+    assert_eq!((&told["state"], &told["installed"]["commit"]), (&json!("updated"), &json!(second)));
+    assert_eq!(told["previous"]["commit"], json!(first));
+    assert_eq!(record(&home)["commit"], json!(second));
+    assert_eq!(folders(&home).iter().filter(|name| name.starts_with("2026")).count(), 2);
+    assert!(update(&home, &[]).ok().stderr.contains("main is what is installed"));
+
+    // An older commit that the branch was set back to is new as well.
+    let third = upstream.release("2026.2.10");
+    update(&home, &[]).ok();
+    assert_eq!(record(&home)["commit"], json!(third));
+    assert!(!folders(&home).iter().any(|name| name.ends_with(&first[..12])), "only the one before stays");
+}
+
+#[test]
+fn a_tag_or_a_commit_is_not_followed_until_a_branch_is_named() {
+    let upstream = Upstream::new(Era::Old);
+    let first = upstream.head();
+    let home = TempHome::new();
+    init(&home, &upstream.path(), "v2026.2.9").ok();
+    let second = upstream.release("2026.2.10");
+    // The tag is moved, too.
+    upstream.tag("v2026.2.9", &second);
+    let told = update(&home, &[]).ok();
+    assert!(told.stderr.contains("v2026.2.9 is a tag or a commit"), "{told:?}");
+    assert_eq!(checked(&home, &[])["state"], "fixed");
+    assert_eq!(record(&home)["commit"], json!(first));
+    // Who names it means what it is now.
+    assert_eq!(checked(&home, &["--ref", "v2026.2.9"])["state"], "available");
+    update(&home, &["--ref", &first[..10]]).ok();
+    assert_eq!(record(&home)["commit"], json!(first));
+
+    update(&home, &["--ref", "main"]).ok();
+    assert_eq!((&record(&home)["commit"], &record(&home)["follows"]), (&json!(second), &json!(true)));
+    // The same commit under another name: what is followed changes all the same.
+    update(&home, &["--ref", "v2026.2.10"]).ok();
+    let now = record(&home);
+    assert_eq!((&now["reference"], &now["follows"]), (&json!("v2026.2.10"), &json!(false)));
+    assert_eq!(now["commit"], json!(second));
+    update(&home, &["--ref", "main"]).ok();
+    assert_eq!(record(&home)["follows"], json!(true));
+    update(&home, &["--ref", "no-such-branch"]).fails(1);
+}
+
+#[test]
+fn what_fails_while_it_is_made_leaves_what_is_in_use_and_is_passed_over_from_then_on() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    let good = record(&home);
+    for (step, how, word) in [
+        ("install", "fail", "install is told to fail"),
+        ("build", "fail", "build is told to fail"),
+        ("ui", "fail", "ui is told to fail"),
+        ("version", "exit:7", "ended with code 7"),
+    ] {
+        let commit = upstream.fault(step, how);
+        let told = update(&home, &[]).fails(1);
+        for word in [word, "is in use as before", &good["commit"].as_str().unwrap()[..12], "--retry"] {
+            assert!(told.stderr.contains(word), "{step} {word}: {told:?}");
+        }
+        assert_eq!(record(&home), good, "{step}");
+        let written = log(&home);
+        let told = update(&home, &[]).ok();
+        assert!(told.stderr.contains("is passed over") && told.stderr.contains(&commit[..12]), "{told:?}");
+        assert_eq!(log(&home), written, "{step}: nothing was tried again");
+        let told = checked(&home, &[]);
+        assert_eq!((&told["state"], &told["wanted"]["commit"]), (&json!("failed"), &json!(commit)));
+        assert!(told["failed"]["at"].as_i64().unwrap() > 0);
+        update(&home, &["--retry"]).fails(1);
+        assert_ne!(log(&home), written, "{step}: it was tried again");
+    }
+    // A newer commit is no longer the one that failed.
+    let commit = upstream.mend();
+    update(&home, &[]).ok();
+    assert_eq!(record(&home)["commit"], json!(commit));
+    // What is no OpenClaw at all.
+    std::fs::remove_file(upstream.root().join("openclaw.mjs")).unwrap();
+    upstream.commit("Be something else");
+    let told = update(&home, &[]).fails(1);
+    assert!(told.stderr.contains("it has no openclaw.mjs"), "{told:?}");
+    assert!(update(&home, &[]).ok().stderr.contains("is passed over"));
+}
+
+#[test]
+fn a_repository_that_does_not_answer_is_nobodys_fault_and_is_asked_again() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    let good = record(&home);
+    let commit = upstream.mend();
+    let away = upstream.root().with_file_name("away");
+    std::fs::rename(upstream.root(), &away).unwrap();
+    let told = update(&home, &[]).fails(1);
+    assert!(told.stderr.contains("there is no such folder"), "{told:?}");
+    std::fs::rename(&away, upstream.root()).unwrap();
+    // A repository with a hole in it answers, and can't be fetched.
+    let blob = upstream.repository().revparse_single("HEAD:fault.json").unwrap().id().to_string();
+    let object = upstream.root().join(".git/objects").join(&blob[..2]).join(&blob[2..]);
+    let kept = std::fs::read(&object).unwrap();
+    std::fs::remove_file(&object).unwrap();
+    let told = update(&home, &[]).fails(1);
+    assert!(told.stderr.contains("is in use as before"), "{told:?}");
+    assert_eq!(record(&home), good);
+    std::fs::write(&object, kept).unwrap();
+    update(&home, &[]).ok();
+    assert_eq!(record(&home)["commit"], json!(commit));
+}
+
+#[test]
+fn a_rollback_goes_back_once_and_the_next_update_does_not_undo_it() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    let told = update(&home, &["--rollback"]).fails(1);
+    assert!(told.stderr.contains("there is no version before"), "{told:?}");
+    let (first, name) = (upstream.head(), current(&home));
+    let second = upstream.release("2026.2.10");
+    update(&home, &[]).ok();
+    let told = update(&home, &["--rollback", "--json"]).ok().json();
+    assert_eq!((&told["state"], &told["installed"]["commit"]), (&json!("rolled-back"), &json!(first)));
+    assert_eq!(current(&home), name);
+    // The branch still has the commit that was left.
+    let told = update(&home, &[]).ok();
+    assert!(told.stderr.contains("it was rolled back"), "{told:?}");
+    assert_eq!(record(&home)["commit"], json!(first));
+    let told = update(&home, &["--rollback"]).fails(1);
+    assert!(told.stderr.contains("it was rolled back") && told.stderr.contains("--retry"), "{told:?}");
+    // All the same: it is there, so nothing is made again.
+    let written = log(&home);
+    update(&home, &["--retry"]).ok();
+    assert_eq!(record(&home)["commit"], json!(second));
+    assert!(!log(&home)[written.len()..].contains("npm"), "{}", log(&home));
+    update(&home, &["--rollback"]).ok();
+    let third = upstream.mend();
+    update(&home, &[]).ok();
+    assert_eq!(record(&home)["commit"], json!(third), "a newer one is taken");
+}
+
+#[test]
+fn one_change_at_a_time_and_a_check_may_look_on() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    upstream.mend();
+    let held = Lock::try_acquire(&home.file("run/install.lock")).unwrap();
+    let told = update(&home, &[]).fails(5);
+    assert!(told.stderr.contains("another flock is installing"), "{told:?}");
+    update(&home, &["--rollback"]).fails(5);
+    assert_eq!(checked(&home, &[])["state"], "available");
+    drop(held);
+    update(&home, &[]).ok();
+}
+
+#[test]
+fn the_configuration_names_what_is_followed() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    let commit = upstream.release("2026.2.10");
+    upstream.branch("stable", &commit);
+    home.flock(["config", "set", "plugins.entries.flock.config.openclaw.ref", "stable"]).ok();
+    update(&home, &[]).ok();
+    assert_eq!((&record(&home)["reference"], &record(&home)["commit"]), (&json!("stable"), &json!(commit)));
+    let commit = upstream.mend();
+    let told = update(&home, &["--ref", "main"]).ok();
+    assert_eq!(record(&home)["commit"], json!(commit));
+    assert!(told.stderr.contains("the configuration names stable"), "{told:?}");
+    home.flock(["update", "--check", "--rollback"]).fails(2);
+}
