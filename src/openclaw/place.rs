@@ -76,7 +76,7 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     if is_known && there.as_deref() == Some(&text) {
         return Ok(Put::Same);
     }
-    if !is_known {
+    if !is_known && !has_taken(home, program, &placed.sha256) {
         ask(home, &text, derived, program).await?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
@@ -108,14 +108,35 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
     all.map(|(id, one)| (id.to_owned(), digest(one))).collect()
 }
 
-/// Whether a program that is not in use yet takes what was derived for it. Nothing is put in place.
+/// Whether a program that is not in use yet takes what was derived for it. Nothing is put in place; when it is, it
+/// need not be asked again, while nothing serves.
 ///
 /// # Errors
 ///
 /// [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`].
 pub async fn try_on(home: &Home, derived: &Derived, program: &Program) -> Result<(), OpenClawError> {
     make_folders(home)?;
-    ask(home, &text(derived), derived, program).await
+    let text = text(derived);
+    ask(home, &text, derived, program).await?;
+    let taken = Taken { entry: program.entry.clone(), sha256: hex(&Sha256::digest(&text)) };
+    let record = serde_json::to_vec(&taken).unwrap_or_default();
+    Ok(atomic::write(&home.openclaw_versions().join(TAKEN), &record, 0o600)?)
+}
+
+/// What a program took that was not in use yet.
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+struct Taken {
+    entry: std::path::PathBuf,
+    sha256: String,
+}
+
+const TAKEN: &str = "taken.json";
+
+fn has_taken(home: &Home, program: &Program, sha256: &str) -> bool {
+    let bytes =
+        atomic::read(&home.openclaw_versions().join(TAKEN), LARGEST).ok().flatten().unwrap_or_default();
+    serde_json::from_slice::<Taken>(&bytes)
+        .is_ok_and(|taken| taken.entry == program.entry && taken.sha256 == sha256)
 }
 
 async fn ask(home: &Home, text: &[u8], derived: &Derived, program: &Program) -> Result<(), OpenClawError> {

@@ -164,6 +164,38 @@ async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have()
     assert!(bench.there().contains("\"coder\""));
 }
 
+#[tokio::test]
+async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() {
+    let bench = Bench::new("2026.9.6");
+    let one = bench.derived(&["coder"]);
+    put(&bench.home, &one, &bench.program).await.unwrap();
+    let before = bench.there();
+    let newer = Program { version: "2026.9.7".to_owned(), ..bench.program.clone() };
+    let two = bench.derived(&["coder", "tester"]);
+    try_on(&bench.home, &two, &newer).await.unwrap();
+    assert_eq!((bench.there(), bench.asked().len()), (before.clone(), 2));
+    let pid_file = bench.home.pid_file("openclaw");
+    std::fs::write(&pid_file, format!("{}\n", crate::process::ProcessId::current())).unwrap();
+    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::AtNextStart);
+    assert_eq!(bench.there(), before, "the older one does not read it");
+    std::fs::remove_file(&pid_file).unwrap();
+    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::Changed);
+    assert_eq!(bench.asked().len(), 2, "it took it already");
+    // Another build, and another configuration, are asked about.
+    let elsewhere = Program {
+        entry: bench.program.entry.with_file_name("other.mjs"),
+        version: "2026.9.8".to_owned(),
+        ..newer.clone()
+    };
+    std::fs::copy(&bench.program.entry, &elsewhere.entry).unwrap();
+    put(&bench.home, &two, &elsewhere).await.unwrap();
+    put(&bench.home, &one, &newer).await.unwrap();
+    assert_eq!(bench.asked().len(), 4);
+    bench.says("echo '- agents: Unrecognized key: \"x\"' >&2; exit 1");
+    let error = try_on(&bench.home, &bench.derived(&["tester"]), &newer).await.unwrap_err();
+    assert!(matches!(error, OpenClawError::Invalid { .. }), "{error:?}");
+}
+
 #[test]
 fn its_environment_has_the_keys_of_its_models_and_no_others() {
     let bench = Bench::new("2026.9.6");

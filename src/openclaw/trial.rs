@@ -85,7 +85,7 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
             let said = child.last_words(process::ENDINGS.tells).await;
             return Err(format!("{exit}{}", said.map(|said| format!(": {said}")).unwrap_or_default()));
         }
-        let left = end.saturating_duration_since(Instant::now()).min(ONE_ANSWER);
+        let left = end.saturating_duration_since(Instant::now()).clamp(LAST_ANSWER, ONE_ANSWER);
         let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
         if Instant::now() >= end {
             return Err(format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text()));
@@ -147,6 +147,8 @@ fn make(folder: &Path) -> Result<(), HomeError> {
 
 /// Between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
+/// For the last answer at least.
+const LAST_ANSWER: Duration = Duration::from_secs(1);
 /// For one answer: a version that starts does much on one thread.
 const ONE_ANSWER: Duration = Duration::from_secs(15);
 

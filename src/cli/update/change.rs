@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::{Context, Failure, openclaw};
-use super::{remember, report, serving};
+use super::serving::{self, Patience};
+use super::{remember, report};
 use crate::error::Explain as _;
 use crate::home::Home;
 use crate::install::underway::{Underway, Way};
@@ -112,9 +113,10 @@ impl Change<'_> {
     async fn restart(&self, version: &Version) -> Result<bool, String> {
         let Some(before) = serving::look(self.home).await else { return Ok(false) };
         let progress = self.context.printer.progress(&format!("restarting with {}", report::name(version)));
-        // It may end its turns first, and is asked about its configuration again.
+        // It may end its turns first, and what it is started on is made ready, for which it may be asked again.
         let grace = Duration::from_millis(u64::try_from(Limits::default().grace).unwrap_or(0));
-        serving::restart(self.home, version, &before, grace + start_limit() * 2).await?;
+        let patience = Patience { turn: grace + READYING, start: start_limit() };
+        serving::restart(self.home, version, &before, patience).await?;
         progress.done(&format!("{} is healthy", report::name(version)));
         Ok(true)
     }
@@ -160,5 +162,7 @@ fn start_limit() -> Duration {
     Duration::from_secs(said.unwrap_or(START_LIMIT))
 }
 
+/// For making ready what it is started on: the state is copied, and the program is asked about its configuration.
+const READYING: Duration = Duration::from_secs(240);
 /// The first start of a version compiles it: 70 seconds on a slow machine.
 const START_LIMIT: u64 = 180;

@@ -16,6 +16,15 @@ pub async fn look(home: &Home) -> Option<UnitStatus> {
     reply.status?.unit(OPENCLAW).cloned()
 }
 
+/// How long a restart may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Until the version before has ended and this one is started.
+    pub turn: Duration,
+    /// From then to its first answer.
+    pub start: Duration,
+}
+
 /// Has the supervisor start OpenClaw anew and waits until this version is healthy.
 ///
 /// # Errors
@@ -25,10 +34,11 @@ pub async fn restart(
     home: &Home,
     version: &Version,
     before: &UnitStatus,
-    limit: Duration,
+    patience: Patience,
 ) -> Result<(), String> {
     let name = version.name();
-    let end = Instant::now() + limit;
+    let mut end = Instant::now() + patience.turn;
+    let limit = patience.turn + patience.start;
     let mut watch = Watch { before, name: &name, taken: false, crashes: None };
     let mut connection = Connection::open(home).await.map_err(|error| Failure::from(error).text())?;
     let request = connection.ask(Request::RestartUnit { unit: UnitName::Openclaw }, limit);
@@ -64,7 +74,7 @@ struct Watch<'a> {
     name: &'a str,
     /// Whether the supervisor has begun with it: until then it tells of what was before.
     taken: bool,
-    /// How often it had crashed when the version was seen first.
+    /// How often it had crashed when the version was seen to be started.
     crashes: Option<usize>,
 }
 
@@ -84,7 +94,7 @@ impl Watch<'_> {
         let reason = || {
             now.reason.clone().or_else(|| now.check.clone()).unwrap_or_else(|| "it gave no reason".to_owned())
         };
-        let crashed = is_it && now.crashes > *self.crashes.get_or_insert(now.crashes);
+        let crashed = is_it && self.taken && now.crashes > *self.crashes.get_or_insert(now.crashes);
         let over = matches!(now.state, Standing::Failed | Standing::BreakerOpen | Standing::Stopped);
         (self.taken && (crashed || over || now.state == Standing::BackingOff)).then(|| Err(reason()))
     }
