@@ -97,6 +97,9 @@ _flock() {
             flock,uninstall)
                 cmd="flock__subcmd__uninstall"
                 ;;
+            flock,update)
+                cmd="flock__subcmd__update"
+                ;;
             flock,usage)
                 cmd="flock__subcmd__usage"
                 ;;
@@ -291,6 +294,9 @@ _flock() {
                 ;;
             flock__subcmd__help,uninstall)
                 cmd="flock__subcmd__help__subcmd__uninstall"
+                ;;
+            flock__subcmd__help,update)
+                cmd="flock__subcmd__help__subcmd__update"
                 ;;
             flock__subcmd__help,usage)
                 cmd="flock__subcmd__help__subcmd__usage"
@@ -503,7 +509,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix update approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1511,7 +1517,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list tasks config nix approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
+            opts="init start stop restart status logs service add remove list tasks config nix update approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2281,6 +2287,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__uninstall)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__update)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3319,6 +3339,32 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__update)
+            opts="-q -v -y -h --check --ref --retry --rollback --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ref)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

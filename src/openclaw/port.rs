@@ -14,7 +14,7 @@ const WIDTH: u16 = 4;
 /// The port that OpenClaw's gateway has or, where it has none yet, a free one.
 #[must_use]
 pub fn choose(config: &Config) -> Option<u16> {
-    config.openclaw.port.or_else(|| free_for_a_while(config.port))
+    config.openclaw.port.or_else(|| free(config.port, is_free))
 }
 
 /// Puts a port into the document, if it has none.
@@ -27,14 +27,23 @@ pub fn set(document: &mut Value, port: u16) {
     }
 }
 
-/// A port for a gateway that runs beside this home's own ones for a while.
+/// A port for a gateway that is only tried: anywhere, so that two homes that try at the same time don't meet.
 #[must_use]
-pub fn free_for_a_while(own: u16) -> Option<u16> {
-    free(own, |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+pub fn for_trial(own: u16) -> Option<u16> {
+    let first = rand::random_range(20_000..30_000);
+    free_from(first, own, is_free)
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 fn free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
-    (FIRST..FIRST + 1000)
+    free_from(FIRST, own, is_free)
+}
+
+fn free_from(start: u16, own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    (start..start + 1000)
         .step_by(usize::from(WIDTH))
         .find(|first| (*first..first + WIDTH).all(|port| port != own && is_free(port)))
 }

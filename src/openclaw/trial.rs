@@ -13,6 +13,7 @@ use super::plugin::ID;
 use super::probe::{self, Depth};
 use super::process::{self, Folders};
 use super::{OpenClawError, port, state};
+use crate::error::Kind;
 use crate::home::log::{Cap, Log};
 use crate::home::{Home, HomeError, atomic};
 use crate::id::hex;
@@ -54,41 +55,71 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     let root = folder(home);
     let (config, own) = (root.join("openclaw.json"), root.join("state"));
     make(&root)?;
-    let port = port::free_for_a_while(trial.gateway).ok_or(OpenClawError::NoPort)?;
-    let document = harmless(&trial.derived.document, port, &root);
-    atomic::write(&config, &serde_json::to_vec(&document).unwrap_or_default(), 0o600)?;
     match trial.state.filter(|from| from.is_dir() && state::size(from).is_some()) {
         Some(from) => state::copy(from, &own)?,
         None => make(&own)?,
     }
+    let mut tries = PORTS;
+    loop {
+        let port = port::for_trial(trial.gateway).ok_or(OpenClawError::NoPort)?;
+        let document = harmless(&trial.derived.document, port, &root);
+        atomic::write(&config, &serde_json::to_vec(&document).unwrap_or_default(), 0o600)?;
+        let wrong = match once(home, trial, Folders { config: &config, state: &own }, port).await {
+            Ok(()) => return Ok(()),
+            Err(wrong) => wrong,
+        };
+        tries -= 1;
+        // Somebody took the port since it was looked at.
+        if tries == 0 || !wrong.is_taken {
+            return Err(OpenClawError::Untried { reason: wrong.reason, log: home.log(LOG) });
+        }
+    }
+}
+
+/// Why it does not work.
+struct Wrong {
+    reason: String,
+    /// Whether another program has what it needs.
+    is_taken: bool,
+}
+
+impl From<String> for Wrong {
+    fn from(reason: String) -> Self {
+        Self { reason, is_taken: false }
+    }
+}
+
+async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -> Result<(), Wrong> {
     let token = hex(&rand::random::<[u8; 32]>());
-    let program = program(trial, Folders { config: &config, state: &own }, &token);
+    let program = program(trial, folders, &token);
     let mut log = Log::new(home.log(LOG), Cap::default());
     // A log that can't be written is no reason against a version.
     let _ = log.append(format!("$ node openclaw.mjs gateway run (a trial, port {port})\n").as_bytes());
-    let failed = |reason: String| OpenClawError::Untried { reason, log: home.log(LOG) };
-    let mut child = Child::spawn(&program, &mark(home), log)
-        .map_err(|error| failed(format!("it can't be started: {error}")))?;
+    let mut child =
+        Child::spawn(&program, &mark(home), log).map_err(|error| format!("it can't be started: {error}"))?;
     let asked = ask(&mut child, port, &token, trial.limit).await;
     child.kill();
     while matches!(child.ended(), Ok(None)) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    asked.map_err(failed)
+    asked
 }
 
 /// Asks until it answers, has ended, or the time is over.
-async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), String> {
+async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), Wrong> {
     let end = Instant::now() + limit;
     loop {
         if let Some(exit) = child.ended().map_err(|error| error.to_string())? {
             let said = child.last_words(process::ENDINGS.tells).await;
-            return Err(format!("{exit}{}", said.map(|said| format!(": {said}")).unwrap_or_default()));
+            let is_taken = (process::ENDINGS.lasting)(exit, said.as_deref()) == Some(Kind::Conflict);
+            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            return Err(Wrong { reason: format!("{exit}{said}"), is_taken });
         }
         let left = end.saturating_duration_since(Instant::now()).clamp(LAST_ANSWER, ONE_ANSWER);
         let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
         if Instant::now() >= end {
-            return Err(format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text()));
+            let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text());
+            return Err(reason.into());
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -145,6 +176,8 @@ fn make(folder: &Path) -> Result<(), HomeError> {
     made.map_err(|source| HomeError::Io { verb: "make", path: folder.to_owned(), source })
 }
 
+/// How many ports are tried.
+const PORTS: u32 = 3;
 /// Between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
 /// For the last answer at least.

@@ -38,9 +38,9 @@ pub async fn restart(
 ) -> Result<(), String> {
     let name = version.name();
     let mut end = Instant::now() + patience.turn;
-    let limit = patience.turn + patience.start;
     let mut watch = Watch { before, name: &name, taken: false, crashes: None };
     let mut connection = Connection::open(home).await.map_err(|error| Failure::from(error).text())?;
+    let limit = patience.turn + patience.start;
     let request = connection.ask(Request::RestartUnit { unit: UnitName::Openclaw }, limit);
     tokio::pin!(request);
     let mut answered = false;
@@ -54,16 +54,18 @@ pub async fn restart(
             () = tokio::time::sleep(PAUSE) => {}
         }
         let now = look(home).await;
+        let was_started = watch.crashes.is_some();
         if let Some(proved) = watch.judge(now.as_ref()) {
             return proved;
         }
+        if !was_started && watch.crashes.is_some() {
+            end = Instant::now() + patience.start;
+        }
         if Instant::now() >= end {
+            let limit = if was_started { patience.start } else { patience.turn };
             let said = now.and_then(|unit| unit.check.or(unit.reason)).map(|said| format!(": {said}"));
-            return Err(format!(
-                "not healthy within {} seconds{}",
-                limit.as_secs(),
-                said.unwrap_or_default()
-            ));
+            let said = said.unwrap_or_default();
+            return Err(format!("it was not ready within {} seconds{said}", limit.as_secs()));
         }
     }
 }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::faults::{gone, hanging};
 use super::install::{current, folders, log, record};
+use super::supervised;
 use super::update::checked;
-use crate::support::home::{Run, TempHome, finish, free_port};
+use crate::support::home::{Run, TempHome, finish};
 use crate::support::openclaw::{Era, Upstream};
 use crate::support::wait_until;
 
@@ -19,14 +20,8 @@ const LONG: Duration = Duration::from_secs(120);
 fn team(era: Era) -> (TempHome, Upstream) {
     let upstream = Upstream::new(era);
     let home = TempHome::new();
-    let (own, port) = (free_port().to_string(), free_port().to_string());
-    let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--port", &own, "--gateway", "openclaw"];
-    home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();
-    let lab = json!({"lab": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "secret:lab"}});
-    home.flock(["config", "set", "models.providers", &lab.to_string()]).ok();
-    home.flock(["config", "set", "gateway.port", &port]).ok();
-    std::fs::write(home.file("secrets/lab"), "planted-key").unwrap();
-    home.flock(["add", "coder", "--runtime", "openclaw", "--no-container", "--yes"]).ok();
+    supervised::install(&home, &upstream);
+    supervised::add(&home, "coder");
     (home, upstream)
 }
 
@@ -246,9 +241,9 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
         std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
         point(&after);
         assert_eq!(checked(&home, &[])["interrupted"], json!(true));
+        assert!(home.flock(["doctor"]).stdout.contains("was interrupted before it had proved itself"));
         let (serves_still, _) = serving(&home).unwrap();
         assert_eq!(serves_still, first[..12], "nobody restarts it but who goes on");
-        // Before the swap it is as if nothing had been.
         if fault.is_none() {
             assert!(update(&home, &[]).ok().stderr.contains("going on with the interrupted change"));
             serves(&home, &second);

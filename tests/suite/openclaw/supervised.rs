@@ -24,7 +24,7 @@ fn installed(era: Era, home: TempHome) -> (TempHome, Upstream) {
     (home, upstream)
 }
 
-fn install(home: &TempHome, upstream: &Upstream) {
+pub fn install(home: &TempHome, upstream: &Upstream) {
     let port = free_port().to_string();
     let line = ["init", "--yes", "--no-images", "--model", "lab/x", "--port", &port, "--gateway", "openclaw"];
     home.flock(line.into_iter().chain(["--repo", &upstream.path(), "--ref", "main"])).ok();
@@ -34,7 +34,7 @@ fn install(home: &TempHome, upstream: &Upstream) {
     std::fs::write(home.file("secrets/lab"), "planted-key").unwrap();
 }
 
-fn add(home: &TempHome, agent: &str) {
+pub fn add(home: &TempHome, agent: &str) {
     home.flock(["add", agent, "--runtime", "openclaw", "--no-container", "--yes"]).ok();
 }
 
