@@ -40,9 +40,15 @@ const NAMES: [&str; 27] = [
 /// Passed on with whatever follows.
 const PREFIXES: [&str; 3] = ["LC_", "npm_config_", "NPM_CONFIG_"];
 
-/// Set for every step: nobody is there to be asked, and the log is not a terminal.
-const FIXED: [(&str, &str); 4] =
-    [("CI", "true"), ("NO_COLOR", "1"), ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0"), ("npm_config_yes", "true")];
+/// Set for every step: nobody is there to be asked, the log is not a terminal, and what is built is run by Node alone,
+/// which knows nothing of Yarn's own way to find packages.
+const FIXED: [(&str, &str); 5] = [
+    ("CI", "true"),
+    ("NO_COLOR", "1"),
+    ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0"),
+    ("npm_config_yes", "true"),
+    ("YARN_NODE_LINKER", "node-modules"),
+];
 
 /// The environment of a step of the build that runs with this Node.
 #[must_use]

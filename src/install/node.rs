@@ -1,5 +1,6 @@
 //! Finding a Node that fits.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -58,6 +59,15 @@ fn version_of(path: &Path) -> Option<String> {
     let text = String::from_utf8(output.stdout).ok()?;
     let version = text.trim().strip_prefix('v')?;
     Version::parse(version).ok().map(|_| version.to_owned())
+}
+
+/// What a program says its version is when it is run outside of every package.
+pub(super) fn says(program: &Path, env: &[(OsString, OsString)]) -> Option<String> {
+    let mut command = Command::new(program);
+    command.arg("--version").env_clear().envs(env.iter().map(|(name, value)| (name, value))).current_dir("/");
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let version = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Version::parse(&version).ok().map(|_| version)
 }
 
 /// Whether a version is in a range as npm reads it. A range that can't be read refuses nothing: npm ignores it, too.

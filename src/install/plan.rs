@@ -42,6 +42,8 @@ impl Manager {
 pub struct Programs {
     /// By name, for the managers.
     pub managers: Vec<(Manager, PathBuf)>,
+    /// The version of the Yarn among them, where it says one. Yarn 1 and those after it don't take each other's packages.
+    pub yarn: Option<String>,
     /// Corepack, which runs pnpm and Yarn in the version that a package asks for.
     pub corepack: Option<PathBuf>,
 }
@@ -162,20 +164,49 @@ impl Launcher {
 fn launcher(manager: Manager, version: Option<&str>, programs: &Programs) -> Result<Launcher, InstallError> {
     let with =
         |program: &PathBuf, before: Vec<String>| Launcher { manager, program: program.clone(), before };
-    if let Some(program) = programs.path(manager) {
+    if let Some(program) = programs.path(manager)
+        && (manager != Manager::Yarn || is_same_major(version, programs.yarn.as_deref()))
+    {
         return Ok(with(program, Vec::new()));
     }
     if let (Some(corepack), Manager::Pnpm | Manager::Yarn) = (&programs.corepack, manager) {
         return Ok(with(corepack, vec![manager.as_str().to_owned()]));
     }
     if let (Some(npm), true) = (programs.path(Manager::Npm), manager != Manager::Npm) {
-        let package = match version {
-            Some(version) => format!("{}@{version}", manager.as_str()),
-            None => manager.as_str().to_owned(),
+        // In the registry `yarn` ends with Yarn 1.
+        let name = match manager {
+            Manager::Yarn if version.is_some_and(|version| major(version) != "1") => "@yarnpkg/cli-dist",
+            manager => manager.as_str(),
         };
+        let package = version.map_or(name.to_owned(), |version| format!("{name}@{version}"));
         return Ok(with(npm, vec!["exec".to_owned(), "--yes".to_owned(), "--".to_owned(), package]));
     }
     Err(InstallError::Manager { manager: manager.as_str() })
+}
+
+/// Whether what is wanted and what there is have the same first number, as far as both are known.
+fn is_same_major(wanted: Option<&str>, found: Option<&str>) -> bool {
+    wanted.zip(found).is_none_or(|(wanted, found)| major(wanted) == major(found))
+}
+
+fn major(version: &str) -> &str {
+    version.split('.').next().unwrap_or_default()
+}
+
+/// What shows whether Corepack can get the package manager, where a plan begins with it and npm could do without: it
+/// asks one registry only, and older ones know none of the keys that packages are signed with today.
+#[must_use]
+pub fn trial(plan: &Plan, programs: &Programs) -> Option<Step> {
+    let first = plan.steps.first()?;
+    let corepack = programs.corepack.as_ref().filter(|corepack| **corepack == first.program)?;
+    programs.path(Manager::Npm)?;
+    let manager = first.args.first()?.clone();
+    Some(Step {
+        kind: StepKind::Dependencies,
+        program: corepack.clone(),
+        title: format!("corepack {manager} --version"),
+        args: vec![manager, "--version".to_owned()],
+    })
 }
 
 /// As the lock file says, where there is one.
@@ -188,7 +219,7 @@ fn install_args(manager: Manager, version: Option<&str>, checkout: &Checkout) ->
         Manager::Npm => &["install", "--no-audit", "--no-fund"],
         Manager::Pnpm if has(&["pnpm-lock.yaml"]) => &["install", "--frozen-lockfile"],
         Manager::Yarn if has(&["yarn.lock"]) => match version {
-            Some(version) if !version.starts_with("1.") => &["install", "--immutable"],
+            Some(version) if major(version) != "1" => &["install", "--immutable"],
             _ => &["install", "--frozen-lockfile"],
         },
         Manager::Bun if has(&["bun.lock", "bun.lockb"]) => &["install", "--frozen-lockfile"],

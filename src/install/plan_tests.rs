@@ -3,6 +3,7 @@ use super::*;
 fn programs(names: &[Manager], corepack: bool) -> Programs {
     Programs {
         managers: names.iter().map(|name| (*name, format!("/bin/{}", name.as_str()).into())).collect(),
+        yarn: None,
         corepack: corepack.then(|| "/bin/corepack".into()),
     }
 }
@@ -64,8 +65,36 @@ fn pnpm_is_the_found_one_else_by_corepack_else_by_npm() {
         lines(&source, &programs(&[Manager::Npm], false))[1],
         "/bin/npm exec --yes -- pnpm@10.23.0 run build"
     );
+    let tried =
+        |programs: &Programs| trial(&plan(&source, programs).unwrap(), programs).map(|step| step.title);
+    let told = tried(&programs(&[Manager::Npm], true));
+    assert_eq!(told.as_deref(), Some("corepack pnpm --version"), "it may fail where npm does not");
+    assert_eq!(tried(&programs(&[], true)), None, "there is nothing else");
+    assert_eq!(tried(&programs(&[Manager::Npm, Manager::Pnpm], true)), None);
     let told = plan(&source, &programs(&[], false)).unwrap_err().to_string();
     assert!(told.contains("pnpm"), "{told}");
+}
+
+#[test]
+fn a_yarn_of_another_kind_than_the_package_wants_is_not_taken() {
+    let there = |version: &str, names: &[Manager], corepack| Programs {
+        yarn: Some(version.to_owned()),
+        ..programs(names, corepack)
+    };
+    let both = [Manager::Npm, Manager::Yarn];
+    for (wanted, found, expected) in [
+        ("yarn@4.18.1", there("4.0.2", &both, true), "/bin/yarn install"),
+        ("yarn@4.18.1", there("1.22.22", &both, true), "/bin/corepack yarn install"),
+        (
+            "yarn@4.18.1",
+            there("1.22.22", &both, false),
+            "/bin/npm exec --yes -- @yarnpkg/cli-dist@4.18.1 install",
+        ),
+        ("yarn@1.22.0", there("4.0.2", &both, false), "/bin/npm exec --yes -- yarn@1.22.0 install"),
+        ("yarn", there("1.22.22", &both, false), "/bin/yarn install"),
+    ] {
+        assert_eq!(lines(&checkout(Some(wanted), &[], &[]), &found), [expected], "{wanted} {:?}", found.yarn);
+    }
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Making a version: everything up to a complete folder that nobody uses yet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::io;
 use super::node::{self, Node};
 use super::package::{self, Checkout};
-use super::plan::{self, Manager, Programs, StepKind};
+use super::plan::{self, Manager, Programs, Step, StepKind};
 use super::source::{self, Origin};
 use super::staging::{Stage, Staging};
 use super::step::{self, Run};
@@ -166,9 +166,16 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn build(&self, checkout: &Checkout, from: Stage) -> Result<Stage, InstallError> {
-        let plan = plan::plan(checkout, &programs(self.node))?;
         let mut log = self.log();
         let _ = log.append(format!("== {} {}\n", self.origin.as_str(), self.commit).as_bytes());
+        let mut programs = programs(self.node);
+        let mut plan = plan::plan(checkout, &programs)?;
+        if let Some(trial) = plan::trial(&plan, &programs)
+            && self.run(&trial, TRIAL_LIMIT, &mut log).is_err()
+        {
+            programs.corepack = None;
+            plan = plan::plan(checkout, &programs)?;
+        }
         let mut reached = from;
         for planned in plan.steps {
             if planned.kind == StepKind::Dependencies && from >= Stage::Installed {
@@ -178,19 +185,22 @@ impl Work<'_> {
                 reached = self.reach(Stage::Installed)?;
             }
             (self.events)(Event::Phase(Phase::Running(&planned.title)));
-            let env = environment::of_build(&self.node.path);
-            let run = Run {
-                title: &planned.title,
-                program: &planned.program,
-                args: &planned.args,
-                folder: &self.staging.checkout(),
-                env: &env,
-                limit: STEP_LIMIT,
-                log: self.home.log(LOG),
-            };
-            step::run(&run, &mut log, self.events)?;
+            self.run(&planned, STEP_LIMIT, &mut log)?;
         }
         self.reach(Stage::Built)
+    }
+
+    fn run(&self, planned: &Step, limit: Duration, log: &mut Log) -> Result<(), InstallError> {
+        let run = Run {
+            title: &planned.title,
+            program: &planned.program,
+            args: &planned.args,
+            folder: &self.staging.checkout(),
+            env: &environment::of_build(&self.node.path),
+            limit,
+            log: self.home.log(LOG),
+        };
+        step::run(&run, log, self.events).map(drop)
     }
 
     /// Whether it starts and says the version that it is.
@@ -239,11 +249,14 @@ fn programs(node: &Node) -> Programs {
         path.is_file().then_some(path)
     };
     let find = |name: &str| beside(name).or_else(|| which::which(name).ok());
+    let managers: Vec<(Manager, PathBuf)> = [Manager::Npm, Manager::Pnpm, Manager::Yarn, Manager::Bun]
+        .into_iter()
+        .filter_map(|manager| find(manager.as_str()).map(|path| (manager, path)))
+        .collect();
+    let yarn = managers.iter().find(|(manager, _)| *manager == Manager::Yarn);
     Programs {
-        managers: [Manager::Npm, Manager::Pnpm, Manager::Yarn, Manager::Bun]
-            .into_iter()
-            .filter_map(|manager| find(manager.as_str()).map(|path| (manager, path)))
-            .collect(),
+        yarn: yarn.and_then(|(_, path)| node::says(path, &environment::of_build(&node.path))),
+        managers,
         corepack: find("corepack"),
     }
 }

@@ -130,6 +130,45 @@ fn what_is_published_built_is_not_built() {
 }
 
 #[test]
+fn a_corepack_that_gets_nothing_is_passed_over() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if which::which("pnpm").is_ok() {
+        eprintln!("not run: the pnpm that is installed here would be used");
+        return;
+    }
+    let upstream = Upstream::new(Era::Old);
+    upstream.package(|package| package["packageManager"] = "pnpm@10.23.0".into());
+    upstream.commit("Be built by pnpm");
+    let home = TempHome::new();
+    let programs = home.outside().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    let program = |name: &str, text: &str| {
+        let file = programs.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    };
+    let real = |name: &str| which::which(name).unwrap().display().to_string();
+    let node = program("node", &format!("exec {} \"$@\"", real("node")));
+    program("corepack", "echo No compatible signature found >&2; exit 1");
+    // What npm would run as `npm exec --yes -- pnpm@10.23.0 …`, done by npm itself.
+    program(
+        "npm",
+        &format!(
+            "[ \"$1 $2 $3 $4\" = 'exec --yes -- pnpm@10.23.0' ] || exit 9; shift 4; exec {} \"$@\"",
+            real("npm")
+        ),
+    );
+    finish(home.command().args(line(&upstream.path(), "main")).env("FLOCK_NODE", node)).ok();
+    let written = log(&home);
+    for line in
+        ["$ corepack pnpm --version", "No compatible signature found", "$ pnpm install", "$ pnpm run build"]
+    {
+        assert!(written.contains(line), "{line} in {written}");
+    }
+}
+
+#[test]
 fn a_build_sees_its_own_environment_and_no_secret() {
     let upstream = Upstream::new(Era::Old);
     let home = TempHome::new();

@@ -318,3 +318,20 @@ fn its_containers_are_removed_before_a_start_and_after_a_stop() {
     assert_eq!((exists(&ours), exists(&other)), (false, true));
     docker(&["rm", "-f", &other]);
 }
+
+#[test]
+fn an_uninstall_ends_the_one_that_runs_and_the_gateway_stays() {
+    let (home, _upstream) = installed(Era::New, TempHome::new());
+    add(&home, "coder");
+    home.flock(["start"]).ok();
+    let process = pid(&until(&home, "it runs", |bundle| bundle["healthy"] == true));
+    home.flock(["uninstall", "openclaw", "--yes"]).fails(1);
+    assert!(process.is_alive());
+    home.flock(["uninstall", "openclaw", "--force", "--yes"]).ok();
+    assert!(!process.is_alive());
+    assert!(!home.file("openclaw").is_symlink() && !home.file("extensions").exists());
+    assert_eq!(status(&home)["gateway"]["state"], "healthy");
+    // With all the rest it goes at once.
+    home.flock(["uninstall", "--purge", "--yes"]).ok();
+    assert!(!home.path().exists());
+}
