@@ -285,7 +285,7 @@ mod tests {
         std::fs::create_dir_all(locked.join("in")).unwrap();
         std::fs::write(locked.join("in/file"), "x").unwrap();
         for folder in [locked.join("in"), locked, dir.path().join("a/b")] {
-            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0)).unwrap();
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o000)).unwrap();
         }
         clear(dir.path(), Path::new("a")).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

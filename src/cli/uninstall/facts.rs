@@ -123,10 +123,9 @@ pub struct Belongings {
 ///
 /// If a newer flock made the home, or its folder can't be read.
 pub async fn gather(home: &Home) -> Result<Facts, Failure> {
-    match version::check_writable(home) {
-        // A number that can't be read is one of the things that an uninstall has to cope with.
-        Err(error @ HomeError::Newer { .. }) => return Err(error.into()),
-        Err(_) | Ok(()) => {}
+    // A number that can't be read is one of the things that an uninstall has to cope with.
+    if let Err(error @ HomeError::Newer { .. }) = version::check_writable(home) {
+        return Err(error.into());
     }
     let entries = entries(home.root())?;
     let there = entries.is_some();

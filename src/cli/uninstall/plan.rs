@@ -121,7 +121,7 @@ pub fn plan(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failur
 fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure> {
     let mut plan = Plan::default();
     if facts.there && !facts.proven {
-        unproven(&mut plan, home, &[]);
+        plan.left.push(stranger(home));
         return Ok(plan);
     }
     let purges_state = request.purge && facts.openclaw_state.is_some();
@@ -223,9 +223,9 @@ fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
         mend: Some(format!("flock --home {} uninstall", home.display())),
     };
     if *suspect {
-        plan.unseen.push(left)
+        plan.unseen.push(left);
     } else if facts.there {
-        plan.left.push(left)
+        plan.left.push(left);
     }
 }
 
@@ -297,19 +297,20 @@ fn told(entry: &Entry, purge: bool) -> Option<Left> {
 fn unproven(plan: &mut Plan, home: &Path, entries: &[Entry]) {
     let goes = |entry: &&Entry| entry.empty && entry.name.to_str().is_some_and(is_known);
     let empty: Vec<PathBuf> = entries.iter().filter(goes).map(|entry| PathBuf::from(&entry.name)).collect();
-    let all = empty.len() == entries.len() && !entries.is_empty();
+    let all = empty.len() == entries.len();
     if !empty.is_empty() {
         plan.steps.push(Step::Empty(empty));
     }
     if all {
         plan.steps.push(Step::Home);
     } else {
-        plan.left.push(Left {
-            what: home.display().to_string(),
-            why: "nothing in it proves that flock made it, so what is in it stays".to_owned(),
-            mend: None,
-        });
+        plan.left.push(stranger(home));
     }
+}
+
+fn stranger(home: &Path) -> Left {
+    let why = "nothing in it proves that flock made it, so what is in it stays".to_owned();
+    Left { what: home.display().to_string(), why, mend: None }
 }
 
 /// Folders that are made for OpenClaw, each before the one that it is in.

@@ -97,6 +97,7 @@ fn every_half_state_has_a_plan() {
             Facts { engine: whole().engine, ..Facts::default() },
             vec!["engine"],
         ),
+        ("an init killed right after it made the folder", made(&[], false), vec!["home"]),
         ("an init killed at its first step", killed_init, vec!["empty", "home"]),
         (
             "an init killed while it wrote the configuration",

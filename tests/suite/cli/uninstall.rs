@@ -217,7 +217,7 @@ fn what_an_agent_locked_or_buried_goes_too() {
             std::os::unix::fs::chown(path, Some(10_001), Some(10_001)).unwrap();
         }
     }
-    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
     home.flock(["uninstall", "--purge", "--yes"]).ok();
     assert!(!home.path().exists());
 }
