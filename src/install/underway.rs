@@ -38,9 +38,9 @@ pub enum Reached {
         /// Which way.
         way: Way,
         /// The one before.
-        from: Version,
+        from: Box<Version>,
         /// The current one.
-        to: Version,
+        to: Box<Version>,
     },
 }
 
@@ -79,7 +79,7 @@ pub fn interrupted(home: &Home) -> Option<Reached> {
     let current = versions::current(home).filter(|current| current.name() == found.to);
     let before = versions::named(home, &found.from);
     Some(match (current, before) {
-        (Some(to), Some(from)) => Reached::Swapped { way: found.way, from, to },
+        (Some(to), Some(from)) => Reached::Swapped { way: found.way, from: Box::new(from), to: Box::new(to) },
         _ => Reached::Nothing,
     })
 }

@@ -208,7 +208,7 @@ pub fn size(folder: &Path) -> Option<u64> {
 /// Whether a copy of so many bytes leaves as much free again.
 fn fits(home: &Home, bytes: u64) -> bool {
     let Ok(found) = nix::sys::statvfs::statvfs(&home.openclaw_versions()) else { return false };
-    let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
+    let free = found.blocks_available().saturating_mul(found.fragment_size());
     bytes.saturating_mul(2) <= free
 }
 

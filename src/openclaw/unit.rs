@@ -213,19 +213,16 @@ impl Unit for OpenClaw {
 async fn ready_state(home: &Home, version: &Version) {
     let (own, version) = (home.clone(), version.clone());
     let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version)).await;
-    let mut journal = Journal::new(home, None);
-    match readied {
-        Ok(Ok(Readied::Same)) => {}
-        Ok(Ok(Readied::Copied)) => journal.note("openclaw: what the version before left is copied"),
-        Ok(Ok(Readied::TooLarge)) => {
-            journal.note("openclaw: what the version before left is too large to be copied")
-        }
-        Ok(Ok(Readied::PutBack)) => journal.note("openclaw: its state is the one that this version left"),
-        Ok(Err(error)) => {
-            journal.note(&format!("openclaw: what the version before left is not copied: {}", chain(&error)))
-        }
-        Err(error) => journal.note(&format!("openclaw: what the version before left is not copied: {error}")),
-    }
+    let not_copied = |why: String| format!("openclaw: what the version before left is not copied: {why}");
+    let text = match readied {
+        Ok(Ok(Readied::Same)) => return,
+        Ok(Ok(Readied::Copied)) => "openclaw: what the version before left is copied".to_owned(),
+        Ok(Ok(Readied::TooLarge)) => not_copied("it is too large".to_owned()),
+        Ok(Ok(Readied::PutBack)) => "openclaw: its state is the one that this version left".to_owned(),
+        Ok(Err(error)) => not_copied(chain(&error)),
+        Err(error) => not_copied(error.to_string()),
+    };
+    Journal::new(home, None).note(&text);
 }
 
 /// Removes the containers of its sandboxes. Where there is no engine there are none; what an engine that does not
