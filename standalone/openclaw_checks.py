@@ -367,6 +367,59 @@ def recover():
     check("with its conversations", "MODEL heard" in answer and "MODEL heard 1" not in answer, answer)
 
 
+def commit(name, change):
+    """A commit on the branch that is followed, with a file changed."""
+    path = f"{SOURCE}/{name}"
+    text = open(path).read()
+    with open(path, "w") as file:
+        file.write(change(text))
+    git("-c", "user.name=flock", "-c", "user.email=flock@example.org", "commit", "--quiet", "--all", "--message", name)
+    return git("rev-parse", "HEAD")
+
+
+def looked():
+    return parsed(must("update --check", "--json", "update", "--check"))
+
+
+def update():
+    """To a newer commit, not to one that does not start, and back."""
+    old = git("rev-parse", "main")
+    check("there is nothing new yet", looked().get("state") == "current")
+    new = commit("README.md", lambda text: f"{text}\nOne line more.\n")
+    told = looked()
+    seen = (told.get("state"), (told.get("wanted") or {}).get("commit"))
+    check("a commit on the branch is something new", seen == ("available", new), told)
+    check("which --check does not take", *is_healthy(old))
+    told = parsed(must("update", "--json", "update"))
+    check("update takes it", told.get("state") == "updated" and told.get("serves") is True, told)
+    check("status says so", *is_healthy(new))
+    answer = chat("coder", "hello after the update")
+    check("conversations go on", "MODEL heard" in answer and "MODEL heard 1" not in answer, answer)
+
+    ends = "if (process.argv[2] === 'gateway') { console.error('broken on purpose'); process.exit(3); }\n"
+    broken = commit("openclaw.mjs", lambda text: text.replace("\n", f"\n{ends}", 1))
+    pid = serving()
+    begun = time.monotonic()
+    code, out, err = flock("update")
+    check(f"a version that does not start is refused ({time.monotonic() - begun:.1f} s)", code == 1, (code, out, err))
+    check("with what it said", "broken on purpose" in out + err, (out, err))
+    check("the same process goes on", serving() == pid and alive(pid), (pid, serving()))
+    check("status says so, too", *is_healthy(new))
+    answer = chat("coder", "hello after the refusal")
+    check("and answers", "MODEL heard" in answer, answer)
+    told = looked()
+    check("it is passed over from then on", told.get("state") == "failed", told)
+    must("another update", "update")
+    check("does nothing", *is_healthy(new))
+
+    told = parsed(must("update --rollback", "--json", "update", "--rollback"))
+    check("the version before is back", told.get("state") == "rolled-back", told)
+    check("and serves", *is_healthy(old))
+    answer = chat("coder", "hello after the rollback")
+    check("conversations still go on", "MODEL heard" in answer and "MODEL heard 1" not in answer, answer)
+    check("the broken one was not put in use", broken[:12] not in os.path.realpath(f"{HOME}/openclaw"))
+
+
 def stop():
     ports = [config()["gateway"]["port"], config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]]
     must("stop", "stop")
@@ -403,6 +456,7 @@ def main():
         trace()
         secrets_are_kept()
         recover()
+        update()
         stop()
     except Exception as error:  # A step that can't go on is one failure, said like the others.
         import traceback

@@ -114,7 +114,10 @@ pub fn derive(
     } else {
         whole["agents"]["list"] = entries.into_iter().map(|(_, entry)| entry).collect();
     }
-    whole["models"] = json!({"mode": "replace", "providers": providers});
+    // Else some versions ask others for prices and models, at each start and every few hours.
+    let off = json!({"enabled": false});
+    whole["models"] =
+        json!({"mode": "replace", "pricing": off, "catalogRefresh": off, "providers": providers});
     let known = dialect.known();
     // What flock itself says beyond a version's schema is said by that version in no other way.
     prune(&mut whole, known, "", &mut |_| {});

@@ -116,6 +116,20 @@ fn versions_in_between_are_given_the_list_with_paths() {
 }
 
 #[test]
+fn no_version_asks_for_models_or_prices_by_itself() {
+    let off = json!({"enabled": false});
+    for (version, pricing, catalog) in [
+        (OLD, &Value::Null, &Value::Null),
+        ("2026.6.11", &off, &Value::Null),
+        ("2026.7.35", &off, &Value::Null),
+        (NEW, &Value::Null, &off),
+    ] {
+        let models = &ok(&document(), version).document["models"];
+        assert_eq!((&models["pricing"], &models["catalogRefresh"]), (pricing, catalog), "{version}");
+    }
+}
+
+#[test]
 fn only_agents_that_it_runs_are_told_of_and_no_secret_is() {
     let mut document = document();
     document["models"]["providers"]["anthropic"]["apiKey"] = "sk-planted".into();
