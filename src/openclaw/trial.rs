@@ -22,6 +22,8 @@ use crate::supervise::child::{self, Child};
 use crate::supervise::journal::Journal;
 use crate::supervise::leftover;
 use crate::supervise::mark::Mark;
+use crate::supervise::pid;
+use crate::supervise::unit::OPENCLAW;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,8 @@ pub struct Trial<'a> {
     pub version: &'a Version,
     /// What it is to be started on.
     pub derived: &'a Derived,
-    /// The state of which it gets a copy; an empty one for none, and for one that is too large.
+    /// The state of which it gets a copy; an empty one for none, for one that OpenClaw runs on, and for one that is too
+    /// large.
     pub state: Option<&'a Path>,
     /// The port of flock's own gateway, which it must not take.
     pub gateway: u16,
@@ -55,7 +58,7 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     let root = folder(home);
     let (config, own) = (root.join("openclaw.json"), root.join("state"));
     make(&root)?;
-    match trial.state.filter(|from| from.is_dir() && state::size(from).is_some()) {
+    match trial.state.filter(|from| is_at_rest(home, from) && state::size(from).is_some()) {
         Some(from) => state::copy(from, &own)?,
         None => make(&own)?,
     }
@@ -74,6 +77,13 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
             return Err(OpenClawError::Untried { reason: wrong.reason, log: home.log(LOG) });
         }
     }
+}
+
+/// Whether there is a state that nobody runs on. What runs has its databases open: a copy of them need not be whole, and
+/// newer versions note in them who has them open, and refuse to start.
+fn is_at_rest(home: &Home, state: &Path) -> bool {
+    let is_used = state == home.openclaw_state() && pid::read(&home.pid_file(OPENCLAW)).is_some();
+    state.is_dir() && !is_used
 }
 
 /// Why it does not work.
@@ -208,6 +218,21 @@ mod tests {
             })
         );
         assert_eq!(harmless(&json!({}), 1, Path::new("/t"))["plugins"], json!(null));
+    }
+
+    #[test]
+    fn what_somebody_runs_on_is_not_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        let (state, left) = (home.openclaw_state(), home.openclaw_versions().join("left"));
+        assert!(!is_at_rest(&home, &state));
+        fs_err::create_dir_all(&state).unwrap();
+        fs_err::create_dir_all(&left).unwrap();
+        assert!(is_at_rest(&home, &state));
+        let myself = pid::Record { process: crate::process::ProcessId::current(), socket: None };
+        fs_err::create_dir_all(home.pid_file(OPENCLAW).parent().unwrap()).unwrap();
+        pid::write(&home.pid_file(OPENCLAW), &myself).unwrap();
+        assert!(!is_at_rest(&home, &state) && is_at_rest(&home, &left));
     }
 
     #[test]

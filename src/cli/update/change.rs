@@ -88,7 +88,7 @@ impl Change<'_> {
             .await
             .map_err(|error| self.not_tried(error))?;
         asking.done("it takes its configuration");
-        let trying = printer.progress("starting it on another port, on copies of configuration and state");
+        let trying = printer.progress("starting it on another port");
         let first = own.as_deref().filter(|_| is_migrated).unwrap_or(&present);
         let mut put_back = is_migrated;
         let mut tried = self.tried(&derived, first).await;
