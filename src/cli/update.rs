@@ -102,6 +102,13 @@ fn forward(
     let renamed = look.decision == Decision::Current && wanted.reference != current.reference;
     if !renamed && !matches!(look.decision, Decision::New(_)) {
         report::nothing_done(home, current, &look, context);
+        let runs = context.block_on(async { Ok(serving::look(home).await) })?.and_then(|unit| unit.build);
+        if let Some(other) = runs.filter(|build| *build != current.name()) {
+            // Put in use by an install, which restarts nothing.
+            context.printer.warn(&format!(
+                "OpenClaw still runs as {other}; flock restart has it run as what is installed"
+            ));
+        }
         return Ok(Exit::Done);
     }
     let shown = Shown::new(context);

@@ -237,6 +237,11 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
         point(&before);
         home.flock(["start"]).ok();
         assert_ne!(serves(&home, &first), process);
+        // As an install leaves it, which restarts nothing.
+        point(&after);
+        assert!(update(&home, &[]).ok().stderr.contains(&format!("still runs as {}", name(&before))));
+        assert_eq!(serving(&home).unwrap().0, first[..12]);
+        point(&before);
         let underway = json!({"way": "update", "from": name(&before), "to": name(&after)});
         std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
         point(&after);
