@@ -20,15 +20,17 @@ impl Origin {
     ///
     /// # Errors
     ///
-    /// [`InstallError::Repository`] for what can't be one, and for a URL with a password: it would stand in the
-    /// records of the installation.
+    /// [`InstallError::Repository`] for what can't be one, and for a URL with a password, or with a user where a token
+    /// is one: it would stand in the records of the installation.
     pub fn parse(given: &str) -> Result<Self, InstallError> {
-        let refuse = |reason| Err(InstallError::Repository { repository: without_password(given), reason });
+        let refuse = |reason| Err(InstallError::Repository { repository: without_secret(given), reason });
         if given.is_empty() || given.starts_with('-') || given.chars().any(char::is_control) {
             return refuse("it is neither a URL nor a path");
         }
-        if without_password(given) != given {
-            return refuse("it has a password in it; use ssh with an agent, or a repository that needs none");
+        if without_secret(given) != given {
+            let reason =
+                "it has a password or a token in it; use ssh with an agent, or a repository that needs none";
+            return refuse(reason);
         }
         if let Some((scheme, _)) = given.split_once("://") {
             return match scheme {
@@ -57,11 +59,14 @@ impl Origin {
     }
 }
 
-/// The URL without the password, if it has one.
-fn without_password(url: &str) -> String {
+/// The URL without what may be a secret: a password, and all of the user in a web address, where a token is one.
+fn without_secret(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let Some((user, _)) = authority.rsplit_once('@') else { return url.to_owned() };
+    if scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http") {
+        return format!("{scheme}://{}", &rest[user.len() + 1..]);
+    }
     let Some((name, _)) = user.split_once(':') else { return url.to_owned() };
     format!("{scheme}://{name}{}", &rest[user.len()..])
 }

@@ -46,13 +46,22 @@ fn a_repository_is_a_url_or_a_path_and_has_no_password() {
         "https://example.org/a.git",
         "ssh://git@example.org:22/a",
         "git@example.org:a/b.git",
-        "https://ann@example.org/a",
+        "https://a.org/@b",
     ] {
         assert_eq!(Origin::parse(good).unwrap().url, good);
     }
-    for bad in
-        ["", "--upload-pack=x", "https://ann:secret@example.org/a", "ftp://example.org", "/no/such", "a\nb"]
-    {
+    for bad in [
+        "",
+        "--upload-pack=x",
+        "https://ann:secret@example.org/a",
+        "https://secret@example.org/a",
+        "http://secret:x-oauth-basic@example.org/a",
+        "HTTPS://secret@example.org/a",
+        "ssh://git:secret@example.org/a",
+        "ftp://example.org",
+        "/no/such",
+        "a\nb",
+    ] {
         let told = Origin::parse(bad).unwrap_err().to_string();
         assert!(!told.contains("secret"), "{told}");
     }

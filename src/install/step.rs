@@ -10,7 +10,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
@@ -88,7 +88,7 @@ pub fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>
 /// A command that runs, with its watcher.
 struct Running {
     group: Pid,
-    news: mpsc::Receiver<News>,
+    news: Receiver<News>,
     // Its end is the end of the group.
     _tether: Option<std::process::ChildStdin>,
 }
@@ -104,6 +104,11 @@ enum News {
     Line(String),
     Silent,
     Ended(ExitStatus),
+}
+
+/// Of bounded length: a command that says more than can be written down waits, instead of filling flock's memory.
+fn channel() -> (SyncSender<News>, Receiver<News>) {
+    mpsc::sync_channel(AHEAD)
 }
 
 fn spawn(run: &Run<'_>) -> io::Result<Running> {
@@ -124,7 +129,7 @@ fn spawn(run: &Run<'_>) -> io::Result<Running> {
         .spawn()?;
     let group = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let tether = child.stdin.take();
-    let (tell, news) = mpsc::channel();
+    let (tell, news) = channel();
     let running = Running { group, news, _tether: tether };
     let told = tell.clone();
     std::thread::Builder::new().name("build output".to_owned()).spawn(move || read_lines(reader, &told))?;
@@ -142,7 +147,12 @@ fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) ->
     let mut until = Instant::now() + limit;
     let (mut ended, mut silent) = (None, false);
     while ended.is_none() || !silent {
-        match running.news.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            // Also where there is always one more line.
+            break;
+        }
+        match running.news.recv_timeout(left) {
             Ok(News::Line(text)) => line(&text),
             Ok(News::Silent) => silent = true,
             Ok(News::Ended(status)) => {
@@ -157,7 +167,7 @@ fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) ->
 }
 
 /// Lines of at most a bounded length; a longer one comes in pieces.
-fn read_lines(reader: impl io::Read, tell: &Sender<News>) {
+fn read_lines(reader: impl io::Read, tell: &SyncSender<News>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     loop {
@@ -188,6 +198,8 @@ fn ending(status: ExitStatus) -> String {
 const SHELL: &str = "/bin/sh";
 const TAIL: usize = 20;
 const LONGEST_LINE: u64 = 4096;
+/// How many lines may wait to be written down.
+const AHEAD: usize = 1024;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

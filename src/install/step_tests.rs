@@ -63,6 +63,16 @@ fn a_signal_and_a_missing_program_are_told_apart() {
     assert!(none.unwrap_err().to_string().contains("code 127"));
 }
 
+#[test]
+fn one_that_says_more_than_can_be_written_down_waits_and_ends_in_time() {
+    let (tell, _news) = channel();
+    assert_eq!((0..).take_while(|_| tell.try_send(News::Line(String::new())).is_ok()).count(), AHEAD);
+    let begun = Instant::now();
+    let told = shell("while :; do echo x; done", Duration::from_secs(1)).0.unwrap_err().to_string();
+    assert!(told.contains("took longer"), "{told}");
+    assert!(begun.elapsed() < LONG);
+}
+
 /// A killed process is there until its parent has taken note.
 fn until_gone(pids: &[i32]) {
     let end = Instant::now() + Duration::from_secs(20);
