@@ -16,7 +16,7 @@ use crate::id::AgentId;
 use crate::install::underway::{self, Reached};
 use crate::install::{Version, versions};
 use crate::openclaw::check::Program;
-use crate::openclaw::derive::Derived;
+use crate::openclaw::derive::{Derived, quoted};
 use crate::openclaw::facts::{self, Ready};
 use crate::openclaw::place::Put;
 use crate::openclaw::unit::{OpenClaw, Prepare};
@@ -259,9 +259,12 @@ async fn looked_at(home: &Home, config: &Config) -> Result<Vec<Trouble>, Failure
     if derived.dropped.is_empty() {
         return Ok(Vec::new());
     }
+    // What is said in words is no place of a setting.
+    let first = derived.dropped.iter().find(|place| !place.contains([' ', ':']));
+    let mend = first.map(|place| format!("flock config unset {}", quoted(place)));
     Ok(vec![Trouble {
         text: format!("OpenClaw {} is not given {}", program.version, derived.dropped.join(", ")),
-        mend: "flock config get".to_owned(),
+        mend: mend.unwrap_or_else(|| "flock config get plugins.entries.flock.config.policy".to_owned()),
         breaks: false,
     }])
 }

@@ -49,8 +49,8 @@ pub(super) const AGENT: [&str; 11] = [
 ];
 /// Of `models.providers.<name>`, beside what flock itself reads there.
 pub(super) const PROVIDER: [&str; 3] = ["headers", "authHeader", "timeoutSeconds"];
-/// Of `logging`.
-const LOGGING: [&str; 5] = ["level", "consoleLevel", "consoleStyle", "redactSensitive", "redactPatterns"];
+/// Of `logging`; `level` is that of a file.
+const LOGGING: [&str; 4] = ["consoleLevel", "consoleStyle", "redactSensitive", "redactPatterns"];
 /// Of `tools`, and of an agent's own `tools`.
 const TOOLS: [&str; 1] = ["loopDetection"];
 /// Of `tools.exec`.
@@ -71,7 +71,7 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
         refusals.push(Refusal {
             at: at.to_owned(),
             why: why.to_owned(),
-            mend: format!("flock config unset {at}"),
+            mend: format!("flock config unset {}", quoted(at)),
         });
     };
     let exposed = &document["gateway"]["tailscale"]["mode"];
@@ -91,6 +91,12 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
             refuse(&at, "would run commands of agents outside of their sandboxes");
         }
     }
+}
+
+/// The place of a setting as it can be typed into any shell: some take brackets for a pattern.
+pub fn quoted(at: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
+    if at.chars().all(is_plain) { at.to_owned() } else { format!("'{}'", at.replace('\'', r"'\''")) }
 }
 
 /// The settings that are taken over as they are, without those of agents and providers.

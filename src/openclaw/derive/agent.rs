@@ -65,7 +65,7 @@ pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) 
         sandbox(home, agent, dialect, facts).map_err(|why| Refusal {
             at: format!("{at}.sandbox"),
             why: format!("may not have {why}"),
-            mend: format!("flock config get {at}"),
+            mend: format!("flock config get {}", adopt::quoted(&at)),
         })?
     };
     Ok(whole)

@@ -23,6 +23,7 @@ use crate::id::AgentId;
 use crate::sandbox::mount::Mounts;
 use crate::sandbox::spec::User;
 
+pub use adopt::quoted;
 pub use models::Key;
 
 /// The variable that OpenClaw has the token of its own gateway from.
@@ -187,9 +188,10 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
                 "hooks": {"allowConversationAccess": true},
             }},
         },
+        // What it writes to its output is in flock's log, which has a cap; a file of its own has none in older versions.
         "logging": {
             "file": home.openclaw_state().join("openclaw.log"),
-            "level": "warn",
+            "level": "silent",
             "consoleLevel": "info",
         },
         "discovery": {"mdns": {"mode": "off"}},

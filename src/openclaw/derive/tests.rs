@@ -75,6 +75,8 @@ fn refused(document: &Value) -> Refusal {
     assert_eq!(made(document, OLD).unwrap_err(), refusals);
     assert_eq!(refusals.len(), 1, "{refusals:?}");
     assert!(refusals[0].mend.starts_with("flock "), "{refusals:?}");
+    // It can be typed into any shell: some take brackets for a pattern.
+    assert!(!refusals[0].mend.split('\'').step_by(2).any(|plain| plain.contains('[')), "{refusals:?}");
     refusals[0].clone()
 }
 
