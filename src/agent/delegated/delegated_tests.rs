@@ -20,13 +20,15 @@ fn session(key: &str, began_at: i64) -> Session {
 #[test]
 fn each_conversation_has_a_name_of_its_own_in_lower_case() {
     let plain = "agent:coder:flock:channel:dev-1";
-    assert_eq!(conversation(&session(plain, 1_000)), plain);
+    assert_eq!(conversation(&session(plain, 1_000)), format!("{plain}.1000"));
+    assert_eq!(session_of(&format!("{plain}.1000")).unwrap().as_str(), plain);
+    assert_eq!([session_of(plain), session_of("agent:coder:main.x"), session_of("5.5")], [None, None, None]);
     let (ann, other) = ("agent:coder:flock:dm:human:Ann", "agent:coder:flock:dm:human:ann");
     let names = [ann, other].map(|key| conversation(&session(key, 1_000)));
-    assert_eq!(names[1], other);
+    assert_eq!(names[1], format!("{other}.1000"));
     assert!(names[0].starts_with(other) && names[0] != names[1], "{names:?}");
     assert_eq!(names[0], names[0].to_ascii_lowercase());
-    // Begun anew, it is another one; and again.
+    // Begun anew, it is another one; and again. So is that of a later agent with the same name.
     let anew = [1_000, 2_000, 3_000].map(|began| conversation(&session(plain, began)));
     assert!(anew[0] != anew[1] && anew[1] != anew[2], "{anew:?}");
 }

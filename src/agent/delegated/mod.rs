@@ -35,7 +35,7 @@ use super::repetition::{Repetition, Verdict};
 use super::running::Running;
 use super::steps::Events;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use crate::id::hex;
+use crate::id::{SessionKey, hex};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, StopReason};
 use crate::runtime::{Event, Order, Reply, Runtime, ToolEvent};
@@ -376,9 +376,9 @@ impl So {
     }
 }
 
-/// What the program knows a session's conversation by: its key, as far as that is unambiguous there. OpenClaw writes
-/// keys in lower case, so one with capitals gets a mark of its own; a session that was begun anew is another
-/// conversation.
+/// What the program knows a session's conversation by: its key, and when it began, in milliseconds since the epoch. One
+/// that is begun anew is another conversation, and so is that of a later agent with the same name, whatever the program
+/// has kept. OpenClaw writes keys in lower case, so one with capitals gets a mark of its own.
 #[must_use]
 pub fn conversation(session: &Session) -> String {
     let key = session.key.as_str();
@@ -387,10 +387,14 @@ pub fn conversation(session: &Session) -> String {
         let digest = Sha256::digest(key.as_bytes());
         name = format!("{name}.{}", hex(&digest[..4]));
     }
-    if session.began_at != session.created_at {
-        name = format!("{name}.{}", session.began_at);
-    }
-    name
+    format!("{name}.{}", session.began_at)
+}
+
+/// The session of such a conversation, where its key has no capitals.
+pub(super) fn session_of(conversation: &str) -> Option<SessionKey> {
+    let (key, began_at) = conversation.rsplit_once('.')?;
+    began_at.parse::<i64>().ok()?;
+    key.parse().ok()
 }
 
 #[cfg(test)]

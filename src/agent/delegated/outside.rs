@@ -119,7 +119,7 @@ fn is_flocks(source: &Source) -> bool {
 
 /// Who calls, where no turn says it. The session is the one that flock has with the agent in that program.
 fn context(source: &Source, cancel: CancellationToken) -> CallContext {
-    let session = source.conversation.parse::<SessionKey>().ok();
+    let session = super::session_of(&source.conversation);
     let session = session.filter(|session| session.agent() == &source.agent);
     CallContext {
         agent: source.agent.clone(),
