@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::derive::IDENTITY_HOOK;
-use super::{identity, place, plugin};
+use super::{identity, place, plugin, state};
 use crate::home::Home;
 use crate::install;
 use crate::supervise::unit::OPENCLAW;
@@ -38,7 +38,8 @@ pub fn found(home: &Home) -> Vec<PathBuf> {
     } else {
         let entries = std::fs::read_dir(&versions).into_iter().flatten().flatten();
         let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        entries.retain(|path| *path != home.openclaw_state());
+        let kept = kept(home);
+        entries.retain(|path| *path != home.openclaw_state() && !kept.contains(path));
         // Versions last: where nothing else is left of a home they prove that it is one.
         entries.sort_by_key(|path| (install::versions::read(path).is_some(), path.clone()));
         found.extend(entries);
@@ -46,13 +47,26 @@ pub fn found(home: &Home) -> Vec<PathBuf> {
     below(home, found)
 }
 
-/// OpenClaw's own state, as a path below the home, if there is any of it.
+/// OpenClaw's own state, what other versions left of it, and whose it is, as paths below the home; none where there is no
+/// more of it than an empty folder.
 #[must_use]
-pub fn state(home: &Home) -> Option<PathBuf> {
-    let state = home.openclaw_state();
-    let is_there = first_link(home, &home.openclaw_versions()).is_none()
-        && std::fs::read_dir(&state).is_ok_and(|mut entries| entries.next().is_some());
-    is_there.then(|| below(home, vec![state])).and_then(|mut one| one.pop())
+pub fn state(home: &Home) -> Vec<PathBuf> {
+    below(home, kept(home))
+}
+
+fn kept(home: &Home) -> Vec<PathBuf> {
+    if first_link(home, &home.openclaw_versions()).is_some() {
+        return Vec::new();
+    }
+    let is_full = |path: &PathBuf| std::fs::read_dir(path).is_ok_and(|mut inner| inner.next().is_some());
+    let mut found: Vec<PathBuf> = state::all(home).into_iter().filter(is_full).collect();
+    let note = state::note(home);
+    // Alone it says nothing.
+    if !found.is_empty() && note.is_file() {
+        found.push(note);
+    }
+    found.sort();
+    found
 }
 
 /// The first part of a path below the home that is a link.
@@ -85,12 +99,12 @@ mod tests {
     fn half_a_bundle_is_found_as_well_as_a_whole_one() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
-        assert!(found(&home).is_empty() && state(&home).is_none());
+        assert!(found(&home).is_empty() && state(&home).is_empty());
         let versions = home.openclaw_versions();
         for folder in ["2026.2.9-0123456789ab", ".staging/checkout", "state", ".removed-2026.2.8-aa"] {
             std::fs::create_dir_all(versions.join(folder)).unwrap();
         }
-        assert_eq!(state(&home), None, "an empty one is none");
+        assert!(state(&home).is_empty(), "an empty one is none");
         std::fs::write(versions.join("state/x"), "").unwrap();
         std::fs::write(versions.join("failed.json"), "{}").unwrap();
         symlink("gateways/openclaw/2026.2.9-0123456789ab", home.openclaw()).unwrap();
@@ -110,7 +124,14 @@ mod tests {
                 "gateways/openclaw/failed.json",
             ]
         );
-        assert_eq!(state(&home), Some("gateways/openclaw/state".into()));
+        assert_eq!(text(&state(&home)), ["gateways/openclaw/state"]);
+        std::fs::write(versions.join("state-owner.json"), "{}").unwrap();
+        assert_eq!(text(&state(&home)), ["gateways/openclaw/state", "gateways/openclaw/state-owner.json"]);
+        // What was said on a version before is nowhere else.
+        std::fs::create_dir_all(versions.join("state-of-2026.9.6-aa/agents")).unwrap();
+        let kept = ["state", "state-of-2026.9.6-aa", "state-owner.json"];
+        assert_eq!(text(&state(&home)), kept.map(|name| format!("gateways/openclaw/{name}")));
+        assert!(!text(&found(&home)).iter().any(|path| path.contains("/state")));
     }
 
     #[test]
@@ -124,6 +145,6 @@ mod tests {
         // A folder of that name is not flock's link.
         std::fs::create_dir(home.openclaw()).unwrap();
         assert_eq!(text(&found(&home)), ["gateways"]);
-        assert_eq!(state(&home), None);
+        assert!(state(&home).is_empty());
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic};
+use crate::id::AgentId;
 use crate::install::Version;
 
 /// Larger ones are not copied: a start must not wait for minutes, nor the disk be filled.
@@ -225,6 +226,14 @@ fn copies(home: &Home) -> Vec<PathBuf> {
     ours.map(|entry| entry.path()).collect()
 }
 
+/// The state and every copy of it.
+#[must_use]
+pub fn all(home: &Home) -> Vec<PathBuf> {
+    let mut all = copies(home);
+    all.push(home.openclaw_state());
+    all
+}
+
 fn read(home: &Home) -> Note {
     let bytes = atomic::read(&note(home), MOST_NOTE).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
@@ -235,7 +244,17 @@ fn write(home: &Home, what: &Note) -> Result<(), HomeError> {
     atomic::write(&note(home), &serde_json::to_vec(what).unwrap_or_default(), 0o600)
 }
 
-fn note(home: &Home) -> PathBuf {
+/// Where an agent's conversations are, in the state and in its copies: one that is put back must not bring them back.
+#[must_use]
+pub fn of_agent(home: &Home, id: &AgentId) -> Vec<PathBuf> {
+    let folders = all(home).into_iter().filter(|folder| !folder.is_symlink());
+    let agents = folders.map(|folder| folder.join("agents")).filter(|agents| !agents.is_symlink());
+    agents.map(|agents| agents.join(id.as_str())).filter(|own| own.symlink_metadata().is_ok()).collect()
+}
+
+/// The file that says whose the state is.
+#[must_use]
+pub fn note(home: &Home) -> PathBuf {
     home.openclaw_versions().join("state-owner.json")
 }
 

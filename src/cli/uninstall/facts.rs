@@ -34,8 +34,8 @@ pub struct Facts {
     pub engine: InEngine,
     /// OpenClaw's files, below the home.
     pub openclaw: Vec<PathBuf>,
-    /// OpenClaw's own state, below the home.
-    pub openclaw_state: Option<PathBuf>,
+    /// OpenClaw's own state and its copies, below the home.
+    pub openclaw_state: Vec<PathBuf>,
     /// The agents that run on OpenClaw.
     pub on_openclaw: OnOpenClaw,
     /// Workspaces that are not in the home.

@@ -124,9 +124,9 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
         plan.left.push(stranger(home));
         return Ok(plan);
     }
-    let purges_state = request.purge && facts.openclaw_state.is_some();
+    let purges_state = request.purge && !facts.openclaw_state.is_empty();
     if facts.openclaw.is_empty() && !purges_state && sandboxes(facts).is_empty() {
-        plan.kept.extend(facts.openclaw_state.clone().map(|path| (path, OPENCLAW_STATE)));
+        keep_state(&mut plan, facts);
         return Ok(plan);
     }
     if !request.force && !facts.openclaw.is_empty() {
@@ -229,14 +229,21 @@ fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
     }
 }
 
+fn keep_state(plan: &mut Plan, facts: &Facts) {
+    let what = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
+        Some("state") => "OpenClaw's own state, with its agents' conversations",
+        Some(name) if name.starts_with("state-of-") => "OpenClaw's state as another version left it",
+        _ => "which version OpenClaw's state is of",
+    };
+    plan.kept.extend(facts.openclaw_state.iter().map(|path| (path.clone(), what(path))));
+}
+
 fn openclaw_files(plan: &mut Plan, facts: &Facts, purge: bool) {
     let mut files = facts.openclaw.clone();
-    if let Some(state) = &facts.openclaw_state {
-        if purge {
-            files.insert(0, state.clone());
-        } else {
-            plan.kept.push((state.clone(), OPENCLAW_STATE));
-        }
+    if purge {
+        files.splice(0..0, facts.openclaw_state.iter().cloned());
+    } else {
+        keep_state(plan, facts);
     }
     if !files.is_empty() {
         plan.steps.push(Step::OpenClaw(files));
@@ -316,8 +323,6 @@ fn stranger(home: &Path) -> Left {
 /// Folders that are made for OpenClaw, each before the one that it is in.
 pub const OPENCLAW_FOLDERS: [&str; 5] =
     ["gateways/openclaw/state", "gateways/openclaw", "gateways", "extensions/hooks", "extensions"];
-
-const OPENCLAW_STATE: &str = "OpenClaw's own state, with its agents' conversations";
 
 #[cfg(test)]
 #[path = "plan_tests.rs"]

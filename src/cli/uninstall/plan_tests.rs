@@ -179,14 +179,18 @@ fn what_is_not_flocks_is_left_and_told() {
 fn openclaw_goes_alone_and_not_while_agents_need_it() {
     let mut facts = whole();
     facts.openclaw = vec!["openclaw".into()];
-    facts.openclaw_state = Some("gateways/openclaw/state".into());
+    facts.openclaw_state =
+        vec!["gateways/openclaw/state".into(), "gateways/openclaw/state-of-2026.9.6-aa".into()];
     facts.running = true;
     let steps = ["stop openclaw", "engine: openclaw", "openclaw openclaw"];
     let plan_now = planned(&facts, BUNDLE);
     assert_eq!(words(&plan_now), steps);
-    assert_eq!(kept(&plan_now), ["gateways/openclaw/state"]);
+    assert_eq!(kept(&plan_now), ["gateways/openclaw/state", "gateways/openclaw/state-of-2026.9.6-aa"]);
     let purged = planned(&facts, Request { purge: true, ..BUNDLE });
-    assert_eq!(words(&purged)[2], "openclaw gateways/openclaw/state openclaw");
+    assert_eq!(
+        words(&purged)[2],
+        "openclaw gateways/openclaw/state gateways/openclaw/state-of-2026.9.6-aa openclaw"
+    );
     facts.on_openclaw = OnOpenClaw::Agents(vec!["coder".into(), "tester".into()]);
     let refused = plan(Path::new(HOME), &facts, BUNDLE).unwrap_err();
     assert!(refused.message.contains("coder, tester") && refused.message.contains("--force"), "{refused:?}");
