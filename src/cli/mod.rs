@@ -31,6 +31,7 @@ pub mod remove;
 pub mod restart;
 pub mod service;
 pub mod session;
+mod settled;
 pub mod start;
 pub mod status;
 pub mod stop;

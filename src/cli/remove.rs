@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, person, team};
+use super::{Context, Exit, Failure, person, settled, team};
 use crate::clock::unix_ms;
 use crate::config::{self, Agent, Config, ConfigError, agents};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::home::clear::clear;
 use crate::id::{AgentId, IdError, Party};
+use crate::openclaw::{identity, state};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
 use crate::store::{AuditEntry, Level, Store};
@@ -58,7 +60,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             context.printer.warn(&format!("the container {name} may be left: {}", failure.text()));
         }
         revoke(&home, &id).await?;
-        if args.purge { purge(&home, &config, &agent).await } else { Ok(left(&home, &agent)) }
+        identity::forget_role(&home, &id)?;
+        if args.purge {
+            purge(&home, &config, &agent).await?;
+            forget(&home, &id, context).await?;
+        }
+        Ok::<_, Failure>(left(&home, &agent))
     })?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"removed": id, "purged": args.purge, "kept": kept}));
@@ -107,9 +114,8 @@ fn agree(home: &Home, agent: &Agent, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// Deletes what is the agent's in the home, and returns what is left. A workspace elsewhere is a person's own
-/// folder and stays.
-async fn purge(home: &Home, config: &Config, agent: &Agent) -> Result<Vec<PathBuf>, Failure> {
+/// Deletes what is the agent's in the home. A workspace elsewhere is a person's own folder and stays.
+async fn purge(home: &Home, config: &Config, agent: &Agent) -> Result<(), Failure> {
     if home.database().exists() {
         let store = Store::open(home)?;
         let sessions = store.sessions(Some(&agent.id), u32::MAX)?;
@@ -124,12 +130,36 @@ async fn purge(home: &Home, config: &Config, agent: &Agent) -> Result<Vec<PathBu
     if packages.state().await.is_ok_and(|state| state.state == "running") {
         packages.forget(&agent.id).await?;
     }
-    Ok(left(home, agent))
+    Ok(())
+}
+
+/// Deletes the agent's conversations in OpenClaw. One that runs would write them again as long as it has the agent.
+async fn forget(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
+    let folders = state::of_agent(home, id);
+    if folders.is_empty() {
+        return Ok(());
+    }
+    let progress = context.printer.progress("waiting until OpenClaw no longer has the agent");
+    if !settled::has_dropped(home, id, PATIENCE).await {
+        drop(progress);
+        let text = format!("OpenClaw still has the agent {id}: its conversations there are not deleted");
+        // A restart puts what was changed in place.
+        let mends: Vec<String> =
+            folders.iter().map(|folder| format!("rm -r '{}'", folder.display())).collect();
+        return Err(Failure::new(Kind::Failed, text).hint(format!("flock restart && {}", mends.join(" && "))));
+    }
+    progress.done("OpenClaw no longer has the agent");
+    folders.iter().try_for_each(|folder| delete(folder))
 }
 
 fn left(home: &Home, agent: &Agent) -> Vec<PathBuf> {
-    [agent.workspace.clone(), home.agent(&agent.id)].into_iter().filter(|folder| folder.exists()).collect()
+    let own = [agent.workspace.clone(), home.agent(&agent.id)].into_iter().filter(|folder| folder.exists());
+    own.chain(state::of_agent(home, &agent.id)).collect()
 }
+
+/// How long OpenClaw may take to do without an agent: it is asked first whether it takes its new configuration, and
+/// may be started anew.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Links in the folder are removed, not followed.
 fn delete(folder: &Path) -> Result<(), Failure> {

@@ -42,13 +42,31 @@ pub fn install(home: &Home) -> Result<(), HomeError> {
 ///
 /// As [`HomeError`] says.
 pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
-    let folder = home.openclaw_versions().join("roles");
-    make(&folder)?;
-    let path = folder.join(format!("{agent}.md"));
+    let path = role(home, agent);
+    make(path.parent().unwrap_or(&path))?;
     if atomic::read(&path, LARGEST).ok().flatten().as_deref() == Some(text.as_bytes()) {
         return Ok(());
     }
     atomic::write(&path, text.as_bytes(), 0o600)
+}
+
+/// Forgets who an agent was.
+///
+/// # Errors
+///
+/// If its file can't be removed.
+pub fn forget_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
+    let path = role(home, agent);
+    match fs_err::remove_file(&path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(HomeError::Io { verb: "remove", path, source })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn role(home: &Home, agent: &AgentId) -> PathBuf {
+    home.openclaw_versions().join("roles").join(format!("{agent}.md"))
 }
 
 fn make(folder: &std::path::Path) -> Result<(), HomeError> {

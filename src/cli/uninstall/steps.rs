@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::{Failure, service, stop};
+use super::super::{Failure, service, settled, stop};
 use super::facts;
 use super::plan::{OPENCLAW_FOLDERS, Step};
 use crate::error::Kind;
@@ -109,9 +109,14 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
         remove_file(&link)?;
     }
     let mark = Mark::new(home, OPENCLAW);
-    let bearers = mark.bearers();
     let supervised = Lock::is_held(&home.supervisor_lock()).unwrap_or(false);
     let grace = if supervised { STOP } else { Duration::ZERO };
+    // One that is only being made ready has no process yet, and would write what is removed, or begin, afterwards.
+    if supervised && !settled::is_down(home, STOP).await {
+        let text = "the supervisor did not let go of OpenClaw in time".to_owned();
+        return Err(Failure::new(Kind::Failed, text).hint("flock stop"));
+    }
+    let bearers = mark.bearers();
     let mut left = leftover::gone(&bearers, grace).await;
     if !supervised {
         let mut journal = crate::supervise::journal::Journal::new(home, None);
@@ -174,7 +179,10 @@ fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failur
     let text = format!("failed to remove {}{others}", stuck.path.display());
     let hint = match stuck.error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            format!("sudo flock --home {} uninstall", home.root().display())
+            // A flock that is not where root looks would be another program of that name there.
+            let flock =
+                std::env::current_exe().map_or_else(|_| "flock".into(), |path| path.display().to_string());
+            format!("sudo {flock} --home {} uninstall", home.root().display())
         }
         _ => format!("ls -ld {}", stuck.path.display()),
     };
