@@ -2,16 +2,23 @@
 //! when they are asked for any setting.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use super::OpenClawError;
 use super::derive::{Key, TOKEN_VARIABLE};
 use crate::config::agents::STANDARD_PATH;
+use crate::install::step;
+use crate::process::ProcessId;
 
 /// An installed OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +35,10 @@ pub struct Program {
 const LIMIT: Duration = Duration::from_secs(180);
 /// The most problems that are told.
 const MOST: usize = 5;
+/// The most that is read of each of its two outputs, in bytes.
+const MOST_SAID: u64 = 1 << 20;
+/// How long what left its group may keep its outputs open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Whether the program takes the configuration in `file`. Its state is a folder that is new and gone afterwards.
 ///
@@ -36,39 +47,116 @@ const MOST: usize = 5;
 /// [`OpenClawError::Invalid`] with what it says, [`OpenClawError::Unchecked`] if it can't be asked.
 pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), OpenClawError> {
     let unchecked = |reason: String| OpenClawError::Unchecked { version: program.version.clone(), reason };
-    let state = tempfile::tempdir_in(file.parent().unwrap_or(Path::new("/")))
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    sweep(folder);
+    let state = tempfile::Builder::new()
+        .prefix(&name(STATE))
+        .tempdir_in(folder)
         .map_err(|error| unchecked(error.to_string()))?;
     let validates = super::dialect::Dialect::of(&program.version).validates;
     let args: &[&str] =
         if validates { &["config", "validate", "--json"] } else { &["config", "get", "gateway.mode"] };
-    let mut command = Command::new(&program.node);
+    let args = [program.entry.clone().into()].into_iter().chain(args.iter().map(OsString::from));
+    let (shell, args) = step::watched(program.node.clone(), args.collect());
+    let mut command = Command::new(shell);
     command
-        .arg(&program.entry)
         .args(args)
         .env_clear()
         .envs(environment(program, file, state.path(), keys))
-        .current_dir(state.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let ended = tokio::time::timeout(LIMIT, command.output()).await;
-    let output = match ended {
-        Ok(Ok(output)) => output,
+        .current_dir(state.path());
+    let ended = tokio::time::timeout(LIMIT, run(command)).await;
+    let (status, said) = match ended {
+        Ok(Ok(ended)) => ended,
         Ok(Err(error)) => return Err(unchecked(format!("{}: {error}", program.node.display()))),
         Err(_) => return Err(unchecked(format!("no answer within {} seconds", LIMIT.as_secs()))),
     };
-    if output.status.success() {
+    if status.success() {
         return Ok(());
     }
-    let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let problems = problems(&said);
     if problems.is_empty() {
         let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
-        return Err(unchecked(format!("{}: {last}", output.status)));
+        return Err(unchecked(format!("{status}: {last}")));
     }
     Err(OpenClawError::Invalid { version: program.version.clone(), problems })
+}
+
+/// Runs it to its end; what it said on both of its outputs. All that it started ends with it, and with the future, and
+/// with flock.
+async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.kill_on_drop(true).spawn()?;
+    // The watcher in the group holds the other end.
+    let _tether = child.stdin.take();
+    let group = Group(child.id().and_then(|pid| i32::try_from(pid).ok()));
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let status = {
+        let mut heard = pin!(async { tokio::join!(hear(out, &mut said), hear(err, &mut complained)) });
+        let mut silent = false;
+        let status = loop {
+            tokio::select! {
+                status = child.wait() => break status?,
+                _ = &mut heard, if !silent => silent = true,
+            }
+        };
+        // What it left holds its outputs.
+        drop(group);
+        if !silent {
+            let _ = tokio::time::timeout(LAST_WORDS, heard).await;
+        }
+        status
+    };
+    said.append(&mut complained);
+    Ok((status, said))
+}
+
+/// Reads to the end, and keeps the beginning.
+async fn hear(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
+    let _ = (&mut from).take(MOST_SAID).read_to_end(into).await;
+    let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
+}
+
+/// A process group, by its leader. Its watcher is in it until it is killed, so that the number is nobody else's.
+struct Group(Option<i32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+/// What the names of the files begin with that a program is asked about.
+pub const CANDIDATE: &str = "candidate-";
+/// What the names of the folders begin with that it has for its state.
+const STATE: &str = ".asked-";
+
+/// The beginning of a name that says who asks, so that [`sweep`] knows what nobody needs any more.
+#[must_use]
+pub fn name(kind: &str) -> String {
+    let ProcessId { pid, started } = ProcessId::current();
+    format!("{kind}{pid}.{started}-")
+}
+
+/// Removes what killed askers left in a folder.
+fn sweep(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let Some(rest) = [CANDIDATE, STATE].iter().find_map(|kind| name.strip_prefix(kind)) else { continue };
+        let asker = rest.split_once('-').and_then(|(who, _)| who.replace('.', " ").parse::<ProcessId>().ok());
+        if asker.is_none_or(ProcessId::is_alive) {
+            continue;
+        }
+        let path = entry.path();
+        // What stays is looked at the next time.
+        let _ =
+            if name.starts_with(STATE) { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    }
 }
 
 /// No key is needed to look at a configuration, only that each has a value.
@@ -126,6 +214,53 @@ fn problems(said: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shell(script: &str) -> Command {
+        let (shell, args) = step::watched("/bin/sh".into(), vec!["-c".into(), script.into()]);
+        let mut command = Command::new(shell);
+        command.args(args);
+        command
+    }
+
+    #[tokio::test]
+    async fn what_it_leaves_ends_with_it_and_what_it_says_has_a_bound() {
+        let (status, said) = run(shell("sleep 1000 & echo $!; echo wrong >&2; exit 3")).await.unwrap();
+        let said = String::from_utf8(said).unwrap();
+        let (pid, rest) = said.split_once('\n').unwrap();
+        assert_eq!((status.code(), rest), (Some(3), "wrong\n"));
+        let left = ProcessId::of(pid.parse().unwrap());
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while left.is_some_and(ProcessId::is_alive) {
+            assert!(std::time::Instant::now() < end, "{pid} still runs");
+            tokio::task::yield_now().await;
+        }
+        let (status, said) = run(shell("head -c 3000000 /dev/zero; echo last >&2")).await.unwrap();
+        assert!(status.success());
+        assert_eq!(u64::try_from(said.len()).unwrap(), MOST_SAID + 5);
+    }
+
+    #[test]
+    fn what_killed_askers_left_goes_and_that_of_others_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = ProcessId::current();
+        let dead = format!("{}.{}", me.pid, me.started + 1);
+        std::fs::create_dir_all(dir.path().join(format!(".asked-{dead}-x/inner"))).unwrap();
+        std::fs::create_dir(dir.path().join(format!("{}x", name(STATE)))).unwrap();
+        for file in
+            [format!("candidate-{dead}-x.json"), format!("{}x.json", name(CANDIDATE)), "candidate-x".into()]
+        {
+            std::fs::write(dir.path().join(file), "{}").unwrap();
+        }
+        sweep(dir.path());
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut left: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        let mine = [format!("{}x", name(STATE)), format!("{}x.json", name(CANDIDATE)), "candidate-x".into()];
+        let mut mine = mine.to_vec();
+        mine.sort();
+        assert_eq!(left, mine);
+    }
 
     #[test]
     fn what_it_says_is_found_in_its_reports_and_in_its_frames() {

@@ -146,7 +146,8 @@ async fn ask(home: &Home, text: &[u8], derived: &Derived, program: &Program) -> 
     };
     let folder = home.openclaw_versions();
     // A name of its own: a command and the supervisor may ask at the same time. Only its owner can read it.
-    let candidate = tempfile::Builder::new().prefix("candidate-").suffix(".json").tempfile_in(&folder);
+    let candidate =
+        tempfile::Builder::new().prefix(&check::name(check::CANDIDATE)).suffix(".json").tempfile_in(&folder);
     let candidate = candidate.map_err(io("make a file in", &folder))?;
     fs_err::write(candidate.path(), text).map_err(io("write", candidate.path()))?;
     check::check(program, candidate.path(), &derived.keys).await

@@ -1,6 +1,7 @@
 //! OpenClaw as the supervisor's second child, on a stand-in.
 
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flock::home::Home;
@@ -234,24 +235,103 @@ fn a_port_that_another_program_holds_is_named_before_it_is_started() {
     assert!(told.stderr.contains("OpenClaw runs"), "{told:?}");
 }
 
+/// Has the program never answer when it is asked about another configuration; the file that it writes its pid to.
+fn never_answers(home: &TempHome) -> PathBuf {
+    let (entry, asked) = (home.file("openclaw/openclaw.mjs"), home.file("asked.pid"));
+    let text = std::fs::read_to_string(&entry).unwrap();
+    let slow = format!(
+        "if (process.argv[2] === \"config\") {{ (await import(\"node:fs\")).writeFileSync({asked:?}, `${{process.pid}} `); await new Promise(() => setInterval(() => {{}}, 1000)); }}\n"
+    );
+    std::fs::write(&entry, text.replacen("const args", &format!("{slow}const args"), 1)).unwrap();
+    home.flock(["config", "set", "agents.list[coder].model.primary", "lab/z"]).ok();
+    asked
+}
+
+/// Waits until it is asked.
+fn asked(file: &Path) -> ProcessId {
+    let process = wait_until("it is asked", LIMIT, || {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        text.strip_suffix(' ').and_then(|pid| ProcessId::of(pid.parse().ok()?)).ok_or(text)
+    });
+    std::fs::remove_file(file).unwrap();
+    process
+}
+
+fn gone(process: ProcessId) {
+    wait_until("it is gone", LIMIT, || (!process.is_alive()).then_some(()).ok_or("alive".to_owned()));
+}
+
 #[test]
 fn a_stop_while_it_is_made_ready_gives_it_up() {
     let (home, upstream) = installed(Era::New, TempHome::new());
     add(&home, "coder");
-    // Another configuration is asked about, by a program that does not answer.
-    let entry = home.file("openclaw/openclaw.mjs");
-    let text = std::fs::read_to_string(&entry).unwrap();
-    let slow = format!(
-        "if (process.argv[2] === \"config\") {{ console.log(process.pid); await new Promise(() => setInterval(() => {{}}, 1000)); }}\n"
-    );
-    std::fs::write(&entry, text.replacen("const args", &format!("{slow}const args"), 1)).unwrap();
-    home.flock(["config", "set", "agents.list[coder].model.primary", "lab/z"]).ok();
+    let file = never_answers(&home);
     let mut start = home.command().arg("start").spawn().unwrap();
+    let first = asked(&file);
+    // Nobody is left who could end it.
+    kill(supervisor(&home));
+    gone(first);
+    assert!(!start.wait().unwrap().success());
+    let mut start = home.command().arg("start").spawn().unwrap();
+    let second = asked(&file);
     until(&home, "it is starting", |bundle| bundle["state"] == "starting");
     home.flock(["stop"]).ok();
     assert!(!start.wait().unwrap().success());
     assert_eq!((openclaw(&home)["state"].clone(), starts(&home)), (json!("stopped"), 0));
+    gone(second);
+    // Also of the one that was killed.
+    let entries = std::fs::read_dir(home.file("gateways/openclaw")).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let left = |name: &&String| name.starts_with("candidate-") || name.starts_with(".asked-");
+    assert_eq!(names.iter().find(left), None, "{names:?}");
     drop(upstream);
+}
+
+#[test]
+fn an_uninstall_while_it_is_made_ready_waits_until_that_is_given_up() {
+    let (home, upstream) = installed(Era::New, TempHome::new());
+    add(&home, "coder");
+    let file = never_answers(&home);
+    let mut start = home.command().arg("start").spawn().unwrap();
+    let process = asked(&file);
+    home.flock(["uninstall", "openclaw", "--purge", "--force", "--yes"]).ok();
+    gone(process);
+    let left = ["openclaw", "gateways", "extensions", "secrets/openclaw-token", "secrets/openclaw-plugin"];
+    assert_eq!(left.map(|name| home.file(name).exists()), [false; 5]);
+    start.wait().unwrap();
+    assert_eq!(starts(&home), 0);
+    drop(upstream);
+}
+
+#[test]
+fn a_purged_agent_leaves_no_conversation_in_openclaw() {
+    let (home, _upstream) = installed(Era::New, TempHome::new());
+    add(&home, "coder");
+    add(&home, "writer");
+    home.flock(["start"]).ok();
+    let own = |agent: &str| {
+        ["state", "state-of-2026.2.9-aa"]
+            .map(|state| home.file("gateways/openclaw").join(state).join("agents").join(agent))
+    };
+    for folder in own("coder").into_iter().chain(own("writer")) {
+        std::fs::create_dir_all(folder.join("sessions")).unwrap();
+        std::fs::write(folder.join("sessions/sessions.json"), "{}").unwrap();
+    }
+    let before = pid(&openclaw(&home));
+    let told = home.flock(["remove", "coder", "--purge", "--yes", "--json"]).json();
+    assert_eq!(told["kept"], json!([]));
+    assert_eq!(own("coder").map(|folder| folder.exists()), [false; 2]);
+    assert_eq!(own("writer").map(|folder| folder.exists()), [true; 2]);
+    // Only then: it no longer has the agent.
+    let text = std::fs::read_to_string(home.file("gateways/openclaw/openclaw.json")).unwrap();
+    assert!(!text.contains("coder") && text.contains("writer"), "{text}");
+    assert!(!home.file("gateways/openclaw/roles/coder.md").exists());
+    assert!(before.is_alive());
+    // What is kept is said.
+    let told = home.flock(["remove", "writer", "--yes", "--json"]).json();
+    for folder in own("writer") {
+        assert!(told["kept"].as_array().unwrap().contains(&json!(folder)), "{told}");
+    }
 }
 
 #[tokio::test]
