@@ -17,6 +17,13 @@ fn blocks<'v>(transcript: &'v [Value], kind: &str) -> Vec<&'v Value> {
         .collect()
 }
 
+/// The session of a request: its conversation's name without the moment at which it began.
+fn session(request: &Value) -> &str {
+    let (session, began) = request["key"].as_str().and_then(|key| key.rsplit_once('.')).unwrap_or_default();
+    assert!(began.parse::<i64>().is_ok() || session.is_empty(), "{request}");
+    session
+}
+
 #[tokio::test]
 async fn an_agent_of_openclaw_answers_and_calls_flocks_tools() {
     for era in [Era::Old, Era::New] {
@@ -24,7 +31,7 @@ async fn an_agent_of_openclaw_answers_and_calls_flocks_tools() {
         let (status, body) = stage.chat("coder", "ann", "hello").await;
         assert_eq!((status, said(&body).starts_with("coder heard (1): hello")), (200, true), "{body}");
         let asked = stage.requests().remove(0);
-        assert_eq!(asked["key"], "agent:coder:flock:main:ann");
+        assert_eq!(session(&asked), "agent:coder:flock:main:ann");
         assert_eq!((&asked["agent"], &asked["stream"]), (&"coder".into(), &true.into()));
         // The session is known there; another one has a history of its own.
         assert!(said(&stage.chat("coder", "ann", "again").await.1).starts_with("coder heard (2)"));
@@ -85,7 +92,7 @@ async fn an_agent_of_openclaw_is_a_member_of_channels_like_any_other() {
     let text = answer["content"].as_str().unwrap();
     assert!(text.contains("[Channel: #dev]") && text.contains("what do you say?"), "{text}");
     let asked = stage.requests().remove(0);
-    assert_eq!(asked["key"], "agent:coder:flock:channel:dev");
+    assert_eq!(session(&asked), "agent:coder:flock:channel:dev");
 }
 
 #[tokio::test]
@@ -122,7 +129,8 @@ async fn a_client_that_goes_away_ends_the_turn_in_openclaw_too() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // A call that comes from it afterwards is not run.
-    let (status, body) = stage.tool("flock_status", "coder", "agent:coder:flock:main:ann", json!({})).await;
+    let key = stage.requests().remove(0)["key"].as_str().unwrap().to_owned();
+    let (status, body) = stage.tool("flock_status", "coder", &key, json!({})).await;
     assert_eq!((status, &body["isError"]), (200, &true.into()), "{body}");
     assert!(body["content"][0]["text"].as_str().unwrap().contains("flock has ended the turn"), "{body}");
 }
@@ -143,7 +151,7 @@ async fn a_turn_that_a_kill_broke_off_is_marked_interrupted() {
         async move { owner.send(call, LIMIT).await.map(drop) }
     });
     wait_until("the turn is under way", LIMIT, || {
-        let asked = stage.requests().iter().any(|line| line["key"] == "agent:coder:flock:main:bob");
+        let asked = stage.requests().iter().any(|line| session(line) == "agent:coder:flock:main:bob");
         asked.then_some(()).ok_or_else(|| stage.log("gateway.log"))
     });
     stage.gateway = None;
