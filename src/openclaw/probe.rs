@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::error::chain;
-use crate::process::{ProcessId, descends};
+use crate::process::ProcessId;
 use crate::supervise::loopback::{Answer, Call, Client, LoopbackError};
 use crate::supervise::port;
 
@@ -58,7 +58,8 @@ pub enum Depth {
 ///
 /// # Errors
 ///
-/// What is wrong with it. It is sent the token only after it was found to be the right process.
+/// What is wrong with it. It is sent the token only after it was found to be the right process, where the system tells who
+/// listens.
 pub async fn ask(
     port: u16,
     token: &str,
@@ -74,10 +75,7 @@ pub async fn ask(
     }
     drop(ready);
     if depth == Depth::Proof {
-        // Where the system does not tell who listens, knowing the token has to do.
-        if let Some(holder) = port::holder(port).filter(|holder| !descends(holder.pid, process)) {
-            return Err(ProbeError::Foreign { port, holder: holder.to_string() });
-        }
+        port::is_held_by(port, process).map_err(|holder| ProbeError::Foreign { port, holder })?;
         expect(port, &empty(&stranger, limit).await?, 401, "without the token")?;
     }
     let friend = stranger.with_token(token);

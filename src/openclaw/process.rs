@@ -110,11 +110,15 @@ const CONFIG: [&str; 6] = [
     "Refusing to bind",
 ];
 
+/// Asking it whether it takes its configuration compiles a version that never ran, on a machine that may be slow; then
+/// its state may be copied.
+const READY: i64 = 600_000;
+
 /// Its limits: the first start of a version compiles it and may take more than a minute, and it lets turns end before
 /// it does.
 #[must_use]
 pub fn limits(common: Limits) -> Limits {
-    Limits { start: 180_000, backoff: 1_000, window: 900_000, ..common }
+    Limits { ready: READY, start: 180_000, backoff: 1_000, window: 900_000, ..common }
 }
 
 #[cfg(test)]

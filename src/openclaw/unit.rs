@@ -53,6 +53,8 @@ struct Started {
     port: Option<u16>,
     token: String,
     environment: Vec<(String, String)>,
+    /// When to try again to bring it up to date, in milliseconds since the epoch.
+    retry_at: Option<i64>,
     /// The process that has proved itself.
     proved: Option<ProcessId>,
 }
@@ -91,6 +93,7 @@ impl Unit for OpenClaw {
         {
             let mut started = self.started();
             started.basis = Some(now);
+            started.retry_at = None;
             started.build = None;
             started.proved = None;
         }
@@ -170,7 +173,8 @@ impl Unit for OpenClaw {
     fn is_outdated(&self) -> bool {
         let (config, digest) = self.now();
         let started = self.started();
-        started.basis.as_ref().is_none_or(|(old, was)| !Arc::ptr_eq(old, &config) || *was != digest)
+        let is_due = started.retry_at.is_some_and(|at| clock::unix_ms() >= at);
+        is_due || started.basis.as_ref().is_none_or(|(old, was)| !Arc::ptr_eq(old, &config) || *was != digest)
     }
 
     fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
@@ -178,6 +182,7 @@ impl Unit for OpenClaw {
         let build = {
             let mut started = self.started();
             started.basis = Some(now);
+            started.retry_at = None;
             started.build.clone()
         };
         let home = self.live.home().clone();
@@ -188,7 +193,12 @@ impl Unit for OpenClaw {
         }
         let (prepare, started) = (Arc::clone(&self.prepare), Arc::clone(&self.started));
         Box::pin(async move {
-            let ready = prepare().await?;
+            let ready = prepare().await.inspect_err(|unready| {
+                // A machine that was too busy, an engine that did not answer.
+                if unready.lasting.is_none() {
+                    locked(&started).retry_at = Some(clock::unix_ms() + AGAIN);
+                }
+            })?;
             if ready.put == Put::AtNextStart {
                 return Ok(Refresh::Restart("it needs a key that it was started without".to_owned()));
             }
@@ -232,6 +242,8 @@ async fn clear(home: &Home) {
     let _ = tokio::time::timeout(CLEAR, sandboxes::remove_all(&engine, home)).await;
 }
 
+/// After how long it is tried again to bring it up to date, in milliseconds.
+const AGAIN: i64 = 30_000;
 /// How long it may take to say that it is there: it does much on one thread.
 const CHECK: Duration = Duration::from_secs(15);
 /// How long removing its containers may take.

@@ -14,6 +14,8 @@ use crate::openclaw::{RUNTIME, place};
 use crate::provider::http::{Endpoint, Http};
 use crate::provider::key::ApiKey;
 use crate::provider::{Block, BoxFuture, Delta, Message, ProviderError, Role, StopReason, Usage, openai};
+use crate::supervise::unit::OPENCLAW;
+use crate::supervise::{self, pid};
 
 /// As people call it.
 const PROGRAM: &str = "OpenClaw";
@@ -40,7 +42,8 @@ pub type Find = Arc<dyn Fn() -> Result<Place, RuntimeError> + Send + Sync>;
 ///
 /// # Errors
 ///
-/// [`RuntimeError::NotInstalled`], with what is missing.
+/// [`RuntimeError::NotInstalled`], with what is missing; [`RuntimeError::NotRunning`] where what listens on its port is not
+/// the process that the supervisor started.
 pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     let missing = |reason: String, hint: &str| RuntimeError::NotInstalled {
         program: PROGRAM,
@@ -52,6 +55,21 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     };
     if versions::current(home).is_none() {
         return Err(missing("there is no version in this home".to_owned(), "flock init --gateway openclaw"));
+    }
+    let silent = |reason: String| RuntimeError::NotRunning {
+        program: PROGRAM,
+        reason,
+        hint: "flock status".to_owned(),
+    };
+    let Some(record) = pid::read(&home.pid_file(OPENCLAW)) else {
+        return Err(silent("it does not run".to_owned()));
+    };
+    // Whoever else listens there must get neither the token nor the conversation.
+    if let Err(holder) = supervise::port::is_held_by(port, record.process) {
+        return Err(silent(match holder.as_str() {
+            "nobody" => format!("nothing listens on its port {port} yet"),
+            _ => format!("its port {port} is held by {holder}"),
+        }));
     }
     match secret::get(home, place::TOKEN) {
         Ok(Some(token)) => Ok(Place { port, token }),

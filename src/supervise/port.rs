@@ -9,7 +9,7 @@ use super::mark::Mark;
 use super::unit::NAMES;
 use crate::error::{Explain, Kind};
 use crate::home::Home;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, descends};
 
 /// The port is somebody else's.
 #[derive(Debug, thiserror::Error)]
@@ -149,14 +149,30 @@ fn home_of(pid: i32) -> Option<PathBuf> {
     std::str::from_utf8(value).ok().map(PathBuf::from)
 }
 
-/// The process that listens on a port of this machine; `None` where it is another user's or the system
-/// does not tell.
+/// The process that listens on a port of 127.0.0.1; `None` where it is another user's or the system does not tell.
 #[must_use]
 pub fn holder(port: u16) -> Option<Holder> {
-    let inode = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|table| fs_err::read_to_string(table).ok())
-        .find_map(|table| listening_inode(&table, port))?;
+    sockets(port)?.first().and_then(|socket| process_with(socket.inode))
+}
+
+/// Whether what answers on a port of 127.0.0.1 is this process or one that descends from it. Where the system does not tell
+/// who listens, it may be.
+///
+/// # Errors
+///
+/// Who it is instead, as in `node (pid 7)`.
+pub fn is_held_by(port: u16, process: ProcessId) -> Result<(), String> {
+    let Some(sockets) = sockets(port) else { return Ok(()) };
+    let Some(socket) = sockets.first() else { return Err("nobody".to_owned()) };
+    match process_with(socket.inode) {
+        Some(holder) if descends(holder.pid, process) => Ok(()),
+        Some(holder) => Err(holder.to_string()),
+        None => Err(format!("a process of the user {}", socket.uid)),
+    }
+}
+
+/// The process that has a socket open, if this user may see that.
+fn process_with(inode: u64) -> Option<Holder> {
     let wanted = format!("socket:[{inode}]");
     for entry in fs_err::read_dir("/proc").ok()? {
         let Ok(entry) = entry else { continue };
@@ -176,15 +192,57 @@ pub fn holder(port: u16) -> Option<Holder> {
     None
 }
 
-/// The inode of the socket that listens on `port`, from a table of the kernel's.
-fn listening_inode(table: &str, port: u16) -> Option<u64> {
+/// The sockets that a connection to this port of 127.0.0.1 could reach, the one that it does first. `None` where there is no
+/// table of them.
+fn sockets(port: u16) -> Option<Vec<Socket>> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs_err::read_to_string(table).ok());
+    if tables.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut found: Vec<Socket> = tables.iter().flatten().flat_map(|table| listening(table, port)).collect();
+    found.sort_by_key(|socket| socket.rank);
+    Some(found)
+}
+
+/// A listening socket.
+#[derive(Debug, PartialEq, Eq)]
+struct Socket {
+    /// The kernel prefers who listens on the very address to who listens on all of them.
+    rank: usize,
+    inode: u64,
+    uid: u32,
+}
+
+/// The sockets that listen on `port` where 127.0.0.1 reaches them, from a table of the kernel's.
+fn listening(table: &str, port: u16) -> Vec<Socket> {
     const LISTENING: &str = "0A";
-    let suffix = format!(":{port:04X}");
-    table.lines().skip(1).find_map(|line| {
+    /// 127.0.0.1, the same as an address of IPv6, and all addresses of either; as this machine's byte order has them.
+    const REACHED: [[u32; 4]; 3] = [
+        [0, 0, 0, u32::from_ne_bytes([127, 0, 0, 1])],
+        [0, 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]), u32::from_ne_bytes([127, 0, 0, 1])],
+        [0, 0, 0, 0],
+    ];
+    let address = |text: &str| -> Option<[u32; 4]> {
+        let words: Option<Vec<u32>> = (0..text.len() / 8)
+            .map(|word| u32::from_str_radix(text.get(word * 8..word * 8 + 8)?, 16).ok())
+            .collect();
+        let words = words?;
+        let mut whole = [0; 4];
+        whole.get_mut(4_usize.checked_sub(words.len())?..)?.copy_from_slice(&words);
+        Some(whole)
+    };
+    let rows = table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let (address, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-        (address.ends_with(&suffix) && *state == LISTENING).then(|| inode.parse().ok())?
-    })
+        let (local, state) = (fields.get(1)?, fields.get(3)?);
+        let (host, suffix) = local.split_once(':')?;
+        if *state != LISTENING || u16::from_str_radix(suffix, 16).ok()? != port {
+            return None;
+        }
+        let host = address(host)?;
+        let rank = REACHED.iter().position(|reached| *reached == host)?;
+        Some(Socket { rank, inode: fields.get(9)?.parse().ok()?, uid: fields.get(7)?.parse().ok()? })
+    });
+    rows.collect()
 }
 
 #[cfg(test)]
@@ -217,11 +275,44 @@ mod tests {
 
     #[test]
     fn the_kernels_table_is_read() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-             0: 0100007F:0EC3 0100007F:1234 01 00000000:00000000 00:00000000 00000000     0        0 11 1\n\
-             1: 0100007F:0EC3 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 42 1\n";
-        assert_eq!(listening_inode(table, 0x0ec3), Some(42));
-        assert_eq!(listening_inode(table, 80), None);
-        assert_eq!(listening_inode("garbage\n\n1 2 3", 80), None);
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+        let row = |host: &str, state: &str, uid: u32, inode: u64| {
+            format!(
+                "   0: {host}:0EC3 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 {uid} 0 {inode} 1\n"
+            )
+        };
+        let loopback = format!("{:08X}", u32::from_ne_bytes([127, 0, 0, 1]));
+        let other = format!("{:08X}", u32::from_ne_bytes([192, 168, 1, 5]));
+        let mapped = format!("{:016X}{:08X}{loopback}", 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]));
+        let table = [
+            head,
+            &row(&loopback, "01", 0, 11),
+            &row(&other, "0A", 0, 12),
+            &row("00000000", "0A", 7, 42),
+            &row(&loopback, "0A", 1000, 43),
+        ]
+        .concat();
+        let mut found = listening(&table, 0x0ec3);
+        found.sort_by_key(|socket| socket.rank);
+        assert_eq!(found, [Socket { rank: 0, inode: 43, uid: 1000 }, Socket { rank: 2, inode: 42, uid: 7 }]);
+        let table6 = [head, &row(&"0".repeat(32), "0A", 1, 51), &row(&mapped, "0A", 2, 52)].concat();
+        let ranks: Vec<(usize, u64)> =
+            listening(&table6, 0x0ec3).iter().map(|one| (one.rank, one.inode)).collect();
+        assert_eq!(ranks, [(2, 51), (1, 52)]);
+        assert!(listening(&table, 80).is_empty());
+        assert!(listening("garbage\n\n1 2 3", 80).is_empty());
+    }
+
+    #[test]
+    fn only_this_process_and_its_children_hold_its_port() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let this = ProcessId::current();
+        assert_eq!(is_held_by(port, this), Ok(()));
+        let other = ProcessId { started: this.started + 1, ..this };
+        let said = is_held_by(port, other).unwrap_err();
+        assert!(said.contains(&format!("pid {}", this.pid)), "{said}");
+        drop(listener);
+        assert_eq!(is_held_by(port, this), Err("nobody".to_owned()));
     }
 }

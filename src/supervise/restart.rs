@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 /// The limits supervision works with. Times in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// For making ready what it needs.
+    pub ready: i64,
     /// From spawned to healthy.
     pub start: i64,
     /// Healthy for so long, and earlier crashes are forgotten.
@@ -27,6 +29,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            ready: 60_000,
             start: 60_000,
             stable: 60_000,
             backoff: 100,

@@ -31,6 +31,8 @@ pub enum Event {
     Stop,
     /// There is no process: it could not be made ready or spawned, for this reason, or that was given up.
     NotSpawned(Unready),
+    /// Its process has begun: what comes before that has a time of its own.
+    Launched,
     /// It answered its health check and proved who it is.
     Proved,
     /// It did not, for this reason.
@@ -92,10 +94,12 @@ pub enum Action {
 pub enum Phase {
     /// It does not run, and shall not.
     Stopped,
-    /// It runs and has not proved healthy yet.
+    /// It is made ready, or runs and has not proved healthy yet.
     Starting {
         /// Since when.
         since: i64,
+        /// How long that may last.
+        until: i64,
     },
     /// It runs and answers.
     Healthy {
@@ -227,7 +231,7 @@ impl State {
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
         match self.phase {
-            Phase::Starting { since } => Some(since + self.limits.start),
+            Phase::Starting { until, .. } => Some(until),
             Phase::Healthy { since, .. } if !self.memory.is_empty() => Some(since + self.limits.stable),
             Phase::BackingOff { until } => Some(until),
             Phase::Stopping { kill_at, .. } => kill_at,
@@ -243,6 +247,7 @@ impl State {
             Event::Restart => self.restart(now),
             Event::Stop => self.stop(now, Then::Rest),
             Event::NotSpawned(why) => self.over(why, now),
+            Event::Launched => self.launched(now),
             Event::Proved => self.proved(now),
             Event::Missed(reason) => self.missed(&reason, now),
             Event::Ended(exit, said) => self.ended(exit, said, now),
@@ -300,6 +305,14 @@ impl State {
                 Vec::new()
             }
         }
+    }
+
+    fn launched(&mut self, now: i64) -> Vec<Action> {
+        if let Phase::Starting { since, until } = &mut self.phase {
+            *since = now;
+            *until = now + self.limits.start;
+        }
+        Vec::new()
     }
 
     fn proved(&mut self, now: i64) -> Vec<Action> {
@@ -362,9 +375,9 @@ impl State {
             return Vec::new();
         }
         match &mut self.phase {
-            Phase::Starting { .. } => {
+            Phase::Starting { since, until } => {
                 self.reason =
-                    Some(format!("it did not become healthy within {} s", self.limits.start / 1000));
+                    Some(format!("it did not become healthy within {} s", (*until - *since) / 1000));
                 self.stop(now, Then::Crash)
             }
             Phase::Healthy { .. } => self.forget(),
@@ -381,7 +394,7 @@ impl State {
     }
 
     fn spawn(&mut self, now: i64) -> Vec<Action> {
-        self.phase = Phase::Starting { since: now };
+        self.phase = Phase::Starting { since: now, until: now + self.limits.ready };
         vec![Action::Spawn]
     }
 

@@ -6,6 +6,7 @@ use super::*;
 
 fn limits() -> Limits {
     Limits {
+        ready: 3_000,
         start: 1_000,
         stable: 5_000,
         backoff: 100,
@@ -190,6 +191,7 @@ fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
         &mut state,
         &[
             (0, Event::Begin, &[Spawn], Starting),
+            (0, Event::Launched, &[], Starting),
             (1_000, Event::Tick, &[Terminate], Stopping),
             (1_001, Event::Ended(Exit::Signal(15), None), &[Save], BackingOff),
             (1_101, Event::Tick, &[Spawn], Starting),
@@ -219,6 +221,25 @@ fn a_start_that_is_given_up_half_way_ends_as_it_was_asked_to() {
         ],
     );
     assert_eq!((state.restarts(), state.reason(), state.memory().is_empty()), (0, None, true));
+}
+
+#[test]
+fn the_time_to_start_begins_when_it_was_made_ready() {
+    let mut state = fresh();
+    play(
+        &mut state,
+        &[
+            (0, Event::Begin, &[Spawn], Starting),
+            (2_900, Event::Tick, &[], Starting),
+            (2_900, Event::Launched, &[], Starting),
+            (3_899, Event::Tick, &[], Starting),
+            (3_900, Event::Tick, &[Terminate], Stopping),
+            (3_901, Event::Ended(Exit::Signal(15), None), &[Save], BackingOff),
+        ],
+    );
+    assert_eq!(state.reason(), Some("it did not become healthy within 1 s"));
+    let mut state = fresh();
+    play(&mut state, &[(0, Event::Begin, &[Spawn], Starting), (3_000, Event::Tick, &[Terminate], Stopping)]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ enum What {
     /// What came of bringing it up to date while it runs.
     Refreshed(Result<Refresh, Unready>),
     /// What outlived the process is gone.
-    Cleared,
+    Cleared(u64),
 }
 
 /// One supervised process.
@@ -56,6 +56,10 @@ pub struct Ward {
     preparing: Option<JoinHandle<()>>,
     refreshing: Option<JoinHandle<()>>,
     clearing: Option<JoinHandle<()>>,
+    /// Counts the clearings, so that the end of one that was given up is not taken for the present one's.
+    clearings: u64,
+    /// Why it does not run on what the home says now.
+    stale: Option<String>,
     news: mpsc::Sender<News>,
     index: usize,
     health: Option<(Health, i64)>,
@@ -85,6 +89,8 @@ impl Ward {
             preparing: None,
             refreshing: None,
             clearing: None,
+            clearings: 0,
+            stale: None,
             news,
             index,
             health: None,
@@ -190,8 +196,10 @@ impl Ward {
 
     /// Takes note of what was done beside the loop.
     pub fn hear(&mut self, news: News, now: i64, journal: &mut Journal<'_>) {
-        if matches!(news.what, What::Cleared) {
-            self.clearing = None;
+        if let What::Cleared(which) = news.what {
+            if which == self.clearings {
+                self.clearing = None;
+            }
             return;
         }
         if news.start != self.start {
@@ -210,12 +218,13 @@ impl Ward {
                 self.refreshed(refreshed, now, journal);
             }
             What::Checked(found) => self.checked(found, now, journal),
-            What::Cleared => {}
+            What::Cleared(_) => {}
         }
     }
 
     fn refreshed(&mut self, found: Result<Refresh, Unready>, now: i64, journal: &mut Journal<'_>) {
         let name = self.unit.name();
+        self.stale = None;
         match found {
             Ok(Refresh::Done) => {}
             Ok(Refresh::Restart(reason)) if self.state.standing() == Standing::Healthy => {
@@ -225,7 +234,8 @@ impl Ward {
             // It starts on what is new anyway.
             Ok(Refresh::Restart(_)) => {}
             Err(Unready { reason, .. }) => {
-                journal.note(&format!("{name} goes on as it was started: {reason}"))
+                journal.note(&format!("{name} goes on as it was started: {reason}"));
+                self.stale = Some(reason);
             }
         }
     }
@@ -235,7 +245,7 @@ impl Ward {
             return;
         }
         let wait = match self.state.phase() {
-            Phase::Starting { since } if now - since < EAGER => SOON,
+            Phase::Starting { since, .. } if now - since < EAGER => SOON,
             Phase::Starting { .. } => SOMETIME,
             _ => LATER,
         };
@@ -272,15 +282,21 @@ impl Ward {
         self.health = None;
         self.event(Event::Ended(exit, said), now, journal);
         // What is made ready for a next start clears first.
-        if self.preparing.is_none()
-            && self.child.is_none()
-            && let Some(cleared) = self.unit.clear()
-        {
-            self.clearing = Some(self.beside(async {
-                cleared.await;
-                What::Cleared
-            }));
+        if self.preparing.is_none() && self.child.is_none() {
+            self.clear();
         }
+    }
+
+    /// Removes what outlives a process.
+    fn clear(&mut self) {
+        let Some(cleared) = self.unit.clear() else { return };
+        give_up(&mut self.clearing);
+        self.clearings += 1;
+        let which = self.clearings;
+        self.clearing = Some(self.beside(async move {
+            cleared.await;
+            What::Cleared(which)
+        }));
     }
 
     /// Feeds the state machine and does what it asks for.
@@ -309,7 +325,9 @@ impl Ward {
                 Some(child) if action == Action::Kill => child.kill(),
                 Some(child) => child.terminate(),
                 None => {
+                    // It may have been at the clearing.
                     give_up(&mut self.preparing);
+                    self.clear();
                     return Some(Unready { reason: "its start was given up".to_owned(), lasting: None });
                 }
             },
@@ -326,6 +344,7 @@ impl Ward {
         self.start += 1;
         self.health = None;
         self.trouble = None;
+        self.stale = None;
         give_up(&mut self.refreshing);
         give_up(&mut self.clearing);
         let mut prepared = self.unit.prepare();
@@ -352,6 +371,8 @@ impl Ward {
         journal.note(&format!("{name} started with pid {}", child.id().pid));
         self.child = Some(child);
         self.spawned_at = now;
+        // It asks for nothing.
+        let _ = self.state.on_event(Event::Launched, now);
         self.check_at = Some(now + SOON);
         Ok(())
     }
@@ -381,6 +402,7 @@ impl Ward {
             health: self.health.as_ref().map(|(health, _)| health.clone()),
             checked_at: self.health.as_ref().map(|(_, at)| *at),
             check: self.trouble.clone(),
+            stale: self.stale.clone(),
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct Bundle {
     pub healthy: bool,
     /// What was wrong with its answer.
     pub problem: Option<String>,
+    /// Why it goes on as it was started although the configuration is another now.
+    pub stale: Option<String>,
     /// How many agents run on it.
     pub agents: usize,
     /// As the supervisor sees it; `stopped` where none runs.
@@ -99,6 +101,7 @@ pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitSta
         installed: installed.map(Build::from),
         healthy: matches!(asked, Some(Ok(()))),
         problem: asked.and_then(Result::err),
+        stale: unit.and_then(|unit| unit.stale.clone()),
         agents: count,
         state: unit.map_or_else(|| idle.to_owned(), |unit| state_word(unit.state)),
         reason: unit.map_or(memory.reason, |unit| unit.reason.clone()),

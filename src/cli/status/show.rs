@@ -151,6 +151,9 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
     if bundle.installed.is_none() && bundle.agents > 0 {
         lines.push(title("").plain("install it with ").accent("flock init --gateway openclaw"));
     }
+    if let Some(stale) = &bundle.stale {
+        lines.push(title("").with(Tone::Bad, format!("goes on as it was started: {stale}")));
+    }
     let told = [&bundle.problem, &bundle.reason];
     lines.extend(told.into_iter().flatten().map(|text| title("").with(Tone::Warn, text.clone())));
     lines

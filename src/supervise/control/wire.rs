@@ -127,6 +127,9 @@ pub struct UnitStatus {
     pub checked_at: Option<i64>,
     /// What was wrong with the last check, if something was.
     pub check: Option<String>,
+    /// Why it goes on as it was started although the home says other things now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<String>,
 }
 
 impl Status {

@@ -9,6 +9,7 @@ use flock::home::Home;
 use flock::openclaw::{place, plugin};
 use flock::process::ProcessId;
 use flock::supervise::loopback::{Call, Client};
+use flock::supervise::pid;
 use serde_json::{Value, json};
 
 use crate::support::home::{TempHome, free_port};
@@ -151,6 +152,8 @@ impl Stage {
             .stderr(log)
             .spawn()
             .unwrap();
+        let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
+        pid::write(&self.flock().pid_file("openclaw"), &pid::Record { process, socket: None }).unwrap();
         self.openclaw = Some(Running(child));
         let started = self.state().join("started.json");
         wait_until("OpenClaw listens", LIMIT, || {
