@@ -10,6 +10,7 @@ use super::{Context, Failure, start};
 use crate::agent::prompt;
 use crate::config::agents::{NewAgent, add};
 use crate::config::{self, Config, ConfigError, Live, parse};
+use crate::error::{Explain as _, Kind};
 use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::AgentId;
@@ -152,8 +153,14 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
         Unmade { failure: error.into(), passes }
     })?;
     if ready.put == Put::Sandboxes {
-        // What they were made with may not be allowed any more. Where there is no engine there are none.
-        let _ = sandboxes::remove_all(&engine, home).await;
+        // What they were made with may not be allowed any more.
+        match sandboxes::remove_all(&engine, home).await {
+            Ok(_) => {}
+            // Where there is no engine there are none.
+            Err(error) if error.kind() == Kind::DockerUnavailable => {}
+            Err(error) => return Err(Unmade { failure: error.into(), passes: true }),
+        }
+        place::cleared(home)?;
     }
     Ok(ready)
 }

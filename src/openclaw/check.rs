@@ -31,6 +31,15 @@ pub struct Program {
     pub version: String,
 }
 
+impl Program {
+    /// Which build it is: the name of its folder. Two commits may have the same version.
+    #[must_use]
+    pub fn build(&self) -> String {
+        let folder = self.entry.parent().and_then(Path::file_name);
+        folder.unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
 /// How long it may take: a version that was just installed compiles itself first.
 const LIMIT: Duration = Duration::from_secs(180);
 /// The most problems that are told.

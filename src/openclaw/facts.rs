@@ -1,6 +1,7 @@
 //! What [`mod@derive`](super::derive) is told of the machine, and all steps from a home to a configuration in place.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,7 +11,8 @@ use super::dialect::Dialect;
 use super::place::Put;
 use super::{OpenClawError, agents, identity, place, plugin, port};
 use crate::config::{Config, file};
-use crate::home::Home;
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError};
 use crate::install::Version;
 use crate::sandbox::engine::{Engine, QUICK};
 use crate::sandbox::image::{self, Recipe};
@@ -53,6 +55,8 @@ pub async fn ready(
     version: Version,
 ) -> Result<Ready, OpenClawError> {
     let program = &Program::from(&version);
+    // From the read to the write by one alone: else who read first could write last, and bring back what was changed.
+    let _one = alone(home, program).await?;
     let (_, document) = file::read_document(home)?;
     let config = file::read(home)?;
     let (facts, derived) = derived(home, &document, &config, engine, approved, program).await?;
@@ -63,6 +67,29 @@ pub async fn ready(
     let put = place::put(home, &derived, program).await?;
     Ok(Ready { derived, put, version, port: facts.port, token: place::token(home)?, environment })
 }
+
+/// Waits until nobody else makes OpenClaw's configuration ready.
+async fn alone(home: &Home, program: &Program) -> Result<Lock, OpenClawError> {
+    let path = home.openclaw_versions().join("ready.lock");
+    place::make_folders(home)?;
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        match Lock::try_acquire(&path) {
+            Ok(lock) => return Ok(lock),
+            Err(HomeError::Held { .. }) if tokio::time::Instant::now() < end => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(HomeError::Held { .. }) => {
+                let reason = "another command still asks it".to_owned();
+                return Err(OpenClawError::Unchecked { version: program.version.clone(), reason });
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// How long somebody else may ask: a slow machine's first answer.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What a document would be derived to for this program. Nothing is written.
 ///

@@ -22,17 +22,21 @@ use crate::supervise::unit::OPENCLAW;
 /// The secret that is the token of OpenClaw's own gateway.
 pub const TOKEN: &str = "openclaw-token";
 
-/// What was put in place last, and for which version it was found good.
+/// What was put in place last, and for which build it was found good.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 struct Placed {
-    version: String,
+    #[serde(default)]
+    build: String,
     sha256: String,
     /// The variables that it refers to.
     variables: Vec<String>,
     /// The digest of each agent's sandbox.
     #[serde(default)]
     sandboxes: BTreeMap<String, String>,
+    /// Whether containers may be left that were made for another sandbox.
+    #[serde(default)]
+    uncleared: bool,
 }
 
 /// What became of a configuration.
@@ -42,7 +46,7 @@ pub enum Put {
     Same,
     /// It is in place of another one.
     Changed,
-    /// It is in place of another one, and says other things of a sandbox that may be there.
+    /// It is in place, and says other things of a sandbox that may be there than that was made for: see [`cleared`].
     Sandboxes,
     /// It is good, and waits for the next start: it refers to a key that the process that runs does not have, or is for
     /// another version than runs, and to some versions a file like that is as good as none.
@@ -63,38 +67,63 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     make_folders(home)?;
     identity::install(home)?;
     let placed = Placed {
-        version: program.version.clone(),
+        build: program.build(),
         sha256: hex(&Sha256::digest(&text)),
         variables: derived.keys.iter().map(|key| key.variable.clone()).collect(),
         sandboxes: sandboxes(&derived.document),
+        uncleared: false,
     };
-    let record = home.openclaw_versions().join("placed.json");
-    let known =
-        atomic::read(&record, LARGEST)?.and_then(|bytes| serde_json::from_slice::<Placed>(&bytes).ok());
+    let known = placed_last(home)?;
+    let fits = |(id, one): (&String, &String)| placed.sandboxes.get(id) == Some(one);
+    let uncleared = known.as_ref().is_none_or(|known| known.uncleared || !known.sandboxes.iter().all(fits));
+    let placed = Placed { uncleared, ..placed };
     let there = atomic::read(&path, LARGEST).ok().flatten();
     let is_known = known.as_ref() == Some(&placed);
     if is_known && there.as_deref() == Some(&text) {
-        return Ok(Put::Same);
+        return Ok(if uncleared { Put::Sandboxes } else { Put::Same });
     }
     if !is_known && !has_taken(home, program, &placed.sha256) {
         ask(home, &text, derived, program).await?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
-    let is_others = known.as_ref().is_some_and(|known| known.version != placed.version);
+    let is_others = known.as_ref().is_some_and(|known| known.build != placed.build);
     if (is_others || !placed.variables.iter().all(has)) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
         return Ok(Put::AtNextStart);
     }
     atomic::write(&path, &text, 0o600)?;
-    atomic::write(&record, &serde_json::to_vec(&placed).unwrap_or_default(), 0o600)?;
+    record(home, &placed)?;
     // It may rewrite its file in its own words; that is no other configuration.
-    Ok(match known {
-        Some(known) if known.sha256 == placed.sha256 => Put::Same,
-        Some(known) if known.sandboxes.iter().all(|(id, one)| placed.sandboxes.get(id) == Some(one)) => {
-            Put::Changed
-        }
-        _ => Put::Sandboxes,
+    let same = known.is_some_and(|known| known.sha256 == placed.sha256);
+    Ok(match (uncleared, same) {
+        (true, _) => Put::Sandboxes,
+        (false, true) => Put::Same,
+        (false, false) => Put::Changed,
     })
 }
+
+/// Remembers that no container is left that was made for another sandbox. Until then [`put`] says that there may be.
+///
+/// # Errors
+///
+/// If that can't be noted.
+pub fn cleared(home: &Home) -> Result<(), HomeError> {
+    match placed_last(home)? {
+        Some(placed) if placed.uncleared => record(home, &Placed { uncleared: false, ..placed }),
+        _ => Ok(()),
+    }
+}
+
+fn placed_last(home: &Home) -> Result<Option<Placed>, HomeError> {
+    let bytes = atomic::read(&home.openclaw_versions().join(PLACED), LARGEST)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn record(home: &Home, placed: &Placed) -> Result<(), HomeError> {
+    let text = serde_json::to_vec(placed).unwrap_or_default();
+    atomic::write(&home.openclaw_versions().join(PLACED), &text, 0o600)
+}
+
+const PLACED: &str = "placed.json";
 
 /// A digest of each agent's sandbox; that of all of them is under the empty name.
 fn sandboxes(document: &Value) -> BTreeMap<String, String> {
@@ -264,7 +293,7 @@ fn aws(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawEr
 
 const PAIR: [env::Var; 3] = [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
 
-fn make_folders(home: &Home) -> Result<(), HomeError> {
+pub(super) fn make_folders(home: &Home) -> Result<(), HomeError> {
     use std::os::unix::fs::DirBuilderExt as _;
     for path in [home.openclaw_versions(), home.openclaw_state()] {
         let made = fs_err::create_dir_all(path.parent().unwrap_or(&path)).and_then(|()| {

@@ -39,6 +39,14 @@ impl Bench {
         std::fs::write(&self.program.entry, text).unwrap();
     }
 
+    /// Another build of the same version, which does what the first does now.
+    fn another(&self, name: &str) -> Program {
+        let entry = self.program.entry.with_file_name(name).join("openclaw.mjs");
+        std::fs::create_dir(entry.parent().unwrap()).unwrap();
+        std::fs::copy(&self.program.entry, &entry).unwrap();
+        Program { entry, ..self.program.clone() }
+    }
+
     fn asked_file(&self) -> std::path::PathBuf {
         self.program.entry.with_file_name("asked")
     }
@@ -84,6 +92,28 @@ impl Bench {
     }
 }
 
+/// Puts it in place, and clears what that asks to be cleared.
+async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
+    let put = super::put(home, derived, program).await?;
+    if put == Put::Sandboxes {
+        cleared(home).unwrap();
+    }
+    Ok(put)
+}
+
+#[tokio::test]
+async fn what_was_made_for_another_sandbox_counts_as_there_until_it_is_cleared() {
+    let bench = Bench::new("2026.9.6");
+    let one = bench.derived(&["coder"]);
+    for _ in 0..2 {
+        assert_eq!(super::put(&bench.home, &one, &bench.program).await.unwrap(), Put::Sandboxes);
+    }
+    let two = bench.derived(&["coder", "tester"]);
+    assert_eq!(super::put(&bench.home, &two, &bench.program).await.unwrap(), Put::Sandboxes);
+    cleared(&bench.home).unwrap();
+    assert_eq!(super::put(&bench.home, &two, &bench.program).await.unwrap(), Put::Same);
+}
+
 #[tokio::test]
 async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
     let bench = Bench::new("2026.9.6");
@@ -99,8 +129,8 @@ async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
     assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
     assert!(bench.there().contains("\"coder\""));
     assert_eq!(bench.asked().len(), 1);
-    // Another version is asked anew.
-    let newer = Program { version: "2026.9.7".to_owned(), ..bench.program.clone() };
+    // Another build is asked anew, also of the same version.
+    let newer = bench.another("newer");
     assert_eq!(put(&bench.home, &one, &newer).await.unwrap(), Put::Same);
     assert_eq!(bench.asked().len(), 2);
     let two = bench.derived(&["coder", "tester"]);
@@ -170,7 +200,7 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
     let one = bench.derived(&["coder"]);
     put(&bench.home, &one, &bench.program).await.unwrap();
     let before = bench.there();
-    let newer = Program { version: "2026.9.7".to_owned(), ..bench.program.clone() };
+    let newer = bench.another("newer");
     let two = bench.derived(&["coder", "tester"]);
     try_on(&bench.home, &two, &newer).await.unwrap();
     assert_eq!((bench.there(), bench.asked().len()), (before.clone(), 2));
@@ -182,12 +212,7 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
     assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::Changed);
     assert_eq!(bench.asked().len(), 2, "it took it already");
     // Another build, and another configuration, are asked about.
-    let elsewhere = Program {
-        entry: bench.program.entry.with_file_name("other.mjs"),
-        version: "2026.9.8".to_owned(),
-        ..newer.clone()
-    };
-    std::fs::copy(&bench.program.entry, &elsewhere.entry).unwrap();
+    let elsewhere = bench.another("elsewhere");
     put(&bench.home, &two, &elsewhere).await.unwrap();
     put(&bench.home, &one, &newer).await.unwrap();
     assert_eq!(bench.asked().len(), 4);

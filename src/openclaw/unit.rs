@@ -188,8 +188,13 @@ impl Unit for OpenClaw {
         let home = self.live.home().clone();
         let current = versions::current(&home).map(|version| version.name());
         if current != build {
-            // An update is under way: it restarts it, with what is new here too.
-            return Box::pin(std::future::ready(Ok(Refresh::Done)));
+            if home.openclaw_underway().exists() {
+                // An update restarts it, with what is new here too; if it was killed, the next look comes back to it.
+                self.started().basis = None;
+                return Box::pin(std::future::ready(Ok(Refresh::Done)));
+            }
+            let reason = "another version is installed".to_owned();
+            return Box::pin(std::future::ready(Ok(Refresh::Restart(reason))));
         }
         let (prepare, started) = (Arc::clone(&self.prepare), Arc::clone(&self.started));
         Box::pin(async move {

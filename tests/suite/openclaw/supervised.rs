@@ -162,6 +162,42 @@ fn it_runs_as_long_as_agents_run_on_it_and_takes_up_what_is_changed() {
 }
 
 #[test]
+fn two_that_are_added_at_once_are_both_known() {
+    let (home, _upstream) = installed(Era::New, TempHome::new());
+    // The first that is asked takes its time.
+    let entry = home.file("openclaw/openclaw.mjs");
+    let text = std::fs::read_to_string(&entry).unwrap();
+    let slow = "if (process.argv[2] === \"config\" && first_time(\"slow\")) await new Promise((done) => setTimeout(done, 2000));\n";
+    std::fs::write(&entry, text.replacen("const args", &format!("{slow}const args"), 1)).unwrap();
+    let add = |agent: &str| {
+        let mut command = home.command();
+        command.args(["add", agent, "--runtime", "openclaw", "--no-container", "--yes"]).spawn().unwrap()
+    };
+    for mut child in [add("coder"), add("tester")] {
+        assert!(child.wait().unwrap().success());
+    }
+    let derived = std::fs::read_to_string(home.file("gateways/openclaw/openclaw.json")).unwrap();
+    assert!(derived.contains("\"coder\"") && derived.contains("\"tester\""), "{derived}");
+}
+
+#[test]
+fn another_version_that_was_put_in_use_is_taken_up_with_the_next_change() {
+    let (home, upstream) = installed(Era::New, TempHome::new());
+    add(&home, "coder");
+    home.flock(["start"]).ok();
+    let first = pid(&openclaw(&home));
+    let newer = upstream.release("2026.9.7");
+    home.flock(["init", "--yes", "--no-images", "--gateway", "openclaw"]).ok();
+    add(&home, "tester");
+    let bundle = until(&home, "the newer one serves", |bundle| {
+        bundle["healthy"] == true && bundle["serving"]["commit"] == newer.as_str()
+    });
+    assert_ne!(pid(&bundle), first);
+    let derived = std::fs::read_to_string(home.file("gateways/openclaw/openclaw.json")).unwrap();
+    assert!(derived.contains("\"tester\""), "{derived}");
+}
+
+#[test]
 fn an_end_that_would_come_again_is_said_and_the_gateway_stays() {
     let (home, upstream) = installed(Era::New, TempHome::new());
     add(&home, "coder");
