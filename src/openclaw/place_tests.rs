@@ -217,7 +217,8 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
     put(&bench.home, &one, &newer).await.unwrap();
     assert_eq!(bench.asked().len(), 4);
     bench.says("echo '- agents: Unrecognized key: \"x\"' >&2; exit 1");
-    let error = try_on(&bench.home, &bench.derived(&["tester"]), &newer).await.unwrap_err();
+    let third = bench.another("third");
+    let error = try_on(&bench.home, &bench.derived(&["tester"]), &third).await.unwrap_err();
     assert!(matches!(error, OpenClawError::Invalid { .. }), "{error:?}");
 }
 
