@@ -1,7 +1,7 @@
 //! `flock uninstall`: takes flock off the machine, or OpenClaw out of the home.
 //!
-//! What is there is looked for first ([`facts`]), what is done is decided from that and shown ([`mod@plan`]), and then done
-//! step by step ([`steps`]). Killed at any point, the next call finds what is left and does the rest.
+//! What is there is looked for first (`facts`), what is done is decided from that and shown (`plan`), and then done
+//! step by step (`steps`). Killed at any point, the next call finds what is left and does the rest.
 
 mod facts;
 mod plan;

@@ -117,8 +117,8 @@ const READY: i64 = 600_000;
 /// Its limits: the first start of a version compiles it and may take more than a minute, and it lets turns end before
 /// it does.
 #[must_use]
-pub fn limits(common: Limits) -> Limits {
-    Limits { ready: READY, start: 180_000, backoff: 1_000, window: 900_000, ..common }
+pub fn limits(common: &Limits) -> Limits {
+    Limits { ready: READY, start: 180_000, backoff: 1_000, window: 900_000, ..common.clone() }
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ impl Unit for OpenClaw {
     }
 
     fn limits(&self, common: Limits) -> Limits {
-        process::limits(common)
+        process::limits(&common)
     }
 
     fn endings(&self) -> &'static Endings {

@@ -56,20 +56,21 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     if versions::current(home).is_none() {
         return Err(missing("there is no version in this home".to_owned(), "flock init --gateway openclaw"));
     }
-    let silent = |reason: String| RuntimeError::NotRunning {
+    let silent = |reason: String, hint: &str| RuntimeError::NotRunning {
         program: PROGRAM,
         reason,
-        hint: "flock status".to_owned(),
+        hint: hint.to_owned(),
     };
-    let Some(record) = pid::read(&home.pid_file(OPENCLAW)) else {
-        return Err(silent("it does not run".to_owned()));
+    let Some(record) = pid::read(&home.pid_file(OPENCLAW)).filter(|record| record.process.is_alive()) else {
+        return Err(silent("it does not run".to_owned(), "flock start"));
     };
     // Whoever else listens there must get neither the token nor the conversation.
     if let Err(holder) = supervise::port::is_held_by(port, record.process) {
-        return Err(silent(match holder.as_str() {
+        let reason = match holder.as_str() {
             "nobody" => format!("nothing listens on its port {port} yet"),
             _ => format!("its port {port} is held by {holder}"),
-        }));
+        };
+        return Err(silent(reason, "flock status"));
     }
     match secret::get(home, place::TOKEN) {
         Ok(Some(token)) => Ok(Place { port, token }),

@@ -29,7 +29,7 @@ fn openclaw_goes_and_flock_goes_on() {
     home.flock(["uninstall", "openclaw"]).fails(2);
     assert!(current(&home).is_dir());
     home.flock(["uninstall", "openclaw", "--yes"]).ok();
-    assert_eq!(remains(&home), [PathBuf::new(); 0]);
+    assert!(remains(&home).is_empty(), "{:?}", remains(&home));
     assert_eq!(home.config_text(), before);
     assert_eq!(home.flock(["status", "-q"]).code, 0, "the gateway goes on");
     let told = home.flock(["uninstall", "openclaw", "--yes"]).ok();
@@ -59,7 +59,7 @@ fn not_while_agents_run_on_it_and_its_own_state_stays() {
     assert_eq!(remains(&home), [home.file("gateways")]);
     assert!(home.file("gateways/openclaw/state/agents/x").exists());
     home.flock(["uninstall", "openclaw", "--purge", "--yes"]).ok();
-    assert_eq!(remains(&home), [PathBuf::new(); 0]);
+    assert!(remains(&home).is_empty(), "{:?}", remains(&home));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_half_built_one_goes_with_or_without_the_rest() {
         child.wait().unwrap();
         assert!(home.file("gateways/openclaw/.staging/checkout").is_dir());
         home.flock(line_of_removal).ok();
-        assert_eq!(remains(&home), [PathBuf::new(); 0]);
+        assert!(remains(&home).is_empty(), "{:?}", remains(&home));
         assert_eq!(home.path().exists(), line_of_removal.len() == 3 && line_of_removal[1] == "openclaw");
     }
 }
