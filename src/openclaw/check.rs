@@ -164,7 +164,7 @@ fn sweep(folder: &Path) {
         let path = entry.path();
         // What stays is looked at the next time.
         let _ =
-            if name.starts_with(STATE) { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            if name.starts_with(STATE) { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
     }
 }
 
