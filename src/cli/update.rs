@@ -11,6 +11,7 @@ mod serving;
 
 use super::installing::Shown;
 use super::{Context, Exit, Failure};
+use crate::error::Kind;
 use crate::home::Home;
 use crate::install::underway::{self, Reached, Underway, Way};
 use crate::install::update::{Decision, own_fault};
@@ -78,7 +79,7 @@ fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Res
         Some(Reached::Nothing) => Ok(Underway::end(installer, home)?),
         Some(Reached::Swapped { way, from, to }) => {
             context.printer.say(format!("going on with the interrupted change to {}", report::name(&to)));
-            let done = Change { installer, home, context, way, from: &from, to: &to }.prove()?;
+            let done = Change { installer, home, context, way, from: &from, to: &to }.go_on()?;
             if way == Way::Update {
                 versions::forget_failure(home, &to.commit)?;
             }
@@ -102,7 +103,7 @@ fn forward(
     let renamed = look.decision == Decision::Current && wanted.reference != current.reference;
     if !renamed && !matches!(look.decision, Decision::New(_)) {
         report::nothing_done(home, current, &look, context);
-        let runs = context.block_on(async { Ok(serving::look(home).await) })?.and_then(|unit| unit.build);
+        let runs = serving_build(home, context).ok().flatten();
         if let Some(other) = runs.filter(|build| *build != current.name()) {
             // Put in use by an install, which restarts nothing.
             context.printer.warn(&format!(
@@ -130,7 +131,7 @@ fn forward(
     let change = Change { installer, home, context, way: Way::Update, from: current, to: &made };
     let done = change.run()?;
     versions::forget_failure(home, &made.commit)?;
-    prune(installer, home)?;
+    tidy(installer, home, context, None);
     report::changed(home, &change, done, context);
     let named = config::read(home)?.openclaw.reference.filter(|named| *named != made.reference);
     if let Some(named) = named {
@@ -140,6 +141,25 @@ fn forward(
         ));
     }
     Ok(Exit::Done)
+}
+
+/// The folder's name of the version that runs, if one does.
+fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failure> {
+    let found = context.block_on(async { Ok(serving::look(home).await) })?;
+    let found = found.map_err(|unproved| Failure::new(Kind::Failed, unproved.to_string()))?;
+    Ok(found.and_then(|unit| unit.build))
+}
+
+/// Removes versions that are no longer needed. What can't be removed now, the next update does: the change itself has
+/// come to its end.
+fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option<&Version>) {
+    let removed = serving_build(home, context).and_then(|runs| {
+        let kept: Vec<String> = runs.into_iter().chain(again.map(Version::name)).collect();
+        Ok(prune(installer, home, &kept)?)
+    });
+    if let Err(failure) = removed {
+        context.printer.warn(&format!("versions that are no longer needed stay for now: {}", failure.text()));
+    }
 }
 
 /// Goes back to the version before. The one that is left is passed over by updates from then on.

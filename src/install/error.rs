@@ -91,6 +91,8 @@ pub enum InstallError {
         command: String,
         /// As in `ended with code 1`.
         how: String,
+        /// Whether that says something of what is built, and not of the network or the machine.
+        own: bool,
         /// The last lines it wrote.
         tail: Vec<String>,
         /// Where all of it is.
@@ -99,6 +101,16 @@ pub enum InstallError {
     /// There is nothing installed, or nothing of that name.
     #[error("{0}")]
     Missing(String),
+}
+
+impl InstallError {
+    /// The same of a step that says nothing of what is built, however it ended.
+    pub(super) fn of_nobody(mut self) -> Self {
+        if let Self::Step { own, .. } = &mut self {
+            *own = false;
+        }
+        self
+    }
 }
 
 fn step_text(command: &str, how: &str, tail: &[String], log: &std::path::Path) -> String {

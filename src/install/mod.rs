@@ -156,7 +156,7 @@ pub fn install(home: &Home, wanted: &Wanted, events: &dyn Fn(Event<'_>)) -> Resu
     let installer = Installer::begin(home)?;
     let version = prepare(&installer, home, wanted, events)?;
     swap(&installer, home, &version)?;
-    prune(&installer, home)?;
+    prune(&installer, home, &[])?;
     Ok(version)
 }
 

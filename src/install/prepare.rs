@@ -185,7 +185,12 @@ impl Work<'_> {
                 reached = self.reach(Stage::Installed)?;
             }
             (self.events)(Event::Phase(Phase::Running(&planned.title)));
-            self.run(&planned, STEP_LIMIT, &mut log)?;
+            let ran = self.run(&planned, STEP_LIMIT, &mut log);
+            ran.map_err(|error| match planned.kind {
+                // What it fetches is elsewhere, and so is most of what can go wrong.
+                StepKind::Dependencies => error.of_nobody(),
+                _ => error,
+            })?;
         }
         self.reach(Stage::Built)
     }
@@ -227,6 +232,7 @@ impl Work<'_> {
         Err(InstallError::Step {
             command: title,
             how: format!("did not say {version}"),
+            own: true,
             tail: said,
             log: self.home.log(LOG),
         })

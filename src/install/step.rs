@@ -51,13 +51,15 @@ const WITH_WATCHER: &str =
 pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<Vec<String>, InstallError> {
     // A log that can't be written must not end a build.
     let _ = log.append(format!("$ {}\n", run.title).as_bytes());
-    let fail = |how: String, tail: Vec<String>| InstallError::Step {
+    let fail = |how: String, own: bool, tail: Vec<String>| InstallError::Step {
         command: run.title.to_owned(),
         how,
+        own: own && !tail.iter().any(|line| is_of_the_machine(line)),
         tail,
         log: run.log.clone(),
     };
-    let mut running = spawn(run).map_err(|error| fail(format!("can't be started: {error}"), Vec::new()))?;
+    let mut running =
+        spawn(run).map_err(|error| fail(format!("can't be started: {error}"), false, Vec::new()))?;
     let mut tail = VecDeque::with_capacity(TAIL);
     let ended = follow(&mut running, run.limit, &mut |line| {
         let _ = log.append(format!("{line}\n").as_bytes());
@@ -68,13 +70,26 @@ pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<V
         tail.push_back(line.to_owned());
     });
     let tail: Vec<String> = tail.into();
-    let how = match ended {
+    let (how, own) = match ended {
         Some(status) if status.success() => return Ok(tail),
-        Some(status) => ending(status),
-        None => format!("took longer than {} minutes", run.limit.as_secs() / 60),
+        Some(status) => (ending(status), status.code().is_some_and(is_an_answer)),
+        None => (format!("took longer than {} minutes", run.limit.as_secs() / 60), false),
     };
     let _ = log.append(format!("{} {how}\n", run.title).as_bytes());
-    Err(fail(how, tail))
+    Err(fail(how, own, tail))
+}
+
+/// Whether an exit code is what the command says. A shell says with the others that something could not be started, or
+/// was ended by a signal.
+const fn is_an_answer(code: i32) -> bool {
+    matches!(code, 1..=125)
+}
+
+/// Whether it says that the disk or the memory is full.
+fn is_of_the_machine(line: &str) -> bool {
+    let words =
+        ["ENOSPC", "No space left on device", "ENOMEM", "Cannot allocate memory", "heap out of memory"];
+    words.iter().any(|word| line.contains(word))
 }
 
 /// The same command for who starts it otherwise. Its standard input has to be a pipe whose other end only flock has, and

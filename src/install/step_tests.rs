@@ -57,6 +57,14 @@ fn what_it_leaves_behind_is_killed_and_not_waited_for() {
 
 #[test]
 fn a_signal_and_a_missing_program_are_told_apart() {
+    let blamed = |script: &str, limit: Duration| match shell(script, limit).0 {
+        Err(InstallError::Step { own, .. }) => own,
+        other => panic!("{other:?}"),
+    };
+    assert!(blamed("echo type error; exit 1", LONG), "that is its answer");
+    assert!(!blamed("kill -9 $$", LONG) && !blamed("sh -c 'kill -9 $$'; exit $?", LONG));
+    assert!(!blamed("exec /no/such/program", LONG) && !blamed("exec sleep 1000", Duration::from_secs(1)));
+    assert!(!blamed("echo 'write: No space left on device'; exit 1", LONG));
     let (killed, _) = shell("kill -9 $$", LONG);
     assert!(killed.unwrap_err().to_string().contains("was killed"));
     let (none, _) = shell("exec /no/such/program", LONG);

@@ -50,12 +50,12 @@ fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
     sync(home.root())
 }
 
-/// Removes every version but the current and the previous one, and what earlier removals left.
+/// Removes every version but the current and the previous one and those of these names, and what earlier removals left.
 ///
 /// # Errors
 ///
 /// What could not be removed; the next call tries again.
-pub fn prune(_: &Installer, home: &Home) -> Result<(), InstallError> {
+pub fn prune(_: &Installer, home: &Home, others: &[String]) -> Result<(), InstallError> {
     let kept: Vec<String> = [versions::current(home), versions::previous(home)]
         .into_iter()
         .flatten()
@@ -65,7 +65,7 @@ pub fn prune(_: &Installer, home: &Home) -> Result<(), InstallError> {
         return Ok(());
     }
     for version in versions::list(home)? {
-        if !kept.contains(&version.name()) {
+        if !kept.contains(&version.name()) && !others.contains(&version.name()) {
             remove(home, &version.path)?;
         }
     }

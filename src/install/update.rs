@@ -67,7 +67,7 @@ pub fn decide(
 #[must_use]
 pub fn own_fault(error: &InstallError) -> Option<String> {
     match error {
-        InstallError::Step { command, how, .. } => Some(format!("{command} {how}")),
+        InstallError::Step { command, how, own: true, .. } => Some(format!("{command} {how}")),
         InstallError::Shape { reason, .. } => Some(format!("it is no OpenClaw: {reason}")),
         _ => None,
     }
@@ -132,6 +132,23 @@ mod tests {
         let decided = |text: &str| decide(&fixed, &wanted(text), Some(&tip(None, false)), &none, false);
         assert_eq!(decided("AAAAAAA"), Decision::Current);
         assert_eq!(decided("abababa"), Decision::New(None));
+    }
+
+    #[test]
+    fn a_commit_is_blamed_for_what_its_own_steps_say_and_for_nothing_else() {
+        let step = |own| InstallError::Step {
+            command: "npm run build".to_owned(),
+            how: "ended with code 1".to_owned(),
+            own,
+            tail: Vec::new(),
+            log: "/build.log".into(),
+        };
+        assert_eq!(own_fault(&step(true)).as_deref(), Some("npm run build ended with code 1"));
+        assert_eq!(own_fault(&step(true).of_nobody()), None);
+        assert_eq!(own_fault(&step(false)), None);
+        assert_eq!(own_fault(&InstallError::Busy), None);
+        let shape = InstallError::Shape { repository: "/there".to_owned(), reason: "it has no x".to_owned() };
+        assert!(own_fault(&shape).is_some());
     }
 
     #[test]

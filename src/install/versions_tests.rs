@@ -66,13 +66,16 @@ fn a_folder_is_a_version_only_with_its_own_record() {
 fn only_the_current_and_the_previous_version_are_kept() {
     let (_dir, home) = home();
     let [a, b, c] = [('a', 1), ('b', 2), ('c', 3)].map(|(digit, at)| version(&home, "1.0.0", digit, at));
+    let count = || list(&home).unwrap().len();
     let installer = super::super::Installer::begin(&home).unwrap();
     for one in [&a, &b, &c] {
         super::super::swap(&installer, &home, one).unwrap();
     }
     // What an interrupted removal left.
     std::fs::create_dir_all(home.openclaw_versions().join(".removed-x/deep")).unwrap();
-    super::super::prune(&installer, &home).unwrap();
+    super::super::prune(&installer, &home, &[a.name()]).unwrap();
+    assert_eq!(count(), 3, "one that still runs stays");
+    super::super::prune(&installer, &home, &[]).unwrap();
     let left: Vec<String> = list(&home).unwrap().into_iter().map(|version| version.commit).collect();
     assert_eq!(left, [c.commit, b.commit]);
     assert_eq!(std::fs::read_dir(home.openclaw_versions()).unwrap().count(), 2);

@@ -62,13 +62,12 @@ pub fn ready(home: &Home, version: &Version) -> Result<Readied, HomeError> {
         // Put back already, by a call that did not come to its end.
         readied = Readied::PutBack;
     } else if wanted && own.is_dir() {
-        if let Some(aside) = &aside
-            && state.is_dir()
-        {
-            remove(aside)?;
-            rename(&state, aside)?;
+        if state.is_dir() {
+            // Where it was this version itself that ran last, what it has is aside under another name than its copy.
+            let aside = aside.unwrap_or_else(|| copy_of(home, &format!("{name}{SINCE}")));
+            remove(&aside)?;
+            rename(&state, &aside)?;
         }
-        remove(&state)?;
         rename(&own, &state)?;
         readied = Readied::PutBack;
     } else if let Some(last) = &last
@@ -102,6 +101,13 @@ pub fn ready(home: &Home, version: &Version) -> Result<Readied, HomeError> {
 pub fn put_back_at_start(home: &Home, version: &Version) -> Result<(), HomeError> {
     let note = Note { put_back: Some(version.name()), ..read(home) };
     write(home, &note)
+}
+
+/// Whether a version gets back what it left, when it is started next: it does not do with what is there.
+#[must_use]
+pub fn is_to_be_put_back(home: &Home, version: &Version) -> bool {
+    let name = version.name();
+    read(home).put_back.as_deref() == Some(&name) && copy_of(home, &name).is_dir()
 }
 
 /// Has nothing put back at the next start.
@@ -282,6 +288,8 @@ fn failed(verb: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::
 
 /// What the name of a copy begins with; the rest is the version's.
 const COPY: &str = "state-of-";
+/// What the name of a state that was set aside for an older copy of the same version's ends with.
+const SINCE: &str = "-since";
 /// How long another one may be at the same.
 const PATIENCE: Duration = Duration::from_secs(120);
 const DRAFT: &str = ".state-copy";

@@ -101,6 +101,42 @@ fn it_is_put_back_where_that_was_asked_for_and_the_other_one_is_kept_aside() {
 }
 
 #[test]
+fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed() {
+    let bench = Bench::new();
+    let (old, new) = (version("1"), version("2"));
+    bench.ready(&old);
+    bench.say("one");
+    bench.ready(&new);
+    // Killed after the copy, before it was noted who runs now.
+    write(&bench.home, &Note { last: Some(old.name()), put_back: Some(old.name()) }).unwrap();
+    bench.say("two");
+    assert_eq!((bench.ready(&old), bench.said()), (Readied::PutBack, "one".to_owned()));
+    let aside = bench.home.openclaw_versions().join(format!("state-of-{}-since", old.name()));
+    let said = std::fs::read_to_string(aside.join("agents/coder/sessions/sessions.json")).unwrap();
+    assert_eq!(said, "two");
+}
+
+#[test]
+fn one_that_can_not_be_put_back_is_still_to_be() {
+    let bench = Bench::new();
+    let (old, new) = (version("1"), version("2"));
+    bench.ready(&old);
+    bench.say("one");
+    bench.ready(&new);
+    assert!(!is_to_be_put_back(&bench.home, &old));
+    put_back_at_start(&bench.home, &old).unwrap();
+    assert!(is_to_be_put_back(&bench.home, &old) && !is_to_be_put_back(&bench.home, &new));
+    let lock = bench.home.openclaw_versions().join("state-owner.lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    ready(&bench.home, &old).unwrap_err();
+    assert!(is_to_be_put_back(&bench.home, &old));
+    std::fs::remove_dir(&lock).unwrap();
+    assert_eq!(bench.ready(&old), Readied::PutBack);
+    assert!(!is_to_be_put_back(&bench.home, &old));
+}
+
+#[test]
 fn interrupted_anywhere_it_is_ended_at_the_next_start() {
     let (old, new) = (version("1"), version("2"));
     let bench = || {

@@ -109,7 +109,7 @@ impl Unit for OpenClaw {
                     None => chain(&error),
                 },
             })?;
-            ready_state(&home, &ready.version).await;
+            ready_state(&home, &ready.version).await?;
             let folders = Folders { config: &home.openclaw_config(), state: &home.openclaw_state() };
             let program = process::program(&Program::from(&ready.version), folders, &ready.environment);
             let mut started = locked(&started);
@@ -224,20 +224,27 @@ impl Unit for OpenClaw {
     }
 }
 
-/// Makes the state ready for this version. Without a copy of what another one left it is started all the same.
-async fn ready_state(home: &Home, version: &Version) {
+/// Makes the state ready for this version. Without a copy of what another one left it is started all the same, but not on
+/// a state that it does not do with.
+async fn ready_state(home: &Home, version: &Version) -> Result<(), Unready> {
+    let is_needed = state::is_to_be_put_back(home, version);
     let (own, version) = (home.clone(), version.clone());
     let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version)).await;
     let not_copied = |why: String| format!("openclaw: what the version before left is not copied: {why}");
     let text = match readied {
-        Ok(Ok(Readied::Same)) => return,
+        Ok(Ok(Readied::Same)) => return Ok(()),
         Ok(Ok(Readied::Copied)) => "openclaw: what the version before left is copied".to_owned(),
         Ok(Ok(Readied::TooLarge)) => not_copied("it is too large".to_owned()),
         Ok(Ok(Readied::PutBack)) => "openclaw: its state is the one that this version left".to_owned(),
+        Ok(Err(error)) if is_needed => {
+            let reason = format!("the state that this version left can't be put back: {}", chain(&error));
+            return Err(Unready { reason, lasting: None });
+        }
         Ok(Err(error)) => not_copied(chain(&error)),
         Err(error) => not_copied(error.to_string()),
     };
     Journal::new(home, None).note(&text);
+    Ok(())
 }
 
 /// Removes the containers of its sandboxes. Where there is no engine there are none; what an engine that does not

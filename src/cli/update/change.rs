@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use super::super::{Context, Failure, openclaw};
-use super::serving::{self, Patience};
+use super::serving::{self, Patience, Unproved};
 use super::{remember, report};
 use crate::error::Explain as _;
 use crate::home::Home;
 use crate::install::underway::{Underway, Way};
-use crate::install::{InstallError, Installer, Version, swap, swap_back};
+use crate::install::{InstallError, Installer, Version, swap, swap_back, versions};
 use crate::openclaw::check::Program;
 use crate::openclaw::trial::{self, Trial};
 use crate::openclaw::{OpenClawError, derive::Derived, place, state};
 use crate::supervise::restart::Limits;
+use crate::supervise::state::Standing;
 use crate::{config, env, error};
 
 /// A change of the version in use.
@@ -43,7 +44,12 @@ impl Change<'_> {
     ///
     /// What failed. The version that was in use is in use again, unless the text says otherwise.
     pub fn run(&self) -> Result<Done, Failure> {
-        let put_back = self.context.block_on(Box::pin(self.try_out()))?;
+        let tried = self.context.block_on(Box::pin(self.try_out()));
+        let put_back = tried.inspect_err(|_| {
+            // What is to be tried again is kept: it need not be made again.
+            let again = !versions::failed(self.home).contains_key(&self.to.commit);
+            super::tidy(self.installer, self.home, self.context, again.then_some(self.to));
+        })?;
         if put_back {
             state::put_back_at_start(self.home, self.to)?;
         } else {
@@ -62,15 +68,33 @@ impl Change<'_> {
     /// As [`Change::run`].
     pub fn prove(&self) -> Result<Done, Failure> {
         match self.context.block_on(async { Ok(self.restart(self.to).await) })? {
-            Ok(serves) => {
-                if self.way == Way::Rollback {
-                    remember(self.home, self.from, "it was rolled back".to_owned());
-                }
-                Underway::end(self.installer, self.home)?;
-                Ok(Done { serves, put_back: false })
-            }
-            Err(reason) => self.take_back(&reason),
+            Ok(serves) => self.conclude(serves),
+            Err(Unproved::Fault(reason)) => self.take_back(&reason),
+            // Nothing is known of the version. What is under way stays noted, and the next update ends it.
+            Err(unproved) => Err(report::unproved(self, &unproved)),
         }
+    }
+
+    /// Ends a change that was interrupted: where the new version serves by now, it has proved itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Change::run`].
+    pub fn go_on(&self) -> Result<Done, Failure> {
+        let found = self.context.block_on(async { Ok(serving::look(self.home).await) })?;
+        let found = found.map_err(|unproved| report::unproved(self, &unproved))?;
+        let is_healthy = found.is_some_and(|unit| {
+            unit.state == Standing::Healthy && unit.build.as_deref() == Some(&self.to.name())
+        });
+        if is_healthy { self.conclude(true) } else { self.prove() }
+    }
+
+    fn conclude(&self, serves: bool) -> Result<Done, Failure> {
+        if self.way == Way::Rollback {
+            remember(self.home, self.from, "it was rolled back".to_owned());
+        }
+        Underway::end(self.installer, self.home)?;
+        Ok(Done { serves, put_back: false })
     }
 
     /// Whether the new version takes its configuration and starts on it. Says whether it needs the state that it left.
@@ -110,8 +134,8 @@ impl Change<'_> {
     }
 
     /// Starts OpenClaw anew with this version where it runs; says whether it does.
-    async fn restart(&self, version: &Version) -> Result<bool, String> {
-        let Some(before) = serving::look(self.home).await else { return Ok(false) };
+    async fn restart(&self, version: &Version) -> Result<bool, Unproved> {
+        let Some(before) = serving::look(self.home).await? else { return Ok(false) };
         let progress = self.context.printer.progress(&format!("restarting with {}", report::name(version)));
         // It may end its turns first, and what it is started on is made ready, for which it may be asked again.
         let grace = Duration::from_millis(u64::try_from(Limits::default().grace).unwrap_or(0));
@@ -129,6 +153,8 @@ impl Change<'_> {
         if state::left_by(self.home, self.from).is_some() {
             // The other one was not healthy for a moment: nothing in its state is worth keeping.
             state::put_back_at_start(self.home, self.from)?;
+        } else {
+            state::leave_as_it_is(self.home)?;
         }
         let back: Result<(), InstallError> = swap_back(self.installer, self.home, self.from);
         if let Err(error) = back {
@@ -142,14 +168,12 @@ impl Change<'_> {
         }
         let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
         Underway::end(self.installer, self.home)?;
+        super::tidy(self.installer, self.home, self.context, None);
         Err(report::taken_back(self, reason, &serves))
     }
 
     fn not_tried(&self, error: OpenClawError) -> Failure {
-        let own_fault = matches!(
-            error,
-            OpenClawError::Untried { .. } | OpenClawError::Invalid { .. } | OpenClawError::Unchecked { .. }
-        );
+        let own_fault = matches!(error, OpenClawError::Untried { .. } | OpenClawError::Invalid { .. });
         let remembered =
             own_fault && self.way == Way::Update && remember(self.home, self.to, error::chain(&error));
         report::not_tried(self, error, remembered)

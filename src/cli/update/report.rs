@@ -6,6 +6,7 @@ use super::super::installing::{described, named, short};
 use super::super::{Context, Failure};
 use super::change::{Change, Done};
 use super::look::Look;
+use super::serving::Unproved;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::install::underway::{self, Reached, Way};
@@ -159,11 +160,14 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
 }
 
 /// A version was put in use, and was taken back.
-pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, String>) -> Failure {
+pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unproved>) -> Failure {
     let now = match serves {
         Ok(true) => format!("{} serves again", name(change.from)),
-        Ok(false) => format!("{} is in use again", name(change.from)),
-        Err(reason) => {
+        Ok(false) | Err(Unproved::Stopped) => format!("{} is in use again", name(change.from)),
+        Err(Unproved::Unasked(why)) => {
+            format!("{} is in use again, and the supervisor does not say how it is: {why}", name(change.from))
+        }
+        Err(Unproved::Fault(reason)) => {
             format!("{} is in use again, and does not get healthy either: {reason}", name(change.from))
         }
     };
@@ -173,6 +177,16 @@ pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Strin
         Way::Rollback => "flock logs openclaw".to_owned(),
     };
     Failure::new(Kind::Failed, text).hint(hint)
+}
+
+/// A version was put in use, and nobody knows whether it gets healthy.
+pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
+    let text = match why {
+        Unproved::Stopped | Unproved::Fault(_) => why.to_string(),
+        Unproved::Unasked(why) => format!("the supervisor can't be asked how OpenClaw is: {why}"),
+    };
+    let text = format!("{text}; {} is in use and has not proved itself", name(change.to));
+    Failure::new(Kind::Failed, text).hint("flock update")
 }
 
 /// There is no version to go back to.

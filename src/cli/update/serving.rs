@@ -2,18 +2,46 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::Failure;
+use crate::error::chain;
 use crate::home::Home;
+use crate::home::lock::Lock;
 use crate::install::Version;
-use crate::supervise::control::{Connection, Request, UnitName, UnitStatus};
+use crate::supervise::control::{Connection, ControlError, Request, UnitName, UnitStatus};
 use crate::supervise::state::Standing;
 use crate::supervise::unit::OPENCLAW;
 
+/// Why it is not known that a version is healthy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproved {
+    /// The version is not.
+    #[error("{0}")]
+    Fault(String),
+    /// It was stopped before that was known.
+    #[error("OpenClaw was stopped meanwhile")]
+    Stopped,
+    /// There is a supervisor, and it does not say.
+    #[error("{0}")]
+    Unasked(String),
+}
+
 /// How OpenClaw stands in the supervisor; `None` where no supervisor runs, or it runs none.
-pub async fn look(home: &Home) -> Option<UnitStatus> {
-    let mut connection = Connection::open(home).await.ok()?;
-    let reply = connection.ask(Request::Status, QUICK).await.ok()?;
-    reply.status?.unit(OPENCLAW).cloned()
+///
+/// # Errors
+///
+/// [`Unproved::Unasked`] where one runs that can't be asked.
+pub async fn look(home: &Home) -> Result<Option<UnitStatus>, Unproved> {
+    match ask(home).await {
+        Ok(found) => Ok(found),
+        // It answers from its beginning to its end; its lock is what says whether there is one.
+        Err(_) if matches!(Lock::is_held(&home.supervisor_lock()), Ok(false)) => Ok(None),
+        Err(error) => Err(Unproved::Unasked(chain(&error))),
+    }
+}
+
+async fn ask(home: &Home) -> Result<Option<UnitStatus>, ControlError> {
+    let mut connection = Connection::open(home).await?;
+    let reply = connection.ask(Request::Status, QUICK).await?;
+    Ok(reply.status.and_then(|status| status.unit(OPENCLAW).cloned()))
 }
 
 /// How long a restart may take.
@@ -35,11 +63,11 @@ pub async fn restart(
     version: &Version,
     before: &UnitStatus,
     patience: Patience,
-) -> Result<(), String> {
+) -> Result<(), Unproved> {
     let name = version.name();
     let mut end = Instant::now() + patience.turn;
     let mut watch = Watch { before, name: &name, taken: false, crashes: None };
-    let mut connection = Connection::open(home).await.map_err(|error| Failure::from(error).text())?;
+    let mut connection = Connection::open(home).await.map_err(|error| Unproved::Unasked(chain(&error)))?;
     let limit = patience.turn + patience.start;
     let request = connection.ask(Request::RestartUnit { unit: UnitName::Openclaw }, limit);
     tokio::pin!(request);
@@ -53,19 +81,26 @@ pub async fn restart(
             }
             () = tokio::time::sleep(PAUSE) => {}
         }
-        let now = look(home).await;
+        let looked = look(home).await;
         let was_started = watch.crashes.is_some();
-        if let Some(proved) = watch.judge(now.as_ref()) {
+        if let Ok(now) = &looked
+            && let Some(proved) = watch.judge(now.as_ref())
+        {
             return proved;
         }
         if !was_started && watch.crashes.is_some() {
             end = Instant::now() + patience.start;
         }
         if Instant::now() >= end {
+            // A supervisor that ends, or is busy, may not answer for a while.
+            let now = looked?;
             let limit = if was_started { patience.start } else { patience.turn };
             let said = now.and_then(|unit| unit.check.or(unit.reason)).map(|said| format!(": {said}"));
             let said = said.unwrap_or_default();
-            return Err(format!("it was not ready within {} seconds{said}", limit.as_secs()));
+            return Err(Unproved::Fault(format!(
+                "it was not ready within {} seconds{said}",
+                limit.as_secs()
+            )));
         }
     }
 }
@@ -83,10 +118,9 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// What is known now: healthy, or why it never will be. One crash is enough: what crashes once where it was tried a
     /// minute ago is not what should go on.
-    fn judge(&mut self, now: Option<&UnitStatus>) -> Option<Result<(), String>> {
-        let Some(now) = now else {
-            return self.taken.then(|| Err("the supervisor does not run it any more".to_owned()));
-        };
+    fn judge(&mut self, now: Option<&UnitStatus>) -> Option<Result<(), Unproved>> {
+        // It was there before, so it was told to end, alone or with the supervisor.
+        let Some(now) = now else { return Some(Err(Unproved::Stopped)) };
         self.taken |=
             now.state != self.before.state || now.pid != self.before.pid || now.build != self.before.build;
         let is_it = now.build.as_deref() == Some(self.name);
@@ -97,8 +131,11 @@ impl Watch<'_> {
             now.reason.clone().or_else(|| now.check.clone()).unwrap_or_else(|| "it gave no reason".to_owned())
         };
         let crashed = is_it && self.taken && now.crashes > *self.crashes.get_or_insert(now.crashes);
-        let over = matches!(now.state, Standing::Failed | Standing::BreakerOpen | Standing::Stopped);
-        (self.taken && (crashed || over || now.state == Standing::BackingOff)).then(|| Err(reason()))
+        let over = matches!(now.state, Standing::Failed | Standing::BreakerOpen | Standing::BackingOff);
+        if self.taken && (crashed || over) {
+            return Some(Err(Unproved::Fault(reason())));
+        }
+        (self.taken && now.state == Standing::Stopped).then_some(Err(Unproved::Stopped))
     }
 }
 
@@ -128,11 +165,36 @@ mod tests {
         assert_eq!(watch.judge(Some(&unit(Standing::Starting, None, 0))), None);
         assert_eq!(watch.judge(Some(&unit(Standing::Starting, Some("new"), 0))), None);
         assert_eq!(watch.judge(Some(&unit(Standing::Healthy, Some("new"), 0))), Some(Ok(())));
-        let said = Some(Err("it ended with exit code 3".to_owned()));
+        let said = Some(Err(Unproved::Fault("it ended with exit code 3".to_owned())));
         assert_eq!(watch.judge(Some(&unit(Standing::BackingOff, Some("new"), 1))), said);
         assert_eq!(watch.judge(Some(&unit(Standing::Starting, Some("new"), 1))), said);
         assert_eq!(watch.judge(Some(&unit(Standing::Failed, None, 1))), said, "before it was even started");
-        assert!(watch.judge(None).is_some_and(|judged| judged.is_err()));
+    }
+
+    #[test]
+    fn what_was_stopped_meanwhile_is_no_fault_of_the_version() {
+        let before = unit(Standing::Healthy, Some("old"), 0);
+        let watch = || Watch { before: &before, name: "new", taken: false, crashes: None };
+        let stopped = Some(Err(Unproved::Stopped));
+        assert_eq!(
+            watch().judge(None),
+            stopped,
+            "with the supervisor, or because no agent is on it any more"
+        );
+        assert_eq!(watch().judge(Some(&unit(Standing::Stopped, Some("new"), 0))), stopped);
+        assert_eq!(watch().judge(Some(&unit(Standing::Stopping, Some("new"), 0))), None);
+    }
+
+    #[tokio::test]
+    async fn a_supervisor_that_can_not_be_asked_is_not_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
+        home.make_folders().unwrap();
+        assert!(matches!(look(&home).await, Ok(None)));
+        let held = Lock::try_acquire(&home.supervisor_lock()).unwrap();
+        assert!(matches!(look(&home).await, Err(Unproved::Unasked(_))));
+        drop(held);
+        assert!(matches!(look(&home).await, Ok(None)));
     }
 
     #[test]
@@ -140,7 +202,6 @@ mod tests {
         let before = unit(Standing::Failed, Some("old"), 5);
         let mut watch = Watch { before: &before, name: "new", taken: false, crashes: None };
         assert_eq!(watch.judge(Some(&before)), None);
-        assert_eq!(watch.judge(None), None);
         assert_eq!(watch.judge(Some(&unit(Standing::Starting, Some("new"), 5))), None);
         assert_eq!(watch.judge(Some(&unit(Standing::Healthy, Some("new"), 5))), Some(Ok(())));
         let same = unit(Standing::Healthy, Some("new"), 0);

@@ -85,6 +85,11 @@ fn is_tidy(home: &TempHome) {
     }
 }
 
+/// How many versions are on the disk.
+fn versions(home: &TempHome) -> usize {
+    folders(home).iter().filter(|name| name.starts_with("2026")).count()
+}
+
 #[test]
 fn a_newer_commit_is_tried_and_then_serves_and_a_rollback_brings_the_one_before_back() {
     // The second era has another schema: each version gets the configuration that it takes.
@@ -111,6 +116,14 @@ fn a_newer_commit_is_tried_and_then_serves_and_a_rollback_brings_the_one_before_
     remember(&home, "two");
     let index = home.file("gateways/openclaw/state/agents/coder/sessions/sessions.json");
     std::fs::rename(&index, index.with_file_name("moved")).unwrap();
+    // If it can't be given what it left, it is not started on what it does not find them in.
+    let lock = home.file("gateways/openclaw/state-owner.lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let told = update(&home, &["--rollback"]).fails(1);
+    assert!(told.stderr.contains("left can't be put back"), "{told:?}");
+    serves(&home, &second);
+    std::fs::remove_dir(&lock).unwrap();
     let told = update(&home, &["--rollback"]).ok();
     assert!(told.stderr.contains("until that one was put in use"), "{told:?}");
     serves(&home, &first);
@@ -149,6 +162,7 @@ fn what_fails_its_trial_never_gets_near_the_one_that_serves() {
         let told = checked(&home, &[]);
         assert_eq!((&told["state"], &told["wanted"]["commit"]), (&json!("failed"), &json!(commit)));
         assert!(update(&home, &[]).ok().stderr.contains("is passed over"));
+        assert_eq!(versions(&home), 1, "what failed is removed");
         is_tidy(&home);
     }
     // A version that does not take the configuration is not even started.
@@ -179,6 +193,7 @@ fn what_fails_after_the_swap_is_taken_back_with_its_state() {
         assert_eq!(remembered(&home), "one", "{how}");
         assert_eq!(checked(&home, &[])["failed"]["version"], "2026.9.6", "{how}");
         assert!(update(&home, &[]).ok().stderr.contains(&commit[..12]));
+        assert_eq!(versions(&home), 1, "what failed is removed");
         is_tidy(&home);
     }
     assert!(record(&home)["replaces"].is_null(), "what failed is not what was before");
@@ -251,7 +266,12 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
         assert_eq!(serves_still, first[..12], "nobody restarts it but who goes on");
         if fault.is_none() {
             assert!(update(&home, &[]).ok().stderr.contains("going on with the interrupted change"));
-            serves(&home, &second);
+            let served = serves(&home, &second);
+            // It serves by then, since somebody has restarted it: nobody's turns are broken off.
+            std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
+            assert!(update(&home, &[]).ok().stderr.contains("is healthy"));
+            assert_eq!(serves(&home, &second), served);
+            assert_eq!(checked(&home, &[])["interrupted"], json!(false));
         } else {
             let told = update(&home, &[]).fails(1);
             assert!(told.stderr.contains("serves again"), "{told:?}");
@@ -259,6 +279,29 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
         }
         is_tidy(&home);
     }
+}
+
+#[test]
+fn stopped_during_its_restart_a_version_is_not_blamed_and_the_next_update_ends_the_change() {
+    let (home, upstream) = running(Era::Old);
+    let commit = upstream.fault("after-swap", "hang");
+    let child = home.command().arg("update").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the new version is started", LONG, || {
+        let written = std::fs::read_to_string(home.file("logs/openclaw.log")).unwrap_or_default();
+        if written.contains("hanging ") { Ok(()) } else { Err(told(&home)) }
+    });
+    home.flock(["stop"]).ok();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("was stopped meanwhile") && !said.contains("--retry"), "{said}");
+    let told = checked(&home, &[]);
+    assert_eq!((&told["failed"], &told["interrupted"]), (&Value::Null, &json!(true)));
+    // Nothing runs, so there is nothing to prove.
+    update(&home, &[]).ok();
+    assert_eq!(record(&home)["commit"], json!(commit));
+    assert_eq!(checked(&home, &[])["interrupted"], json!(false));
+    is_tidy(&home);
 }
 
 #[test]

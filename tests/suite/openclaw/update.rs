@@ -102,7 +102,6 @@ fn what_fails_while_it_is_made_leaves_what_is_in_use_and_is_passed_over_from_the
     let home = following(&upstream);
     let good = record(&home);
     for (step, how, word) in [
-        ("install", "fail", "install is told to fail"),
         ("build", "fail", "build is told to fail"),
         ("ui", "fail", "ui is told to fail"),
         ("version", "exit:7", "ended with code 7"),
@@ -133,6 +132,26 @@ fn what_fails_while_it_is_made_leaves_what_is_in_use_and_is_passed_over_from_the
     let told = update(&home, &[]).fails(1);
     assert!(told.stderr.contains("it has no openclaw.mjs"), "{told:?}");
     assert!(update(&home, &[]).ok().stderr.contains("is passed over"));
+}
+
+#[test]
+fn dependencies_that_can_not_be_installed_and_a_killed_step_are_tried_again_by_the_next_update() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    let good = record(&home);
+    for (step, how, word) in
+        [("install", "fail", "install is told to fail"), ("version", "crash", "was killed (often")]
+    {
+        let commit = upstream.fault(step, how);
+        let told = update(&home, &[]).fails(1);
+        assert!(told.stderr.contains(word) && !told.stderr.contains("--retry"), "{step}: {told:?}");
+        let told = checked(&home, &[]);
+        assert_eq!((&told["state"], &told["wanted"]["commit"]), (&json!("available"), &json!(commit)));
+        let written = log(&home);
+        update(&home, &[]).fails(1);
+        assert_ne!(log(&home), written, "{step}: it was tried again");
+        assert_eq!(record(&home), good, "{step}");
+    }
 }
 
 #[test]
