@@ -119,6 +119,7 @@ mod tests {
                 "LC_ALL",
                 "NO_COLOR",
                 "PATH",
+                "YARN_NODE_LINKER",
                 "https_proxy",
                 "npm_config_registry",
                 "npm_config_yes"
