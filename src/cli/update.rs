@@ -77,6 +77,10 @@ fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Res
     match underway::interrupted(home) {
         None => Ok(()),
         Some(Reached::Nothing) => Ok(Underway::end(installer, home)?),
+        Some(Reached::Back { from }) => {
+            context.printer.say(format!("going back to {}, which was interrupted", report::name(&from)));
+            Change { installer, home, context, way: Way::Rollback, from: &from, to: &from }.go_back()
+        }
         Some(Reached::Swapped { way, from, to }) => {
             context.printer.say(format!("going on with the interrupted change to {}", report::name(&to)));
             let done = Change { installer, home, context, way, from: &from, to: &to }.go_on()?;

@@ -26,6 +26,9 @@ pub struct Underway {
     pub from: String,
     /// The folder's name of the version that is taken.
     pub to: String,
+    /// Whether it is being taken back.
+    #[serde(default)]
+    pub back: bool,
 }
 
 /// How far a change came that was interrupted.
@@ -41,6 +44,11 @@ pub enum Reached {
         from: Box<Version>,
         /// The current one.
         to: Box<Version>,
+    },
+    /// The old version is the current one again, and may not run yet.
+    Back {
+        /// That version.
+        from: Box<Version>,
     },
 }
 
@@ -80,6 +88,9 @@ pub fn interrupted(home: &Home) -> Option<Reached> {
     let before = versions::named(home, &found.from);
     Some(match (current, before) {
         (Some(to), Some(from)) => Reached::Swapped { way: found.way, from: Box::new(from), to: Box::new(to) },
+        (None, Some(from)) if found.back && versions::current(home).as_ref() == Some(&from) => {
+            Reached::Back { from: Box::new(from) }
+        }
         _ => Reached::Nothing,
     })
 }

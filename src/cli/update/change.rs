@@ -55,8 +55,7 @@ impl Change<'_> {
         } else {
             state::leave_as_it_is(self.home)?;
         }
-        let underway = Underway { way: self.way, from: self.from.name(), to: self.to.name() };
-        underway.begin(self.installer, self.home)?;
+        self.underway(false).begin(self.installer, self.home)?;
         swap(self.installer, self.home, self.to)?;
         Ok(Done { put_back, ..self.prove()? })
     }
@@ -81,12 +80,38 @@ impl Change<'_> {
     ///
     /// As [`Change::run`].
     pub fn go_on(&self) -> Result<Done, Failure> {
+        if self.is_served(self.to)? { self.conclude(true) } else { self.prove() }
+    }
+
+    /// Whether this version runs and is healthy.
+    fn is_served(&self, version: &Version) -> Result<bool, Failure> {
         let found = self.context.block_on(async { Ok(serving::look(self.home).await) })?;
         let found = found.map_err(|unproved| report::unproved(self, &unproved))?;
-        let is_healthy = found.is_some_and(|unit| {
-            unit.state == Standing::Healthy && unit.build.as_deref() == Some(&self.to.name())
-        });
-        if is_healthy { self.conclude(true) } else { self.prove() }
+        Ok(found.is_some_and(|unit| {
+            unit.state == Standing::Healthy && unit.build.as_deref() == Some(&version.name())
+        }))
+    }
+
+    fn underway(&self, back: bool) -> Underway {
+        Underway { way: self.way, from: self.from.name(), to: self.to.name(), back }
+    }
+
+    /// Ends a change that was interrupted while it was taken back: the version before runs again, where OpenClaw runs.
+    ///
+    /// # Errors
+    ///
+    /// If it does not get healthy.
+    pub fn go_back(&self) -> Result<(), Failure> {
+        if self.is_served(self.from)? {
+            return Ok(Underway::end(self.installer, self.home)?);
+        }
+        let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
+        if let Err(unproved @ (Unproved::Stopped | Unproved::Unasked(_))) = &serves {
+            return Err(report::unproved(self, unproved));
+        }
+        Underway::end(self.installer, self.home)?;
+        serves.map_err(|reason| report::unproved(self, &reason))?;
+        Ok(())
     }
 
     fn conclude(&self, serves: bool) -> Result<Done, Failure> {
@@ -156,6 +181,8 @@ impl Change<'_> {
         } else {
             state::leave_as_it_is(self.home)?;
         }
+        // Without it only an interruption right now would be taken for one before anything had happened.
+        let _ = self.underway(true).begin(self.installer, self.home);
         let back: Result<(), InstallError> = swap_back(self.installer, self.home, self.from);
         if let Err(error) = back {
             let text = format!(
@@ -167,7 +194,9 @@ impl Change<'_> {
             return Err(Failure::new(error.kind(), text).hint("flock update"));
         }
         let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
-        Underway::end(self.installer, self.home)?;
+        if !matches!(serves, Err(Unproved::Unasked(_))) {
+            Underway::end(self.installer, self.home)?;
+        }
         super::tidy(self.installer, self.home, self.context, None);
         Err(report::taken_back(self, reason, &serves))
     }

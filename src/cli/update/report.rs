@@ -56,7 +56,7 @@ pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
         other => (Tone::Plain, format!("new        nothing: {}", why(other, look))),
     };
     printer.line(Line::new().with(tone, text));
-    if matches!(underway::interrupted(home), Some(Reached::Swapped { .. })) {
+    if matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })) {
         printer.warn("an earlier change of versions was interrupted; flock update ends it");
     }
 }
@@ -241,7 +241,7 @@ fn value(home: &Home, current: &Version, look: &Look) -> Value {
             "commit": commit,
         },
         "failed": failed.map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
-        "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. })),
+        "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })),
     })
 }
 

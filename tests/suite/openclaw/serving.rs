@@ -272,6 +272,16 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
             assert!(update(&home, &[]).ok().stderr.contains("is healthy"));
             assert_eq!(serves(&home, &second), served);
             assert_eq!(checked(&home, &[])["interrupted"], json!(false));
+            // Killed while it was taken back: the link is the old one's, and the new one runs.
+            let mut underway = underway;
+            underway["back"] = json!(true);
+            std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
+            point(&before);
+            assert_eq!(checked(&home, &[])["interrupted"], json!(true));
+            upstream.branch("before", &first);
+            update(&home, &["--ref", "before"]).ok();
+            serves(&home, &first);
+            assert_eq!(checked(&home, &[])["interrupted"], json!(false));
         } else {
             let told = update(&home, &[]).fails(1);
             assert!(told.stderr.contains("serves again"), "{told:?}");
