@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Context, Failure, start};
 use crate::agent::prompt;
@@ -147,7 +147,15 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
         identity::set_role(home, &agent.id, &text)?;
     }
     let engine = Engine::from_env();
-    let approved = approved(home)?;
+    // A gateway that starts at the same time may still be making its tables.
+    let end = Instant::now() + TABLES;
+    let approved = loop {
+        match approved(home) {
+            Ok(approved) => break approved,
+            Err(_) if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => return Err(Unmade { failure: error.into(), passes: true }),
+        }
+    };
     let ready = Box::pin(facts::ready(home, &engine, &approved, version)).await.map_err(|error| {
         let passes = matches!(error, OpenClawError::Unchecked { .. });
         Unmade { failure: error.into(), passes }
@@ -165,6 +173,8 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
     Ok(ready)
 }
 
+/// How long a gateway may take to make its tables.
+const TABLES: Duration = Duration::from_secs(5);
 /// How long the supervisor may take to say that it looks.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long its first start may take, with the time to make it ready.

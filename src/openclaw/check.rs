@@ -144,7 +144,7 @@ pub const CANDIDATE: &str = "candidate-";
 /// What the names of the folders begin with that it has for its state.
 const STATE: &str = ".asked-";
 
-/// The beginning of a name that says who asks, so that [`sweep`] knows what nobody needs any more.
+/// The beginning of a name that says who asks, so that a sweep knows what nobody needs any more.
 #[must_use]
 pub fn name(kind: &str) -> String {
     let ProcessId { pid, started } = ProcessId::current();

@@ -17,6 +17,9 @@ use super::wire::{Body, Image, Inference, Json, Part, Point, Reasoning, Source, 
 
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
+/// Stands before an answer that nobody asked for: a conversation begins with the user. Hygiene sees to that; this is for
+/// requests that are made without it.
+const GOES_ON: &str = "[the conversation goes on]";
 const NO_OUTPUT: &str = "(no output)";
 
 /// The request's bytes.
@@ -109,6 +112,9 @@ fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
     }
     for turn in turns.iter_mut().filter(|turn| turn.role == USER) {
         turn.content.sort_by_key(|part| !matches!(part, Part::ToolResult { .. }));
+    }
+    if turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
+        turns.insert(0, Turn { role: USER, content: vec![Part::Text(Cow::Borrowed(GOES_ON))] });
     }
     turns
 }
