@@ -61,8 +61,7 @@ pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
     let ready = prepare(home).await?;
     progress.done("OpenClaw takes its configuration");
     if let Some(trouble) = started(home, context).await {
-        let hint = trouble.hint.as_ref().map(|hint| format!("; run `{hint}`")).unwrap_or_default();
-        context.printer.warn(&format!("{}{hint}", trouble.text()));
+        context.printer.warn(&trouble.with_mend());
     }
     Ok(ready)
 }
@@ -109,8 +108,7 @@ pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
 }
 
 fn unready(failure: &Failure, passes: bool) -> Unready {
-    let hint = failure.hint.as_ref().map(|hint| format!("; run `{hint}`")).unwrap_or_default();
-    Unready { reason: format!("{}{hint}", failure.text()), lasting: (!passes).then_some(failure.kind) }
+    Unready { reason: failure.with_mend(), lasting: (!passes).then_some(failure.kind) }
 }
 
 /// Makes everything ready that the installed OpenClaw is to be started on: flock's plugin, who its agents are, their

@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use super::OpenClawError;
-use super::derive::{Key, TOKEN_VARIABLE};
-use crate::config::agents::STANDARD_PATH;
+use super::derive::Key;
+use super::process::{self, Folders};
 use crate::install::step;
 use crate::process::ProcessId;
 
@@ -71,7 +71,8 @@ pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), O
     command
         .args(args)
         .env_clear()
-        .envs(environment(program, file, state.path(), keys))
+        .envs(process::own(program, Folders { config: file, state: state.path() }))
+        .envs(process::without_keys("not-the-token", keys))
         .current_dir(state.path());
     let ended = tokio::time::timeout(LIMIT, run(command)).await;
     let (status, said) = match ended {
@@ -166,22 +167,6 @@ fn sweep(folder: &Path) {
         let _ =
             if name.starts_with(STATE) { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
     }
-}
-
-/// No key is needed to look at a configuration, only that each has a value.
-fn environment(program: &Program, file: &Path, state: &Path, keys: &[Key]) -> Vec<(OsString, OsString)> {
-    let node = program.node.parent().unwrap_or(Path::new("/")).display();
-    let mut env: Vec<(OsString, OsString)> = vec![
-        ("OPENCLAW_CONFIG_PATH".into(), file.into()),
-        ("OPENCLAW_STATE_DIR".into(), state.into()),
-        ("OPENCLAW_NO_RESPAWN".into(), "1".into()),
-        ("HOME".into(), state.into()),
-        ("NO_COLOR".into(), "1".into()),
-        ("PATH".into(), format!("{node}:{STANDARD_PATH}").into()),
-        (TOKEN_VARIABLE.into(), "not-the-token".into()),
-    ];
-    env.extend(keys.iter().map(|key| (key.variable.clone().into(), "not-the-key".into())));
-    env
 }
 
 /// What it says is wrong, each with its place, in whichever of its ways.

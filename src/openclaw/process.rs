@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::check::Program;
+use super::derive::{Key, TOKEN_VARIABLE};
 use crate::config::agents::STANDARD_PATH;
 use crate::env;
 use crate::supervise::child;
@@ -64,9 +65,16 @@ fn environment(
 ) -> Vec<(OsString, OsString)> {
     let passes =
         |name: &OsString| name.to_str().is_some_and(|name| PASSED.contains(&name) || name.starts_with("LC_"));
-    let node = program.node.parent().unwrap_or(Path::new("/")).display();
     let mut env: Vec<(OsString, OsString)> = from.filter(|(name, _)| passes(name)).collect();
-    env.extend([
+    env.extend(own(program, folders));
+    env.extend(secrets.iter().map(|(name, value)| (name.into(), value.into())));
+    env
+}
+
+/// What it gets whatever it is started for.
+pub(super) fn own(program: &Program, folders: Folders<'_>) -> [(OsString, OsString); 6] {
+    let node = program.node.parent().unwrap_or(Path::new("/")).display();
+    [
         ("HOME".into(), folders.state.into()),
         ("PATH".into(), format!("{node}:{STANDARD_PATH}").into()),
         ("OPENCLAW_CONFIG_PATH".into(), folders.config.into()),
@@ -74,9 +82,13 @@ fn environment(
         // Else some versions start themselves again in a process of their own, which outlives the first.
         ("OPENCLAW_NO_RESPAWN".into(), "1".into()),
         ("NO_COLOR".into(), "1".into()),
-    ]);
-    env.extend(secrets.iter().map(|(name, value)| (name.into(), value.into())));
-    env
+    ]
+}
+
+/// Where no model is asked each key only has to have a value: the variables of a configuration with this token and no key.
+pub(super) fn without_keys(token: &str, keys: &[Key]) -> Vec<(String, String)> {
+    let keys = keys.iter().map(|key| (key.variable.clone(), "not-the-key".to_owned()));
+    std::iter::once((TOKEN_VARIABLE.to_owned(), token.to_owned())).chain(keys).collect()
 }
 
 /// How its ends are read. Newer versions end with 78 (`EX_CONFIG`) where a new start would end the same way, older ones

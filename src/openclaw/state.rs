@@ -264,7 +264,8 @@ pub fn note(home: &Home) -> PathBuf {
     home.openclaw_versions().join("state-owner.json")
 }
 
-fn make(folder: &Path) -> Result<(), HomeError> {
+/// Makes a folder that only its owner can look into, with those above it.
+pub(super) fn make(folder: &Path) -> Result<(), HomeError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder).map_err(failed("make", folder))
@@ -274,7 +275,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), HomeError> {
     fs_err::rename(from, to).map_err(failed("move", from))
 }
 
-fn remove(folder: &Path) -> Result<(), HomeError> {
+/// Removes a folder with all in it; that it is not there is fine.
+pub(super) fn remove(folder: &Path) -> Result<(), HomeError> {
     match fs_err::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", folder)(error)),
         _ => Ok(()),

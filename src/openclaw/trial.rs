@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::check::Program;
-use super::derive::{Derived, TOKEN_VARIABLE};
+use super::derive::Derived;
 use super::plugin::ID;
 use super::probe::{self, Depth};
 use super::process::{self, Folders};
@@ -57,10 +57,10 @@ pub async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
 async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     let root = folder(home);
     let (config, own) = (root.join("openclaw.json"), root.join("state"));
-    make(&root)?;
+    state::make(&root)?;
     match trial.state.filter(|from| is_at_rest(home, from) && state::size(from).is_some()) {
         Some(from) => state::copy(from, &own)?,
-        None => make(&own)?,
+        None => state::make(&own)?,
     }
     let mut tries = PORTS;
     loop {
@@ -137,8 +137,7 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
 
 /// Its program, with no key and no engine, in a group that ends with flock.
 fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::Program {
-    let mut secrets = vec![(TOKEN_VARIABLE.to_owned(), token.to_owned())];
-    secrets.extend(trial.derived.keys.iter().map(|key| (key.variable.clone(), "not-the-key".to_owned())));
+    let secrets = process::without_keys(token, &trial.derived.keys);
     let program = process::program(&Program::from(trial.version), folders, &secrets);
     let mut env = program.env;
     env.retain(|(name, _)| name != "DOCKER_HOST" && name != "XDG_RUNTIME_DIR");
@@ -150,13 +149,7 @@ fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::Progr
 
 async fn clear(home: &Home) -> Result<(), HomeError> {
     leftover::sweep(&mark(home), &mut Journal::new(home, None)).await;
-    let root = folder(home);
-    match fs_err::remove_dir_all(&root) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(HomeError::Io { verb: "remove", path: root, source })
-        }
-        _ => Ok(()),
-    }
+    state::remove(&folder(home))
 }
 
 fn folder(home: &Home) -> PathBuf {
@@ -179,13 +172,6 @@ fn harmless(document: &Value, port: u16, root: &Path) -> Value {
     document
 }
 
-fn make(folder: &Path) -> Result<(), HomeError> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let mut builder = std::fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(folder);
-    made.map_err(|source| HomeError::Io { verb: "make", path: folder.to_owned(), source })
-}
-
 /// How many ports are tried.
 const PORTS: u32 = 3;
 /// Between two questions.
@@ -197,6 +183,7 @@ const ONE_ANSWER: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
+    use super::super::derive::TOKEN_VARIABLE;
     use super::*;
 
     #[test]

@@ -52,6 +52,15 @@ impl Failure {
         text
     }
 
+    /// All of it on one line, with the command that mends it.
+    #[must_use]
+    pub fn with_mend(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}; run `{hint}`", self.text()),
+            None => self.text(),
+        }
+    }
+
     /// What programs get: `{"error":{"code","message","hint"}}`.
     #[must_use]
     pub fn to_json(&self) -> Value {
