@@ -194,9 +194,18 @@ async fn delegate(
         cancel: halt.cancel.clone(),
     };
     let events = Events::new(on_event);
-    delegated::Course { engine, runtime, halt, events: &events, context, system, session: &session }
-        .run(request, running)
-        .await
+    delegated::Course {
+        engine,
+        runtime,
+        halt,
+        events: &events,
+        context,
+        system,
+        session: &session,
+        effort: agent.effort,
+    }
+    .run(request, running)
+    .await
 }
 
 async fn begin(

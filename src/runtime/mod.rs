@@ -5,6 +5,7 @@
 //! becomes of the final text. `agent::delegated` has that; a [`Runtime`] only carries one turn out and tells what
 //! happens meanwhile.
 
+pub mod cli;
 mod error;
 pub mod openclaw;
 
@@ -14,7 +15,8 @@ use std::time::Duration;
 pub use error::RuntimeError;
 use serde_json::Value;
 
-use crate::id::{AgentId, SessionKey};
+use crate::config::Effort;
+use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, StopReason, Usage};
 
 /// The runtime that is flock's own loop; it is none of these.
@@ -27,12 +29,20 @@ pub struct Order {
     pub agent: AgentId,
     /// In which session.
     pub session: SessionKey,
+    /// The turn.
+    pub turn: TurnId,
+    /// The agent's model.
+    pub model: ModelRef,
+    /// How much it is to think; `None` leaves it to the program.
+    pub effort: Option<Effort>,
     /// What the program is to know the session's conversation by: another name begins another conversation.
     pub conversation: String,
     /// What is to be told of the agent and its place, beside what the program knows itself; may be empty.
     pub system: String,
     /// What is new; the last one is a user's.
     pub messages: Vec<Message>,
+    /// What was said in the session before, for a program that has to begin its conversation anew; may be empty.
+    pub recent: String,
 }
 
 /// What a turn tells while it runs.
@@ -44,6 +54,8 @@ pub enum Event {
     Thinking(String),
     /// A tool of the program's own.
     Tool(ToolEvent),
+    /// A line for the log of what the agent did, without what could harm a terminal.
+    Trace(String),
 }
 
 /// What a program says of a call of one of its own tools.
@@ -89,6 +101,11 @@ pub type Tell<'a> = &'a mut (dyn FnMut(Event) + Send);
 pub trait Runtime: Send + Sync {
     /// As in an agent's `runtime`.
     fn name(&self) -> &'static str;
+
+    /// Whether each of its model calls passes flock, which charges it; else a turn is charged as one.
+    fn is_metered(&self, _order: &Order) -> bool {
+        false
+    }
 
     /// Runs one turn to its end. How long that may take is the caller's affair. Dropping the future ends the turn:
     /// whatever was started for it is told to end.

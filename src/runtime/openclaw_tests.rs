@@ -10,6 +10,10 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 fn order() -> Order {
     Order {
+        turn: crate::id::TurnId::new(),
+        model: "openai/gpt-5.5".parse().unwrap(),
+        effort: None,
+        recent: String::new(),
         agent: "coder".parse().unwrap(),
         session: "agent:coder:flock:channel:dev".parse().unwrap(),
         conversation: "agent:coder:flock:channel:dev.7".to_owned(),

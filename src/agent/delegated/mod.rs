@@ -35,6 +35,7 @@ use super::repetition::{Repetition, Verdict};
 use super::running::Running;
 use super::steps::Events;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use crate::config::Effort;
 use crate::id::{SessionKey, hex};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, StopReason};
@@ -61,6 +62,8 @@ pub(super) struct Course<'a> {
     /// What the program is told of the agent.
     pub(super) system: String,
     pub(super) session: &'a Session,
+    /// How much the model is to think.
+    pub(super) effort: Option<Effort>,
 }
 
 /// What is known of the answer so far.
@@ -105,9 +108,13 @@ impl Course<'_> {
         let order = Order {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
+            turn: self.context.turn,
+            model: running.route.model.clone(),
+            effort: self.effort,
             conversation: conversation(self.session),
             system: self.system.clone(),
             messages,
+            recent: String::new(),
         };
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.halt.thawed().await?;
@@ -228,6 +235,7 @@ impl Course<'_> {
             }
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
+            Event::Trace(line) => tracing::info!(agent = %self.context.agent, "{line}"),
         }
         Ok(())
     }

@@ -1,0 +1,249 @@
+//! What flock has to know of an agent program: its command line, environment and files for a turn, and how to read
+//! what it prints. All of it is pure.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::config::{Api, Effort};
+use crate::provider::Usage;
+use crate::runtime::ToolEvent;
+
+/// An agent program.
+pub trait Program: Send + Sync {
+    /// As in an agent's `runtime`: `claude`.
+    fn name(&self) -> &'static str;
+
+    /// As people call it: `Claude Code`.
+    fn title(&self) -> &'static str;
+
+    /// What it is called as on a command line.
+    fn command(&self) -> &'static str;
+
+    /// Its package on npm.
+    fn package(&self) -> &'static str;
+
+    /// The oldest version that what is known of it holds for.
+    fn oldest(&self) -> &'static str;
+
+    /// Whether it can ask a model that is asked this way.
+    fn speaks(&self, api: Api) -> bool;
+
+    /// What of the host it consists of; `command` is the file that its name leads to, with all links followed.
+    ///
+    /// # Errors
+    ///
+    /// What is missing; the text completes "can't be used: …".
+    fn parts(&self, command: &Path) -> Result<Parts, String>;
+
+    /// Its version, from what it prints when asked for it.
+    fn version(&self, printed: &str) -> Option<String>;
+
+    /// How it treats its conversations.
+    fn habits(&self) -> Habits;
+
+    /// What it has to be asked once before its turns, if anything; the answer is kept as long as its version, the model
+    /// and this request stay the same.
+    fn learned(&self, _turn: &Turn<'_>) -> Option<Learned> {
+        None
+    }
+
+    /// One run of it.
+    fn invocation(&self, turn: &Turn<'_>) -> Invocation;
+
+    /// A reader for what one run of it prints.
+    fn parser(&self) -> Box<dyn Parser>;
+}
+
+/// Reads what one run of a program prints. Whatever that is, it never panics, and what it does not know it passes over.
+pub trait Parser: Send {
+    /// A line of its standard output, which was JSON.
+    fn line(&mut self, line: &Value, said: &mut Vec<Said>);
+
+    /// It has ended. An exit code of 0 alone proves nothing.
+    fn end(&mut self, exit: &Exit<'_>) -> Ended;
+}
+
+/// How a program's process ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Exit<'a> {
+    /// Its code, or 128 and the signal.
+    pub code: i32,
+    /// The last of what it wrote to its standard error.
+    pub stderr: &'a str,
+}
+
+/// What a program is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Files and folders of the host, each with its place in a sandbox, below `/opt/flock/<name>`.
+    pub mounts: Vec<(PathBuf, String)>,
+    /// The first words of its command line on the host.
+    pub host: Vec<String>,
+    /// The first words of its command line in a sandbox.
+    pub sandbox: Vec<String>,
+}
+
+/// How a program treats its conversations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// It begins a conversation under a name that it is given. Others tell the name that they chose.
+    pub takes_names: bool,
+    /// It takes another system prompt when a conversation goes on. Where it does not, another prompt needs another
+    /// conversation.
+    pub renews_prompt: bool,
+    /// Bytes of memory below which it is killed when it runs a command.
+    pub least_memory: u64,
+}
+
+/// A conversation of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversation<'a> {
+    /// A new one; under this name where the program takes names.
+    New(Uuid),
+    /// The one that the program knows by this name.
+    Resumed(&'a str),
+}
+
+/// One run of a program, as flock wants it. Paths are as the program sees them.
+#[derive(Clone, Debug)]
+pub struct Turn<'a> {
+    /// The provider's name of the model; empty where the program is to take its own.
+    pub model: &'a str,
+    /// How the model is asked; `None` where the program asks with its own login.
+    pub api: Option<Api>,
+    /// Tokens that the model takes in all.
+    pub context_window: u64,
+    /// Tokens that it may answer with.
+    pub max_tokens: u64,
+    /// How much the model is to think; `None` leaves it to the program.
+    pub effort: Option<Effort>,
+    /// What the program is to be told by its own channel for such things, and nowhere else.
+    pub system: &'a str,
+    /// What is new, and before it what it needs of before; it begins with a line of its own.
+    pub prompt: &'a str,
+    /// In which of its conversations.
+    pub conversation: Conversation<'a>,
+    /// Where flock is, without a slash at the end: `http://127.0.0.1:3128`. The relay is at `/relay/<api>` there, as in
+    /// [`relay_path`], and MCP at `/mcp`.
+    pub origin: &'a str,
+    /// What opens the relay, in the place of the provider's key; `None` where the program asks with its own login.
+    pub relay_token: Option<&'a str>,
+    /// What opens MCP.
+    pub mcp_token: &'a str,
+    /// A folder for what the program keeps, absolute. On the host with its own login the program's own one is used
+    /// instead, and this is `None`.
+    pub state: Option<&'a str>,
+    /// The folder where [`Invocation::files`] are, absolute; the program can't change them.
+    pub files: &'a str,
+    /// The folder that it works in, absolute.
+    pub workspace: &'a str,
+    /// What [`Program::learned`] gave, if it was asked for.
+    pub learned: Option<&'a str>,
+}
+
+/// Where the relay of a wire format is below the origin. Programs put what the provider's own base URL would have
+/// after it: `/v1/messages`, `/responses`, `/v1beta/models/…`, `/chat/completions`.
+#[must_use]
+pub const fn relay_path(api: Api) -> &'static str {
+    match api {
+        Api::AnthropicMessages => "/relay/anthropic",
+        Api::GoogleGenerativeAi => "/relay/google",
+        Api::OpenAiResponses | Api::OpenAiCodexResponses => "/relay/responses/v1",
+        _ => "/relay/completions/v1",
+    }
+}
+
+/// One run of a program, ready to be started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// Its arguments, after the words of [`Parts`]. Nothing secret is among them.
+    pub arguments: Vec<String>,
+    /// Its environment beside what the place has.
+    pub environment: Vec<(String, String)>,
+    /// Its standard input.
+    pub input: String,
+    /// Files of this turn alone, in [`Turn::files`].
+    pub files: Vec<TurnFile>,
+    /// Files in [`Turn::state`] that steer the program. The agent could have written them, so they are written or removed
+    /// before each turn.
+    pub state: Vec<StateFile>,
+}
+
+/// A file of one turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnFile {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub content: String,
+}
+
+/// A file in a program's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// Where, below the folder.
+    pub path: String,
+    /// What is in it; with `None` it is not to be there, or, if a folder is, nothing of that.
+    pub content: Option<String>,
+}
+
+/// A run of a program that is no turn, and what is taken of it.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The run.
+    pub invocation: Invocation,
+    /// The file in [`Turn::state`] that it writes; without one, its standard output is taken. The exit code means
+    /// nothing.
+    pub file: Option<String>,
+    /// Makes of that what is kept; `None` where it is of no use.
+    pub take: fn(&str) -> Option<String>,
+}
+
+/// What a program tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// The name it knows the conversation by.
+    Conversation(String),
+    /// More of the answer's text.
+    Text(String),
+    /// More thinking.
+    Thinking(String),
+    /// A tool of its own; flock's are not told.
+    Tool(ToolEvent),
+    /// A search of its own.
+    Search(String),
+    /// What the run has taken so far.
+    Usage(Usage),
+    /// What the run has cost so far by the program's own prices, in dollars.
+    Cost(f64),
+    /// It asks its model once more; why.
+    Retrying(String),
+    /// Something else that a person would want to know, as a warning; on one line.
+    Note(String),
+}
+
+/// How a run went, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// To its end.
+    Well {
+        /// Whether the answer was cut at the limit of tokens.
+        cut: bool,
+    },
+    /// It says that it failed.
+    Failed {
+        /// The status of the model's server, where it tells one.
+        status: Option<u16>,
+        /// What it says, on one line.
+        message: String,
+    },
+    /// It does not know the conversation that it was to go on with; nothing was done.
+    Unknown,
+    /// It ended without a word of how.
+    Broken {
+        /// What was seen.
+        message: String,
+    },
+}
