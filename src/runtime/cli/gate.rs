@@ -1,32 +1,48 @@
 //! What lets a program's turn through to flock: its models by the relay, flock's tools by MCP.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::Program;
+use crate::config::Api;
 use crate::provider::Usage;
 use crate::runtime::{Order, RuntimeError};
 
 /// Lets turns through.
 pub trait Gate: Send + Sync {
-    /// Opens a way for one turn. It is closed when what is given is dropped.
+    /// Opens a way for one turn of this program. It is closed when what is given is dropped. With `own_login` a model
+    /// whose provider is not in this home is left to the program's own login.
     ///
     /// # Errors
     ///
-    /// Where the agent's model can't be asked.
-    fn open(&self, order: &Order) -> Result<Pass, RuntimeError>;
+    /// Where the agent's model can't be asked, or not by this program.
+    fn open(&self, order: &Order, program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError>;
 }
 
 /// A way through for one turn; dropping it closes it.
 pub struct Pass {
-    /// What opens the relay: in the place of a provider's key.
-    pub relay_token: String,
+    /// The way to the agent's model; `None` where the program asks with its own login.
+    pub relay: Option<Relayed>,
     /// What opens MCP.
     pub mcp_token: String,
     /// Where flock is for programs on the host, as `http://127.0.0.1:3779`.
     pub host_origin: String,
     /// What came of it so far.
-    pub calls: std::sync::Arc<Calls>,
+    pub calls: Arc<Calls>,
     /// Closes it when it is dropped.
     pub close: Box<dyn Send + Sync>,
+}
+
+/// A model behind the relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relayed {
+    /// What opens the relay: in the place of a provider's key.
+    pub token: String,
+    /// How the model is asked.
+    pub api: Api,
+    /// Tokens it takes in all.
+    pub context_window: u64,
+    /// Tokens it may answer with.
+    pub max_tokens: u64,
 }
 
 /// What came of the model calls of one turn, by the relay's own count.

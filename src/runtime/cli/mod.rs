@@ -7,8 +7,8 @@
 pub mod gate;
 pub mod program;
 
-pub use gate::{Calls, Gate, Pass};
+pub use gate::{Calls, Gate, Pass, Relayed};
 pub use program::{
-    Conversation, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Program, Said, StateFile, Turn,
-    TurnFile,
+    Conversation, Covered, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Program, Said, StateFile,
+    Turn, TurnFile,
 };

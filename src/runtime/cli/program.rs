@@ -43,6 +43,12 @@ pub trait Program: Send + Sync {
     /// How it treats its conversations.
     fn habits(&self) -> Habits;
 
+    /// What of the workspace it would read by itself and can't be told not to: in a sandbox, something empty lies over
+    /// it.
+    fn covered(&self) -> &'static [Covered] {
+        &[]
+    }
+
     /// What it has to be asked once before its turns, if anything; the answer is kept as long as its version, the model
     /// and this request stay the same.
     fn learned(&self, _turn: &Turn<'_>) -> Option<Learned> {
@@ -95,6 +101,15 @@ pub struct Habits {
     pub renews_prompt: bool,
     /// Bytes of memory below which it is killed when it runs a command.
     pub least_memory: u64,
+}
+
+/// Something in the workspace that a program is not to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Covered {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is a folder.
+    pub is_folder: bool,
 }
 
 /// A conversation of a program.
