@@ -21,7 +21,7 @@ use crate::openclaw::derive::{Derived, quoted};
 use crate::openclaw::facts::{self, Ready};
 use crate::openclaw::place::Put;
 use crate::openclaw::unit::{OpenClaw, Prepare};
-use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port, sandboxes};
+use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port, process, sandboxes};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::sandbox::policy;
@@ -71,7 +71,7 @@ async fn started(home: &Home, context: &Context) -> Option<Failure> {
     let mut connection = Connection::open(home).await.ok()?;
     connection.ask(Request::Look, LOOK).await.ok()?;
     let _progress = context.printer.progress("starting OpenClaw");
-    let reply = connection.ask(Request::WaitReady, START).await.ok()?;
+    let reply = connection.ask(Request::WaitReady, process::READY + process::START).await.ok()?;
     start::without_openclaw(&reply.status?)
 }
 
@@ -175,8 +175,6 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
 const TABLES: Duration = Duration::from_secs(5);
 /// How long the supervisor may take to say that it looks.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long its first start may take, with the time to make it ready.
-const START: Duration = Duration::from_secs(400);
 
 /// What an installed version would be started on; `None` where no agent runs on OpenClaw. Nothing is written.
 ///
@@ -233,13 +231,16 @@ pub struct Trouble {
 /// What stands in the way of the agents on OpenClaw, as far as it can be seen without running it.
 pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
     let mut found = Vec::new();
-    if let Some(Reached::Swapped { to, .. }) = underway::interrupted(home) {
-        found.push(Trouble {
-            text: format!("a change to OpenClaw {} was interrupted before it had proved itself", to.name()),
-            mend: "flock update".to_owned(),
-            breaks: false,
-        });
-    }
+    let interrupted = match underway::interrupted(home) {
+        Some(Reached::Swapped { to, .. }) => {
+            Some(format!("a change to OpenClaw {} was interrupted before it had proved itself", to.name()))
+        }
+        Some(Reached::Back { from }) => {
+            Some(format!("going back to OpenClaw {} was interrupted before it served again", from.name()))
+        }
+        Some(Reached::Nothing) | None => None,
+    };
+    found.extend(interrupted.map(|text| Trouble { text, mend: "flock update".to_owned(), breaks: false }));
     if agents(config).next().is_none() {
         return found;
     }

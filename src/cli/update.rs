@@ -14,12 +14,12 @@ use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::install::underway::{self, Reached, Underway, Way};
-use crate::install::update::{Decision, own_fault};
+use crate::install::update::{Asked, Decision, own_fault};
 use crate::install::versions::Failed;
-use crate::install::{self, InstallError, Installer, Version, prune, versions};
+use crate::install::{self, InstallError, Installer, Version, Wanted, prune, versions};
 use crate::{clock, config};
-use change::Change;
-use look::Look;
+use change::{Change, Done};
+use look::{Look, Search};
 
 /// Update the OpenClaw gateway, or go back to the version before
 ///
@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     if args.check {
-        let look = Look::at(&home, &current, args, context)?;
+        let look = Look::at(&home, &current, search(args, &home, &current)?, context)?;
         report::found(&home, &current, &look, context);
         return Ok(Exit::Done);
     }
@@ -95,6 +95,17 @@ fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Res
     }
 }
 
+fn search(args: &Args, home: &Home, current: &Version) -> Result<Search, Failure> {
+    let settings = config::read(home)?.openclaw;
+    let named = args.reference.as_deref();
+    Ok(Search {
+        wanted: Wanted::choose(None, named, &settings, Some(current)),
+        asked: if named.is_some() { Asked::Named } else { Asked::Followed },
+        retry: args.retry,
+        words: report::in_own_words,
+    })
+}
+
 fn forward(
     installer: &Installer,
     home: &Home,
@@ -102,40 +113,16 @@ fn forward(
     args: &Args,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let look = Look::at(home, current, args, context)?;
-    let wanted = &look.wanted;
-    let renamed = look.decision == Decision::Current && wanted.reference != current.reference;
-    if !renamed && !matches!(look.decision, Decision::New(_)) {
-        report::nothing_done(home, current, &look, context);
-        let runs = serving_build(home, context).ok().flatten();
-        if let Some(other) = runs.filter(|build| *build != current.name()) {
-            // Put in use by an install, which restarts nothing.
-            context.printer.warn(&format!(
-                "OpenClaw still runs as {other}; flock restart has it run as what is installed"
-            ));
+    let taken = take(installer, home, current, search(args, home, current)?, context)?;
+    let (made, done) = match taken {
+        Taken::Nothing(version, look) => {
+            report::nothing_done(home, &version, &look, context);
+            warn_of_another(home, &version, context);
+            return Ok(Exit::Done);
         }
-        return Ok(Exit::Done);
-    }
-    let shown = Shown::new(context);
-    let made = install::prepare(installer, home, wanted, &|event| shown.event(&event));
-    let made = made.map_err(|error| not_made(home, current, &look, error))?;
-    shown.end();
-    if made.commit == current.commit {
-        // The same under another name, or what was a shortened commit.
-        let look = Look { decision: Decision::Current, ..look };
-        report::nothing_done(home, &made, &look, context);
-        return Ok(Exit::Done);
-    }
-    let known = versions::failed(home).remove(&made.commit);
-    if let Some(failed) = known.filter(|_| !args.retry) {
-        let look = Look { decision: Decision::Failed(made.commit, failed), ..look };
-        report::nothing_done(home, current, &look, context);
-        return Ok(Exit::Done);
-    }
+        Taken::Changed(made, done) => (made, done),
+    };
     let change = Change { installer, home, context, way: Way::Update, from: current, to: &made };
-    let done = change.run()?;
-    versions::forget_failure(home, &made.commit)?;
-    tidy(installer, home, context, None);
     report::changed(home, &change, done, context);
     let named = config::read(home)?.openclaw.reference.filter(|named| *named != made.reference);
     if let Some(named) = named {
@@ -147,6 +134,94 @@ fn forward(
     Ok(Exit::Done)
 }
 
+/// What an install does where a version is in use: what is wanted is tried and put in use as by an update, and what was
+/// interrupted is brought to its end first. `None` where no version is in use that could go on.
+///
+/// # Errors
+///
+/// What failed. The version that was in use is in use, or the text says which one is.
+pub fn install(
+    installer: &Installer,
+    home: &Home,
+    (repository, reference): (Option<&str>, Option<&str>),
+    context: &Context,
+) -> Result<Option<Version>, Failure> {
+    end_interrupted(installer, home, context)?;
+    // One that lacks its program is made again.
+    let Some(current) = versions::current(home).filter(|current| current.entry().is_file()) else {
+        return Ok(None);
+    };
+    let settings = config::read(home)?.openclaw;
+    let wanted = Wanted::choose(repository, reference, &settings, Some(&current));
+    let is_named = repository.or(reference).is_some();
+    let asked = if is_named { Asked::Named } else { Asked::Followed };
+    let search = Search { wanted, asked, retry: false, words: Failure::from };
+    Ok(Some(match take(installer, home, &current, search, context)? {
+        Taken::Nothing(version, look) => {
+            report::passed_over(&look, context);
+            warn_of_another(home, &version, context);
+            version
+        }
+        Taken::Changed(made, done) => {
+            let change = Change { installer, home, context, way: Way::Update, from: &current, to: &made };
+            report::in_use(&change, done, context);
+            made
+        }
+    }))
+}
+
+/// What came of looking for another version.
+enum Taken {
+    /// This one stays in use, and why.
+    Nothing(Version, Look),
+    /// This one is in use now.
+    Changed(Version, Done),
+}
+
+/// Looks for another version, and where there is one makes it, tries it and puts it in use.
+fn take(
+    installer: &Installer,
+    home: &Home,
+    current: &Version,
+    search: Search,
+    context: &Context,
+) -> Result<Taken, Failure> {
+    let look = Look::at(home, current, search, context)?;
+    let wanted = &look.wanted;
+    let renamed = look.decision == Decision::Current
+        && (wanted.reference != current.reference || wanted.repository != current.origin);
+    if !renamed && !matches!(look.decision, Decision::New(_)) {
+        return Ok(Taken::Nothing(current.clone(), look));
+    }
+    let shown = Shown::new(context);
+    let made = install::prepare(installer, home, wanted, &|event| shown.event(&event));
+    let made = made.map_err(|error| not_made(home, current, &look, error))?;
+    shown.end();
+    if made.commit == current.commit {
+        // The same under another name, or what was a shortened commit.
+        return Ok(Taken::Nothing(made, Look { decision: Decision::Current, ..look }));
+    }
+    let known = versions::failed(home).remove(&made.commit);
+    if let Some(failed) = known.filter(|_| !look.retry) {
+        let decision = Decision::Failed(made.commit, failed);
+        return Ok(Taken::Nothing(current.clone(), Look { decision, ..look }));
+    }
+    let done = Change { installer, home, context, way: Way::Update, from: current, to: &made }.run()?;
+    versions::forget_failure(home, &made.commit)?;
+    tidy(installer, home, context, None);
+    Ok(Taken::Changed(made, done))
+}
+
+/// Says so where another version runs than is in use, as after a link that was made by hand.
+fn warn_of_another(home: &Home, version: &Version, context: &Context) {
+    let runs = serving_build(home, context).ok().flatten();
+    if let Some(other) = runs.filter(|build| *build != version.name()) {
+        context.printer.warn(&format!(
+            "OpenClaw still runs as {other}; flock restart has it run as what is installed"
+        ));
+    }
+}
+
 /// The folder's name of the version that runs, if one does.
 fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failure> {
     let found = context.block_on(async { Ok(serving::look(home).await) })?;
@@ -156,7 +231,7 @@ fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failu
 
 /// Removes versions that are no longer needed. What can't be removed now, the next update does: the change itself has
 /// come to its end.
-fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option<&Version>) {
+pub fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option<&Version>) {
     let removed = serving_build(home, context).and_then(|runs| {
         let kept: Vec<String> = runs.into_iter().chain(again.map(Version::name)).collect();
         Ok(prune(installer, home, &kept)?)
@@ -189,7 +264,7 @@ fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) ->
         (Some(reason), Some(commit)) => note_failure(home, commit, None, reason),
         _ => false,
     };
-    report::not_made(current, error, remembered)
+    report::not_made(current, error, remembered, look.words)
 }
 
 /// Remembers a version that does not work here, or shall not be used; says whether it could.

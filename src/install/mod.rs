@@ -147,19 +147,6 @@ impl Installer {
     }
 }
 
-/// Prepares a version and makes it the current one.
-///
-/// # Errors
-///
-/// What failed; what was current still is.
-pub fn install(home: &Home, wanted: &Wanted, events: &dyn Fn(Event<'_>)) -> Result<Version, InstallError> {
-    let installer = Installer::begin(home)?;
-    let version = prepare(&installer, home, wanted, events)?;
-    swap(&installer, home, &version)?;
-    prune(&installer, home, &[])?;
-    Ok(version)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use super::check::Program;
 use super::derive::{Key, TOKEN_VARIABLE};
@@ -124,13 +125,22 @@ const CONFIG: [&str; 6] = [
 
 /// Asking it whether it takes its configuration compiles a version that never ran, on a machine that may be slow; then
 /// its state may be copied.
-const READY: i64 = 600_000;
+pub const READY: Duration = Duration::from_mins(10);
 
-/// Its limits: the first start of a version compiles it and may take more than a minute, and it lets turns end before
-/// it does.
+/// From its start to its first answer: the first start of a version compiles it, which takes 70 seconds on a slow machine.
+pub const START: Duration = Duration::from_secs(180);
+
+/// Its limits: its first start takes long, and it lets turns end before it does.
 #[must_use]
 pub fn limits(common: &Limits) -> Limits {
-    Limits { ready: READY, start: 180_000, backoff: 1_000, window: 900_000, ..common.clone() }
+    let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
+    Limits {
+        ready: millis(READY),
+        start: millis(START),
+        backoff: 1_000,
+        window: 900_000,
+        ..common.clone()
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The part of `flock init` that adds OpenClaw.
 
 use super::super::installing::{Shown, named};
-use super::super::{Context, Failure};
+use super::super::{Context, Failure, update};
 use super::{Args, Gateway};
 use crate::config;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::install::{self, Version, Wanted, versions};
+use crate::install::{self, Installer, Version, Wanted, swap, versions};
 use crate::openclaw::{OpenClawError, port};
 use crate::ui::{Line, Tone};
 
@@ -38,13 +38,23 @@ pub fn install(args: &Args, asked: bool, home: &Home, context: &Context) -> Resu
     if args.gateway != Some(Gateway::Openclaw) && !asked {
         return Ok(versions::current(home));
     }
+    let installer = Installer::begin(home)?;
+    let named = (args.repo.as_deref(), args.reference.as_deref());
+    if versions::current(home).is_some() {
+        // It may serve: what comes in its place is tried first.
+        give_port(home)?;
+        if let Some(version) = update::install(&installer, home, named, context)? {
+            return Ok(Some(version));
+        }
+    }
     let settings = config::read(home)?.openclaw;
-    let current = versions::current(home);
-    let wanted = Wanted::choose(args.repo.as_deref(), args.reference.as_deref(), &settings, current.as_ref());
+    let wanted = Wanted::choose(named.0, named.1, &settings, versions::current(home).as_ref());
     let shown = Shown::new(context);
-    let version = install::install(home, &wanted, &|event| shown.event(&event))?;
+    let version = install::prepare(&installer, home, &wanted, &|event| shown.event(&event))?;
     shown.end();
     give_port(home)?;
+    swap(&installer, home, &version)?;
+    update::tidy(&installer, home, context, None);
     Ok(Some(version))
 }
 

@@ -11,7 +11,7 @@ use crate::install::underway::{Underway, Way};
 use crate::install::{InstallError, Installer, Version, swap, swap_back, versions};
 use crate::openclaw::check::Program;
 use crate::openclaw::trial::{self, Trial};
-use crate::openclaw::{OpenClawError, derive::Derived, place, state};
+use crate::openclaw::{OpenClawError, derive::Derived, place, process, state};
 use crate::supervise::restart::Limits;
 use crate::supervise::state::Standing;
 use crate::{config, env, error};
@@ -164,7 +164,7 @@ impl Change<'_> {
         let progress = self.context.printer.progress(&format!("restarting with {}", report::name(version)));
         // It may end its turns first, and what it is started on is made ready, for which it may be asked again.
         let grace = Duration::from_millis(u64::try_from(Limits::default().grace).unwrap_or(0));
-        let patience = Patience { turn: grace + READYING, start: start_limit() };
+        let patience = Patience { turn: grace + process::READY, start: start_limit() };
         serving::restart(self.home, version, &before, patience).await?;
         progress.done(&format!("{} is healthy", report::name(version)));
         Ok(true)
@@ -212,10 +212,5 @@ impl Change<'_> {
 /// From a start to the first answer.
 fn start_limit() -> Duration {
     let said = env::OPENCLAW_START_LIMIT.get().and_then(|text| text.parse().ok());
-    Duration::from_secs(said.unwrap_or(START_LIMIT))
+    said.map_or(process::START, Duration::from_secs)
 }
-
-/// For making ready what it is started on: the state is copied, and the program is asked about its configuration.
-const READYING: Duration = Duration::from_secs(240);
-/// The first start of a version compiles it: 70 seconds on a slow machine.
-const START_LIMIT: u64 = 180;

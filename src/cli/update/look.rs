@@ -1,14 +1,23 @@
 //! What there is to update to.
 
 use super::super::{Context, Failure};
-use super::Args;
-use super::report::in_own_words;
-use crate::config;
 use crate::home::Home;
 use crate::install::source::{self, Origin, Tip};
 use crate::install::staging::Staging;
 use crate::install::update::{Asked, Decision, decide, has_to_ask};
-use crate::install::{Version, Wanted, versions};
+use crate::install::{InstallError, Version, Wanted, versions};
+
+/// What is looked for.
+pub struct Search {
+    /// What is followed, or was named.
+    pub wanted: Wanted,
+    /// Which of the two.
+    pub asked: Asked,
+    /// Whether a commit that did not work here is taken all the same.
+    pub retry: bool,
+    /// An error of asking or making, in the words of the command.
+    pub words: fn(InstallError) -> Failure,
+}
 
 /// What was found.
 pub struct Look {
@@ -18,6 +27,10 @@ pub struct Look {
     pub tip: Option<Tip>,
     /// What is to be done.
     pub decision: Decision,
+    /// As it was looked for.
+    pub retry: bool,
+    /// As it was looked for.
+    pub words: fn(InstallError) -> Failure,
 }
 
 impl Look {
@@ -25,24 +38,21 @@ impl Look {
     ///
     /// # Errors
     ///
-    /// If the configuration can't be read, or the repository does not answer.
-    pub fn at(home: &Home, current: &Version, args: &Args, context: &Context) -> Result<Self, Failure> {
-        let settings = config::read(home)?.openclaw;
-        let named = args.reference.as_deref();
-        let wanted = Wanted::choose(None, named, &settings, Some(current));
-        let asked = if named.is_some() { Asked::Named } else { Asked::Followed };
+    /// If the repository does not answer.
+    pub fn at(home: &Home, current: &Version, search: Search, context: &Context) -> Result<Self, Failure> {
+        let Search { wanted, asked, retry, words } = search;
         let tip = if has_to_ask(current, &wanted, asked) {
             let progress = context.printer.progress("asking OpenClaw's repository");
             let tip = Origin::parse(&wanted.repository)
                 .and_then(|origin| source::resolve(&origin, &wanted.reference));
-            let tip = tip.map_err(in_own_words)?;
+            let tip = tip.map_err(words)?;
             progress.done("the repository answered");
             Some(tip)
         } else {
             None
         };
-        let decision = decide(current, &wanted, tip.as_ref(), &versions::failed(home), args.retry);
-        Ok(Self { wanted, tip, decision })
+        let decision = decide(current, &wanted, tip.as_ref(), &versions::failed(home), retry);
+        Ok(Self { wanted, tip, decision, retry, words })
     }
 
     /// Whether what is half made here is the commit that was found: then it is this one that failed, and not one that the

@@ -87,6 +87,12 @@ pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) 
         }));
         return;
     }
+    in_use(change, done, context);
+    context.printer.line(named(change.to));
+}
+
+/// Another version is in use, in words.
+pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
     let text = match change.way {
         Way::Update => format!(
             "{} is in use; flock update --rollback goes back to {}",
@@ -108,16 +114,27 @@ pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) 
     if !done.serves {
         context.printer.say("OpenClaw does not run now; the next start takes it");
     }
-    context.printer.line(named(change.to));
+}
+
+/// What was asked for stays out of use, since it did not work here.
+pub fn passed_over(look: &Look, context: &Context) {
+    if matches!(look.decision, Decision::Failed(..)) {
+        context.printer.warn(&why(&look.decision, look));
+    }
 }
 
 /// Why a commit could not be made.
-pub fn not_made(current: &Version, error: InstallError, remembered: bool) -> Failure {
+pub fn not_made(
+    current: &Version,
+    error: InstallError,
+    remembered: bool,
+    words: fn(InstallError) -> Failure,
+) -> Failure {
     let step = match &error {
         InstallError::Step { log, .. } => Some(format!("less {}", log.display())),
         _ => None,
     };
-    let mut failure = in_own_words(error);
+    let mut failure = words(error);
     failure.message = format!("{}; {} is in use as before", failure.message, name(current));
     if remembered {
         let look = step.map(|step| format!("{step}; ")).unwrap_or_default();

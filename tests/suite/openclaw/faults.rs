@@ -67,7 +67,8 @@ fn a_step_that_fails_leaves_what_was_in_use_and_shows_its_last_lines() {
     let commit = upstream.mend();
     init(&home, &upstream.path(), "main").ok();
     assert_eq!(record(&home)["commit"], commit);
-    assert_eq!(folders(&home).len(), 2, "{:?}", folders(&home));
+    let versions: Vec<String> = folders(&home).into_iter().filter(|name| name.starts_with("2026")).collect();
+    assert_eq!(versions.len(), 2, "{versions:?}");
 }
 
 #[test]

@@ -278,6 +278,8 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
             std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
             point(&before);
             assert_eq!(checked(&home, &[])["interrupted"], json!(true));
+            let told = home.flock(["doctor"]).stdout;
+            assert!(told.contains(&format!("going back to OpenClaw {} was interrupted", name(&before))), "{told}");
             upstream.branch("before", &first);
             update(&home, &["--ref", "before"]).ok();
             serves(&home, &first);
@@ -312,6 +314,54 @@ fn stopped_during_its_restart_a_version_is_not_blamed_and_the_next_update_ends_t
     assert_eq!(record(&home)["commit"], json!(commit));
     assert_eq!(checked(&home, &[])["interrupted"], json!(false));
     is_tidy(&home);
+}
+
+/// Runs `init` for OpenClaw again.
+fn init(home: &TempHome, more: &[&str]) -> Run {
+    home.flock([&["init", "--yes", "--no-images", "--gateway", "openclaw"], more].concat())
+}
+
+#[test]
+fn an_init_where_a_version_serves_tries_the_newer_one_first_and_restarts() {
+    let (home, upstream) = running(Era::Old);
+    let first = upstream.head();
+    let process = serves(&home, &first);
+    init(&home, &[]).ok();
+    assert_eq!(serves(&home, &first), process, "there is nothing new");
+    for (step, words) in [
+        ("start", &["is not put in use: it ended with exit code 3", "is in use as before"][..]),
+        ("after-swap", &["did not get healthy", "serves again"]),
+    ] {
+        let commit = upstream.fault(step, "exit:3");
+        let told = init(&home, &[]).fails(1);
+        for word in words {
+            assert!(told.stderr.contains(word), "{step}, {word}: {told:?}");
+        }
+        serves(&home, &first);
+        // It is passed over from then on, as by an update.
+        let told = init(&home, &["--ref", "main"]).ok();
+        assert!(told.stderr.contains(&format!("{} of main is passed over", &commit[..12])), "{told:?}");
+        serves(&home, &first);
+        assert_eq!(versions(&home), 1, "what failed is removed");
+        is_tidy(&home);
+    }
+    let second = upstream.mend();
+    let told = init(&home, &[]).ok();
+    assert!(told.stderr.contains("is in use; flock update --rollback goes back to"), "{told:?}");
+    serves(&home, &second);
+    assert!(log(&home).contains("a trial"), "{}", log(&home));
+    let third = upstream.mend();
+    let told = init(&home, &["--ref", &third, "--json"]).ok().json();
+    assert_eq!(told["openclaw"]["commit"], json!(third));
+    serves(&home, &third);
+    assert_eq!(record(&home)["replaces"], format!("2026.2.9-{}", &second[..12]));
+    assert_eq!(versions(&home), 2, "only the one before stays");
+    // What was rolled back does not come back by itself.
+    update(&home, &["--rollback"]).ok();
+    serves(&home, &second);
+    upstream.tag("third", &third);
+    assert!(init(&home, &["--ref", "third"]).ok().stderr.contains("it was rolled back"));
+    serves(&home, &second);
 }
 
 #[test]

@@ -186,8 +186,20 @@ fn another_version_that_was_put_in_use_is_taken_up_with_the_next_change() {
     add(&home, "coder");
     home.flock(["start"]).ok();
     let first = pid(&openclaw(&home));
+    // Made while nothing runs, and put in use by hand under what runs.
+    let before = std::fs::read_link(home.file("openclaw")).unwrap();
+    home.flock(["stop"]).ok();
     let newer = upstream.release("2026.9.7");
     home.flock(["init", "--yes", "--no-images", "--gateway", "openclaw"]).ok();
+    let after = std::fs::read_link(home.file("openclaw")).unwrap();
+    let point = |target: &Path| {
+        std::fs::remove_file(home.file("openclaw")).unwrap();
+        std::os::unix::fs::symlink(target, home.file("openclaw")).unwrap();
+    };
+    point(&before);
+    home.flock(["start"]).ok();
+    assert_ne!(openclaw(&home)["serving"]["commit"], newer.as_str());
+    point(&after);
     add(&home, "tester");
     let bundle = until(&home, "the newer one serves", |bundle| {
         bundle["healthy"] == true && bundle["serving"]["commit"] == newer.as_str()
