@@ -216,9 +216,9 @@ fn take(
 fn warn_of_another(home: &Home, version: &Version, context: &Context) {
     let runs = serving_build(home, context).ok().flatten();
     if let Some(other) = runs.filter(|build| *build != version.name()) {
-        context.printer.warn(&format!(
-            "OpenClaw still runs as {other}; flock restart has it run as what is installed"
-        ));
+        context
+            .printer
+            .warn(&format!("OpenClaw still runs as {other}; flock restart has it run as what is installed"));
     }
 }
 

@@ -134,13 +134,7 @@ pub const START: Duration = Duration::from_secs(180);
 #[must_use]
 pub fn limits(common: &Limits) -> Limits {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
-    Limits {
-        ready: millis(READY),
-        start: millis(START),
-        backoff: 1_000,
-        window: 900_000,
-        ..common.clone()
-    }
+    Limits { ready: millis(READY), start: millis(START), backoff: 1_000, window: 900_000, ..common.clone() }
 }
 
 #[cfg(test)]

@@ -279,7 +279,10 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
             point(&before);
             assert_eq!(checked(&home, &[])["interrupted"], json!(true));
             let told = home.flock(["doctor"]).stdout;
-            assert!(told.contains(&format!("going back to OpenClaw {} was interrupted", name(&before))), "{told}");
+            assert!(
+                told.contains(&format!("going back to OpenClaw {} was interrupted", name(&before))),
+                "{told}"
+            );
             upstream.branch("before", &first);
             update(&home, &["--ref", "before"]).ok();
             serves(&home, &first);
