@@ -56,7 +56,11 @@ pub trait Program: Send + Sync {
     }
 
     /// One run of it.
-    fn invocation(&self, turn: &Turn<'_>) -> Invocation;
+    ///
+    /// # Errors
+    ///
+    /// What such a turn can't have, and what can be done about it.
+    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String>;
 
     /// A reader for what one run of it prints.
     fn parser(&self) -> Box<dyn Parser>;
@@ -225,8 +229,18 @@ pub enum Said {
     Text(String),
     /// More thinking.
     Thinking(String),
+    /// The answer begins here, with this: what was told of its text before was said before a call of one of flock's
+    /// tools, which flock itself tells of, or has been taken back, as where an answer was cut off and is asked for anew.
+    Anew(String),
     /// A tool of its own; flock's are not told.
     Tool(ToolEvent),
+    /// The exit code of the command that a tool ran; it comes before the tool's end.
+    Exit {
+        /// The call's id.
+        call: String,
+        /// The code.
+        code: i64,
+    },
     /// A search of its own.
     Search(String),
     /// What the run has taken so far.
@@ -237,6 +251,8 @@ pub enum Said {
     Retrying(String),
     /// Something else that a person would want to know, as a warning; on one line.
     Note(String),
+    /// It goes on, but its turn can't end well: why. It may be stopped.
+    Doomed(String),
 }
 
 /// How a run went, by its own word.
