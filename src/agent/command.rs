@@ -96,7 +96,7 @@ async fn carry_out(
             Some(done) => told(&done),
             None => "There is nothing to take out: the conversation is short.".to_owned(),
         }),
-        Command::New => engine.reset(key).await.map(|()| {
+        Command::New => engine.reset(key, false).await.map(|()| {
             "The conversation begins anew. Nothing said before is shown to the model again; the transcript has it."
                 .to_owned()
         }),

@@ -127,13 +127,9 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnErr
         let mut records: Vec<Record> =
             open.map(|(id, name)| result_record(turn.id, now, unknown_result(id, name))).collect();
         records.push(Record::Turn(TurnRecord {
-            turn: turn.id,
-            state: Phase::Interrupted,
-            at: now,
-            model: None,
             steps: Some(left.steps),
             usage: Some(left.usage),
-            error: None,
+            ..TurnRecord::new(turn.id, Phase::Interrupted, now)
         }));
         transcript.append(&records)?;
     }

@@ -186,7 +186,8 @@ async fn delegate(
     };
     // The wire between flock and the program; nothing of a provider's state comes over it.
     let route = Route { model, api: Api::OpenAiCompletions };
-    let running = Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
+    let mut running = Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
+    running.runtime = Some(runtime.name());
     let context = CallContext {
         agent: request.agent.clone(),
         session: request.session.clone(),

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::inbox::Delivery;
 use super::prompt::without_marks;
 use super::provenance::Provenance;
+use super::recent;
+use super::trace::Trace;
 use super::transcript::{
     CompactionRecord, MessageRecord, Phase, Record, Transcript, TurnRecord, unknown_result,
 };
@@ -13,7 +15,7 @@ use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::error::chain;
-use crate::id::TurnId;
+use crate::id::{AgentId, TurnId};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
 use crate::store::{Ended, Store, Tokens, TurnState};
@@ -29,6 +31,10 @@ pub(super) struct Running {
     pub(super) route: Route,
     pub(super) steps: u32,
     pub(super) usage: Usage,
+    /// The program that runs it, where that is not flock's own loop.
+    pub(super) runtime: Option<&'static str>,
+    /// What that program told of what it does, for people.
+    pub(super) trace: Trace,
     /// Calls whose result is not committed yet: id and name.
     open: Vec<(String, String)>,
     /// Whether the transcript has the turn's beginning; else it says nothing of it.
@@ -46,6 +52,8 @@ impl Running {
             route,
             steps: 0,
             usage: Usage::default(),
+            runtime: None,
+            trace: Trace::default(),
             open: Vec::new(),
             has_begun: false,
             ended: false,
@@ -77,10 +85,20 @@ impl Running {
         said
     }
 
+    /// What was said in the conversation before this turn, for a program that begins its own anew.
+    pub(super) fn recent(&self, agent: &AgentId) -> Result<String, TurnError> {
+        recent::recent(self.transcript.file(), agent).map_err(|source| TurnError::Transcript {
+            what: "read",
+            path: self.transcript.path().to_owned(),
+            source,
+        })
+    }
+
     /// Commits that the turn began, and with what.
     pub(super) fn begin(&mut self, said: &[MessageRecord]) -> Result<(), TurnError> {
         let mut records = vec![Record::Turn(TurnRecord {
             model: Some(self.route.model.to_string()),
+            runtime: self.runtime.map(str::to_owned),
             ..self.mark(Phase::Started)
         })];
         records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));
@@ -153,9 +171,11 @@ impl Running {
         message: Message,
         response: &Response,
     ) -> Result<(u32, Usage), TurnError> {
-        let answer = Record::Message(Box::new(self.answer_record(message, response)));
+        let mut answer = self.answer_record(message, response);
+        answer.trace = self.trace.take();
+        let answer = Record::Message(Box::new(answer));
         let end = self.end_record(Phase::Done, None);
-        if let Err(error) = self.transcript.append(&[answer, end]) {
+        if let Err(error) = self.transcript.append(&[answer, Record::Turn(end)]) {
             return Err(self.failed(error).await);
         }
         self.end_row(TurnState::Done, None).await;
@@ -196,7 +216,9 @@ impl Running {
             .iter()
             .map(|(id, name)| result_record(self.turn, now, unknown_result(id, name)))
             .collect();
-        records.push(self.end_record(phase, error));
+        let mut end = self.end_record(phase, error);
+        end.trace = self.trace.take();
+        records.push(Record::Turn(end));
         if let Err(error) = self.transcript.append(&records) {
             tracing::error!(turn = %self.turn, error = %chain(&error), "failed to write how a turn ended");
         }
@@ -211,25 +233,12 @@ impl Running {
         record
     }
 
-    fn end_record(&self, phase: Phase, error: Option<String>) -> Record {
-        Record::Turn(TurnRecord {
-            steps: Some(self.steps),
-            usage: Some(self.usage),
-            error,
-            ..self.mark(phase)
-        })
+    fn end_record(&self, phase: Phase, error: Option<String>) -> TurnRecord {
+        TurnRecord { steps: Some(self.steps), usage: Some(self.usage), error, ..self.mark(phase) }
     }
 
     fn mark(&self, state: Phase) -> TurnRecord {
-        TurnRecord {
-            turn: self.turn,
-            state,
-            at: clock::unix_ms(),
-            model: None,
-            steps: None,
-            usage: None,
-            error: None,
-        }
+        TurnRecord::new(self.turn, state, clock::unix_ms())
     }
 
     fn ended_as(&self, state: TurnState, error: Option<String>) -> Ended {

@@ -186,18 +186,19 @@ impl Engine {
     }
 
     /// Begins the session's conversation anew: nothing said before is shown to its model again. The transcript
-    /// keeps it.
+    /// keeps it. With `keeps_recent`, a program that runs the agent's turns is told the last of it all the same, as it is
+    /// in any new conversation of its own.
     ///
     /// # Errors
     ///
     /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
-    pub async fn reset(&self, key: &SessionKey) -> Result<(), TurnError> {
+    pub async fn reset(&self, key: &SessionKey, keeps_recent: bool) -> Result<(), TurnError> {
         let _claim = self.claim(key)?;
         let Some(session) = self.parts.store.session(key)? else {
             return Err(TurnError::NoSession(key.clone()));
         };
         let at = clock::unix_ms();
-        let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at };
+        let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at, keeps_recent };
         run::open(self, &session)?.append(&[Record::Reset(record)])?;
         self.parts.store.renew_session(key.clone(), None, at).await?;
         Ok(())

@@ -8,6 +8,7 @@
 pub mod cli;
 mod error;
 pub mod openclaw;
+pub mod prompt;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,8 @@ pub struct Order {
     pub system: String,
     /// What is new; the last one is a user's.
     pub messages: Vec<Message>,
-    /// What was said in the session before, for a program that has to begin its conversation anew; may be empty.
+    /// What was said in the session before, for a program that has to begin its conversation anew: what
+    /// [`prompt::compose`] takes. Empty where nothing was, or where the runtime does not want it.
     pub recent: String,
 }
 
@@ -104,6 +106,11 @@ pub trait Runtime: Send + Sync {
 
     /// Whether each of its model calls passes flock, which charges it; else a turn is charged as one.
     fn is_metered(&self, _order: &Order) -> bool {
+        false
+    }
+
+    /// Whether it is to be told in [`Order::recent`] what was said before: its program may have to begin anew.
+    fn wants_recent(&self) -> bool {
         false
     }
 

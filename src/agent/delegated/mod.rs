@@ -105,6 +105,9 @@ impl Course<'_> {
         let TurnRequest { input, context, provenance, inbox, .. } = request;
         let said = running.said(input, context, provenance);
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
+        // Before what is new is in the transcript.
+        let recent =
+            if self.runtime.wants_recent() { running.recent(&self.context.agent)? } else { String::new() };
         let order = Order {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
@@ -114,7 +117,7 @@ impl Course<'_> {
             conversation: conversation(self.session),
             system: self.system.clone(),
             messages,
-            recent: String::new(),
+            recent,
         };
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.halt.thawed().await?;
@@ -235,7 +238,11 @@ impl Course<'_> {
             }
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
-            Event::Trace(line) => tracing::info!(agent = %self.context.agent, "{line}"),
+            Event::Trace(told) => {
+                for line in running.trace.push(&told) {
+                    tracing::info!(agent = %self.context.agent, "{line}");
+                }
+            }
         }
         Ok(())
     }

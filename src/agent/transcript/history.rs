@@ -65,15 +65,7 @@ mod tests {
         let turns = [TurnId::new(), TurnId::new()];
         let mut lines = Vec::new();
         for (turn, texts) in turns.iter().zip([["a", "b"], ["c", "d"]]) {
-            let started = TurnRecord {
-                turn: *turn,
-                state: Phase::Started,
-                at: 1,
-                model: None,
-                steps: None,
-                usage: None,
-                error: None,
-            };
+            let started = TurnRecord::new(*turn, Phase::Started, 1);
             Record::Turn(started).write_to(&mut lines);
             for text in texts {
                 let message = Message::text(Role::User, text);

@@ -76,6 +76,7 @@ fn message(line: &[u8]) -> Option<MessageRecord> {
         stop: field(&fields, "stop"),
         provenance: field(&fields, "provenance"),
         filled: field(&fields, "filled").unwrap_or_default(),
+        trace: field(&fields, "trace").unwrap_or_default(),
         ..MessageRecord::new(field(&fields, "turn")?, field(&fields, "at")?, said)
     })
 }

@@ -4,6 +4,7 @@
 //! them; that is `context`'s.
 
 mod entry;
+mod exchanges;
 pub mod history;
 pub mod hygiene;
 pub mod leftovers;
@@ -18,6 +19,7 @@ mod tail;
 mod unknown;
 
 pub use entry::{About, Entry, Kind};
+pub use exchanges::{Exchange, Scope, exchanges};
 pub use model::{
     CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord,
     TurnRecord,

@@ -91,6 +91,10 @@ pub struct MessageRecord {
     /// Of an answer: that nobody said it, and mending put a text where there was none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filled: bool,
+    /// Of a turn's answer: the log of what a program did for it, a line each. For people, and for a program that is told
+    /// what was said before; no request is made of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<String>,
 }
 
 impl MessageRecord {
@@ -112,6 +116,7 @@ impl MessageRecord {
             provenance: None,
             imported: false,
             filled: false,
+            trace: Vec::new(),
         }
     }
 }
@@ -154,6 +159,30 @@ pub struct TurnRecord {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Of a beginning: the program that runs it, where that is not flock's own loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    /// Of an end without an answer: what the answer would have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<String>,
+}
+
+impl TurnRecord {
+    /// That a turn is there from now on, and nothing else.
+    #[must_use]
+    pub const fn new(turn: TurnId, state: Phase, at: i64) -> Self {
+        Self {
+            turn,
+            state,
+            at,
+            model: None,
+            steps: None,
+            usage: None,
+            error: None,
+            runtime: None,
+            trace: Vec::new(),
+        }
+    }
 }
 
 /// From here on a model is shown the beginning of the conversation, the marker and what came last, in the place
@@ -201,6 +230,10 @@ pub struct ResetRecord {
     pub id: String,
     /// When, in Unix milliseconds.
     pub at: i64,
+    /// Whether the next conversation of a program may be told what was said last. A person who begins anew wants it
+    /// forgotten; who wants a fresh conversation of the program does not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_recent: bool,
 }
 
 /// A person had something done with the session, and was told what came of it. For people who read the transcript.
@@ -319,6 +352,7 @@ mod tests {
         let mut message = MessageRecord::new(turn, 5, Message { role: Role::Assistant, content });
         message.usage = Some(Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cost: None });
         message.stop = Some(StopReason::ToolUse);
+        message.trace = vec!["[coder] tool: read → ok".into()];
         let compaction = CompactionRecord {
             id: "c".into(),
             at: 8,
@@ -336,7 +370,7 @@ mod tests {
         for record in [
             Record::Compaction(Box::new(compaction)),
             Record::Compaction(Box::default()),
-            Record::Reset(ResetRecord { id: "r".into(), at: 9 }),
+            Record::Reset(ResetRecord { id: "r".into(), at: 9, keeps_recent: false }),
             Record::Command(CommandRecord {
                 id: "d".into(),
                 at: 9,
@@ -347,14 +381,13 @@ mod tests {
             Record::Imported(ImportedRecord { at: 9, key: key.clone() }),
             Record::Session(Header { version: VERSION, agent: key.agent().clone(), key, created: 1 }),
             Record::Message(Box::new(message)),
+            Record::Reset(ResetRecord { id: "k".into(), at: 9, keeps_recent: true }),
             Record::Turn(TurnRecord {
-                turn,
-                state: Phase::Failed,
-                at: 7,
-                model: None,
                 steps: Some(3),
-                usage: None,
                 error: Some("x".into()),
+                runtime: Some("claude".into()),
+                trace: vec!["[coder] cmd: ls → exit 0".into(), "  a".into()],
+                ..TurnRecord::new(turn, Phase::Failed, 7)
             }),
         ] {
             let line = lines(&record);

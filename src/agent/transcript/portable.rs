@@ -312,15 +312,7 @@ mod tests {
             keep_from: Some("a".into()),
             ..CompactionRecord::default()
         };
-        let turn = TurnRecord {
-            turn: TurnId::new(),
-            state: Phase::Done,
-            at: 2,
-            model: None,
-            steps: Some(1),
-            usage: None,
-            error: None,
-        };
+        let turn = TurnRecord { steps: Some(1), ..TurnRecord::new(TurnId::new(), Phase::Done, 2) };
         vec![
             Record::Turn(TurnRecord { state: Phase::Started, ..turn.clone() }),
             Record::Message(Box::new(asked)),
@@ -329,7 +321,7 @@ mod tests {
             Record::Command(command),
             Record::Compaction(Box::new(compaction)),
             Record::Turn(turn),
-            Record::Reset(ResetRecord { id: "r".into(), at: 3 }),
+            Record::Reset(ResetRecord { id: "r".into(), at: 3, keeps_recent: false }),
         ]
     }
 

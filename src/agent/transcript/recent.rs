@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_reset_is_a_beginning() {
-        let reset = || Record::Reset(ResetRecord { id: "r".into(), at: 1 });
+        let reset = || Record::Reset(ResetRecord { id: "r".into(), at: 1, keeps_recent: false });
         let records =
             [said("u1", "x"), compaction(1, Some("u1")), reset(), said("u2", "x"), said("a2", "xxxx")];
         let (ids, number, _) = read(&records, 100);
@@ -265,7 +265,7 @@ mod tests {
             3 => Just(b"{\"type\":\"turn\",\"turn\":\"x\"}\n".to_vec()),
             1 => (1_u32..9, proptest::option::of(id()))
                 .prop_map(move |(number, from)| line(&compaction(number, from.as_deref()))),
-            1 => Just(line(&Record::Reset(ResetRecord { id: "r".into(), at: 1 }))),
+            1 => Just(line(&Record::Reset(ResetRecord { id: "r".into(), at: 1, keeps_recent: false }))),
             1 => Just(line(&Record::Imported(imported))),
             1 => (id(), text(), 0_usize..200).prop_map(move |(id, text, cut)| {
                 let mut line = line(&said(&id, &text));

@@ -75,7 +75,7 @@ impl Desk {
             return Ok(());
         }
         let engine = self.engine()?;
-        engine.reset(key).await?;
+        engine.reset(key, false).await?;
         record(engine.store(), key, "session.reset").await?;
         Ok(engine.settle().await?)
     }

@@ -186,7 +186,7 @@ async fn the_prompt_tells_the_day_of_the_last_compaction_or_reset() {
     assert!(!tells_that_day(&rig), "after a compaction by hand");
 
     began_long_ago(&rig);
-    rig.engine.reset(&main_key()).await.unwrap();
+    rig.engine.reset(&main_key(), false).await.unwrap();
     rig.say("hi").await.unwrap();
     assert!(!tells_that_day(&rig), "after a reset");
 }

@@ -1,0 +1,104 @@
+//! The log of what a program did in a turn, as it is kept with its answer: lines that can't harm a terminal, and no
+//! more of them than somebody reads. What is too much is left out in the middle: how a turn began and how it ended
+//! say most.
+
+use std::collections::VecDeque;
+
+use crate::clean;
+use crate::tool::bounded;
+
+/// The most bytes that are kept of each half, and of one line.
+const HALF: usize = 8 * 1024;
+const LINE: usize = 2 * 1024;
+
+/// The log of one turn.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    first: Vec<String>,
+    first_bytes: usize,
+    is_full: bool,
+    last: VecDeque<String>,
+    last_bytes: usize,
+    left_out: usize,
+}
+
+impl Trace {
+    /// Adds what a program told, and gives the lines it was.
+    pub(super) fn push(&mut self, told: &str) -> Vec<String> {
+        let lines: Vec<String> = told.lines().map(line).collect();
+        lines.iter().cloned().for_each(|line| self.keep(line));
+        lines
+    }
+
+    fn keep(&mut self, line: String) {
+        let bytes = line.len() + 1;
+        self.is_full |= self.first_bytes + bytes > HALF;
+        if !self.is_full {
+            self.first_bytes += bytes;
+            self.first.push(line);
+            return;
+        }
+        self.last_bytes += bytes;
+        self.last.push_back(line);
+        while self.last_bytes > HALF
+            && let Some(oldest) = self.last.pop_front()
+        {
+            self.last_bytes -= oldest.len() + 1;
+            self.left_out += 1;
+        }
+    }
+
+    /// All that is kept, oldest first; nothing is left here.
+    pub(super) fn take(&mut self) -> Vec<String> {
+        let Self { mut first, last, left_out, .. } = std::mem::take(self);
+        if left_out > 0 {
+            first.push(format!("  [… {left_out} lines left out here …]"));
+        }
+        first.extend(last);
+        first
+    }
+}
+
+/// As many lines of a log that was brought from elsewhere as one of flock's own has.
+pub(super) fn checked(lines: &[String]) -> Vec<String> {
+    let mut trace = Trace::default();
+    lines.iter().for_each(|line| drop(trace.push(line)));
+    trace.take()
+}
+
+fn line(text: &str) -> String {
+    let text = clean::block(text.trim_end());
+    let start = bounded::start(&text, LINE);
+    if start.len() == text.len() { text.into_owned() } else { format!("{start}…") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_kept_as_they_came() {
+        let mut trace = Trace::default();
+        assert_eq!(trace.push("[coder] cmd: ls → exit 0\n  a\tb\n"), ["[coder] cmd: ls → exit 0", "  a\tb"]);
+        assert_eq!(trace.push("[coder] agent: \u{1b}[2Jdone\r"), ["[coder] agent: \\u{1b}[2Jdone"]);
+        assert_eq!(trace.take(), ["[coder] cmd: ls → exit 0", "  a\tb", "[coder] agent: \\u{1b}[2Jdone"]);
+        assert!(trace.take().is_empty());
+    }
+
+    #[test]
+    fn the_middle_of_a_long_one_is_left_out() {
+        let mut trace = Trace::default();
+        for at in 0..5_000 {
+            trace.push(&format!("[coder] tool: read {at} → ok"));
+        }
+        trace.push(&"x".repeat(100_000));
+        let lines = trace.take();
+        assert_eq!(lines[0], "[coder] tool: read 0 → ok");
+        assert!(lines.last().unwrap().starts_with("xxx") && lines.last().unwrap().len() < LINE + 8);
+        let note = lines.iter().position(|line| line.contains("left out here")).unwrap();
+        let left_out: usize = lines[note].split(' ').find_map(|word| word.parse().ok()).unwrap();
+        assert_eq!(left_out + lines.len() - 1, 5_001);
+        assert!(lines.iter().map(|line| line.len() + 1).sum::<usize>() <= 2 * HALF + 64);
+        assert_eq!(checked(&lines).len(), lines.len());
+    }
+}
