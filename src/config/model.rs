@@ -169,6 +169,22 @@ pub enum Api {
     BedrockConverseStream,
 }
 
+impl Api {
+    /// Its name in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAiCompletions => "openai-completions",
+            Self::OpenAiResponses => "openai-responses",
+            Self::OpenAiCodexResponses => "openai-codex-responses",
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::GoogleGenerativeAi => "google-generative-ai",
+            Self::GoogleGeminiCli => "google-gemini-cli",
+            Self::BedrockConverseStream => "bedrock-converse-stream",
+        }
+    }
+}
+
 /// One agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {

@@ -19,6 +19,7 @@ pub mod openai;
 pub mod places;
 pub mod queue;
 pub mod records;
+pub mod relay;
 mod retention;
 pub mod roster;
 pub mod routes;

@@ -12,6 +12,7 @@ use super::events::Events;
 use super::front::Front;
 use super::granted::Granted;
 use super::records::HomeRecords;
+use super::relay::Relay;
 use super::state::{Gateway, Parts};
 use super::team::Team;
 use super::tools::{self, Tools};
@@ -162,13 +163,16 @@ fn assemble(
     let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
     swarm.load_frozen()?;
     let Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
+    let catalog = Catalog::new(home.clone());
+    let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
+    let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
     let engine = Engine::new(agent::Parts {
         config: live.clone(),
         store,
         registry,
-        catalog: Catalog::new(home.clone()),
+        catalog,
         limits: agent::Limits::default(),
-        oversight: Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone())))),
+        oversight,
     });
     let engine = Arc::new(engine.with_runtimes(runtimes(&live)));
     let port = live.current().port;
@@ -188,6 +192,7 @@ fn assemble(
     // Set once, right here.
     drop(gateway.triage.set(triage.clone()));
     drop(gateway.engine.set(engine.clone()));
+    drop(gateway.relay.set(relay));
     let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
     Ok(Assembled { gateway, engine, team, triage, rings })
 }

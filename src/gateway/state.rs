@@ -10,6 +10,7 @@ use super::driver::{Driver, Runner};
 use super::error::ApiError;
 use super::events::Events;
 use super::limits::Limits;
+use super::relay::Relay;
 use super::roster::{Change, Roster};
 use crate::agent::Engine;
 use crate::config::{Agent, Config, Live, secret};
@@ -71,6 +72,8 @@ pub struct Gateway {
     pub triage: OnceLock<Arc<Triage>>,
     /// Knows the sessions' conversations; set once, where this gateway has them.
     pub engine: OnceLock<Arc<Engine>>,
+    /// Lets agent programs through to their models; set once, where this gateway runs turns by such programs.
+    pub relay: OnceLock<Arc<Relay>>,
     /// All limits.
     pub limits: Limits,
     /// The port it listens on.
@@ -99,6 +102,7 @@ impl Gateway {
             swarm: parts.swarm,
             triage: OnceLock::new(),
             engine: OnceLock::new(),
+            relay: OnceLock::new(),
             limits: parts.limits,
             port: parts.port,
             instance: parts.instance,

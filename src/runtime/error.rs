@@ -15,6 +15,18 @@ pub enum RuntimeError {
         /// What mends it.
         hint: String,
     },
+    /// It can't ask the agent's model. Nothing of the turn has begun.
+    #[error("{program} can't ask the model {model}: {reason}")]
+    NoModel {
+        /// Which program.
+        program: &'static str,
+        /// The model.
+        model: String,
+        /// What is in the way.
+        reason: String,
+        /// What mends it.
+        hint: String,
+    },
     /// It does not answer. Nothing of the turn has begun.
     #[error("{program} does not answer: {reason}")]
     NotRunning {
@@ -84,6 +96,7 @@ impl Explain for RuntimeError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NotInstalled { hint, .. }
+            | Self::NoModel { hint, .. }
             | Self::NotRunning { hint, .. }
             | Self::Refused { hint, .. }
             | Self::Failed { hint, .. }

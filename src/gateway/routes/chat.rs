@@ -220,6 +220,7 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::WrongRuntime { .. } => (StatusCode::NOT_IMPLEMENTED, "runtime_not_supported"),
         TurnError::Runtime(error) => match error {
             RuntimeError::NotInstalled { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_not_installed"),
+            RuntimeError::NoModel { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_no_model"),
             RuntimeError::NotRunning { .. } => (StatusCode::SERVICE_UNAVAILABLE, "runtime_not_running"),
             RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
             RuntimeError::Failed { .. } => (StatusCode::BAD_GATEWAY, "runtime_failed"),

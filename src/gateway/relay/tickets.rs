@@ -1,0 +1,209 @@
+//! What lets an agent program's turn in: two tokens, one for the relay and one for MCP. Each is worth that turn alone.
+//!
+//! The program and every command that it runs see its tokens. So a token is random, says nothing, and is dead when
+//! the turn is over; of it only a digest is kept, and that in memory.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq as _};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::delegated::Source;
+use crate::config::Api;
+use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
+use crate::runtime::Order;
+use crate::runtime::cli::Calls;
+
+/// The tickets of the turns that run.
+#[derive(Default)]
+pub struct Tickets(Mutex<Vec<Entry>>);
+
+struct Entry {
+    relay: Option<Digest>,
+    mcp: Digest,
+    ticket: Arc<Ticket>,
+}
+
+type Digest = [u8; 32];
+
+/// What a turn's tokens stand for.
+pub struct Ticket {
+    /// Whose turn it is.
+    pub agent: AgentId,
+    /// In which session.
+    pub session: SessionKey,
+    /// The turn.
+    pub turn: TurnId,
+    /// What flock's tools know the turn by.
+    pub source: Source,
+    /// The agent's model.
+    pub model: ModelRef,
+    /// How it is asked; `None` where the program asks with its own login.
+    pub api: Option<Api>,
+    /// What came of it so far.
+    pub calls: Arc<Calls>,
+    /// Cancelled when the turn is over.
+    pub over: CancellationToken,
+    steps: AtomicU32,
+}
+
+impl Ticket {
+    /// The number of the turn's next model call, from 1.
+    #[must_use]
+    pub fn step(&self) -> u32 {
+        self.steps.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+}
+
+/// Tokens that were given out, and the end of their turn.
+pub struct Opened {
+    /// Opens the relay; `None` where the program asks with its own login.
+    pub relay: Option<String>,
+    /// Opens MCP.
+    pub mcp: String,
+    /// What they stand for.
+    pub ticket: Arc<Ticket>,
+    /// Makes them worthless when it is dropped.
+    pub close: Close,
+}
+
+/// Makes a turn's tokens worthless when it is dropped, and ends what still runs with them.
+pub struct Close {
+    tickets: Arc<Tickets>,
+    ticket: Arc<Ticket>,
+}
+
+impl Drop for Close {
+    fn drop(&mut self) {
+        self.tickets.entries().retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
+        self.ticket.over.cancel();
+    }
+}
+
+impl Tickets {
+    /// New tokens for this turn; without `api` none for the relay.
+    #[must_use]
+    pub fn open(self: &Arc<Self>, order: &Order, api: Option<Api>) -> Opened {
+        let source = Source { agent: order.agent.clone(), conversation: order.conversation.clone() };
+        let ticket = Arc::new(Ticket {
+            agent: order.agent.clone(),
+            session: order.session.clone(),
+            turn: order.turn,
+            source,
+            model: order.model.clone(),
+            api,
+            calls: Arc::default(),
+            over: CancellationToken::new(),
+            steps: AtomicU32::new(0),
+        });
+        let relay = api.map(|_| token("relay"));
+        let mcp = token("mcp");
+        let entry = Entry {
+            relay: relay.as_deref().map(|token| digest(token.as_bytes())),
+            mcp: digest(mcp.as_bytes()),
+            ticket: Arc::clone(&ticket),
+        };
+        self.entries().push(entry);
+        let close = Close { tickets: Arc::clone(self), ticket: Arc::clone(&ticket) };
+        Opened { relay, mcp, ticket, close }
+    }
+
+    /// Whose turn a token opens the relay for.
+    #[must_use]
+    pub fn relay(&self, token: &[u8]) -> Option<Arc<Ticket>> {
+        self.find(token, |entry| entry.relay.as_ref())
+    }
+
+    /// Whose turn a token opens MCP for.
+    #[must_use]
+    pub fn mcp(&self, token: &[u8]) -> Option<Arc<Ticket>> {
+        self.find(token, |entry| Some(&entry.mcp))
+    }
+
+    /// Looks at all of them, so that the time it takes tells nothing of which one it was.
+    fn find(&self, token: &[u8], of: impl Fn(&Entry) -> Option<&Digest>) -> Option<Arc<Ticket>> {
+        let shown = digest(token);
+        let entries = self.entries();
+        let mut found = None;
+        for entry in entries.iter() {
+            let same = of(entry).map_or(Choice::from(0), |known| known.ct_eq(&shown));
+            if bool::from(same) {
+                found = Some(&entry.ticket);
+            }
+        }
+        found.map(Arc::clone)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// 256 random bits. Its first letters are for whoever finds it somewhere and wonders what it is.
+fn token(scope: &str) -> String {
+    format!("flock-{scope}-{}", hex(&rand::random::<Digest>()))
+}
+
+fn digest(token: &[u8]) -> Digest {
+    Sha256::digest(token).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(agent: &str) -> Order {
+        Order {
+            agent: agent.parse().unwrap(),
+            session: format!("agent:{agent}:flock:main:x").parse().unwrap(),
+            turn: TurnId::new(),
+            model: "lab/m".parse().unwrap(),
+            effort: None,
+            conversation: format!("agent:{agent}:flock:main:x.1"),
+            system: String::new(),
+            messages: Vec::new(),
+            recent: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_token_opens_its_own_door_for_its_own_turn() {
+        let tickets = Arc::new(Tickets::default());
+        let (coder, tester) = (order("coder"), order("tester"));
+        let one = tickets.open(&coder, Some(Api::AnthropicMessages));
+        let two = tickets.open(&tester, Some(Api::AnthropicMessages));
+        let relay = one.relay.clone().unwrap();
+        assert_eq!(tickets.relay(relay.as_bytes()).unwrap().agent, coder.agent);
+        assert_eq!(tickets.mcp(one.mcp.as_bytes()).unwrap().turn, coder.turn);
+        assert_eq!(tickets.mcp(two.mcp.as_bytes()).unwrap().source.conversation, tester.conversation);
+        assert!(tickets.mcp(relay.as_bytes()).is_none() && tickets.relay(one.mcp.as_bytes()).is_none());
+        let all = [one.relay, two.relay, Some(one.mcp), Some(two.mcp)];
+        let all: std::collections::BTreeSet<_> = all.into_iter().flatten().collect();
+        assert_eq!(all.len(), 4, "no two are the same");
+        for wrong in ["", "x", &relay[..relay.len() - 1], &format!("{relay}0")] {
+            assert!(tickets.relay(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_dead_with_its_turn() {
+        let tickets = Arc::new(Tickets::default());
+        let Opened { relay, mcp, ticket, close } = tickets.open(&order("coder"), Some(Api::OpenAiResponses));
+        let other = tickets.open(&order("coder"), Some(Api::OpenAiResponses));
+        drop(close);
+        assert!(tickets.relay(relay.unwrap().as_bytes()).is_none());
+        assert!(tickets.mcp(mcp.as_bytes()).is_none());
+        assert!(ticket.over.is_cancelled());
+        assert!(tickets.mcp(other.mcp.as_bytes()).is_some() && !other.ticket.over.is_cancelled());
+    }
+
+    #[test]
+    fn a_program_with_its_own_login_has_no_way_to_the_relay() {
+        let tickets = Arc::new(Tickets::default());
+        let opened = tickets.open(&order("coder"), None);
+        assert!(opened.relay.is_none() && tickets.mcp(opened.mcp.as_bytes()).is_some());
+        assert!(tickets.relay(b"").is_none());
+    }
+}
