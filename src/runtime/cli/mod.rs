@@ -4,11 +4,31 @@
 //! What is particular about a program is in its [`Program`] and nowhere else: a further one is one more file. All of
 //! them reach their models through flock's relay and flock's tools through MCP, with a [`Pass`] that is worth one turn.
 
+mod claude;
+mod common;
 pub mod gate;
+pub mod lines;
 pub mod program;
+pub mod trace;
+
+#[cfg(test)]
+mod invocation_tests;
+#[cfg(test)]
+mod parts_tests;
+#[cfg(test)]
+mod recorded_tests;
 
 pub use gate::{Calls, Gate, Pass, Relayed};
 pub use program::{
     Conversation, Covered, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Program, Said, StateFile,
     Turn, TurnFile,
 };
+
+/// The programs that flock knows; there is no other list.
+pub static PROGRAMS: [&dyn Program; 1] = [&claude::Claude];
+
+/// The one with this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static dyn Program> {
+    PROGRAMS.iter().copied().find(|program| program.name() == name)
+}

@@ -1,0 +1,386 @@
+//! What Claude Code prints with `--output-format stream-json --verbose --include-partial-messages`.
+//!
+//! Each block of an answer comes twice: in pieces (`stream_event`), and whole (`assistant`) once it is done. An answer
+//! that breaks off is asked for anew, and its pieces are worth nothing then.
+
+use serde_json::Value;
+
+use crate::provider::Usage;
+use crate::runtime::ToolEvent;
+use crate::runtime::cli::common::{self, content, count, one_line, status, text};
+use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+
+const TITLE: &str = "Claude Code";
+
+/// How flock's tools are called.
+const FLOCKS: &str = "mcp__flock__";
+
+/// Words with which it says that it has no such conversation.
+const UNKNOWN: &str = "No conversation found with session ID";
+
+/// Reads its events.
+#[derive(Default)]
+pub(super) struct Events {
+    conversation: String,
+    /// The answer's text since the last call.
+    answer: String,
+    /// The message that comes in pieces, and its blocks so far.
+    streamed: String,
+    blocks: Vec<Block>,
+    /// Calls of its own tools that have not ended.
+    open: Vec<(String, String)>,
+    /// Something was said or done.
+    begun: bool,
+    /// Why the turn can't end well.
+    doomed: Option<String>,
+    result: Option<Result>,
+    /// What it took by all results so far.
+    usage: Usage,
+    cost: f64,
+}
+
+/// A block of the message that comes in pieces.
+struct Block {
+    index: u64,
+    kind: Kind,
+    /// What was told of it, and bytes of the answer that are its.
+    told: String,
+    answer: usize,
+    /// It came whole.
+    is_whole: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+}
+
+/// The event that ends a run.
+struct Result {
+    is_error: bool,
+    turns: u64,
+    status: Option<u16>,
+    message: String,
+    cut: bool,
+    is_unknown: bool,
+}
+
+impl Parser for Events {
+    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+        // A sub-agent's: its answer is not the agent's.
+        if text(line, "/parent_tool_use_id").is_some() {
+            return;
+        }
+        match text(line, "/type").unwrap_or_default() {
+            "system" => self.system(line, said),
+            "stream_event" => self.piece(line, said),
+            "assistant" => self.assistant(line, said),
+            "user" => self.user(line, said),
+            "result" => self.result(line, said),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+        let unknown = exit.stderr.contains(UNKNOWN);
+        match (&self.result, &self.doomed) {
+            (Some(result), _) if result.is_unknown && !self.begun => Ended::Unknown,
+            (None, _) if unknown && !self.begun => Ended::Unknown,
+            (_, Some(why)) => Ended::Failed { status: None, message: why.clone() },
+            (Some(result), None) if result.is_error => {
+                Ended::Failed { status: result.status, message: result.message.clone() }
+            }
+            (Some(result), None) if result.turns == 0 => Ended::Failed {
+                status: None,
+                message: one_line(&format!(
+                    "{TITLE} took the prompt for a command of its own: {}",
+                    result.message
+                )),
+            },
+            (Some(result), None) => Ended::Well { cut: result.cut },
+            (None, None) => common::broken(TITLE, exit),
+        }
+    }
+}
+
+impl Events {
+    fn system(&mut self, line: &Value, said: &mut Vec<Said>) {
+        match text(line, "/subtype").unwrap_or_default() {
+            "init" => {
+                if let Some(id) = text(line, "/session_id").filter(|id| *id != self.conversation) {
+                    id.clone_into(&mut self.conversation);
+                    said.push(Said::Conversation(id.to_owned()));
+                }
+                let servers = line.pointer("/mcp_servers").and_then(Value::as_array);
+                let state = servers
+                    .and_then(|all| all.iter().find(|server| text(server, "/name") == Some(common::SERVER)))
+                    .map(|server| text(server, "/status").unwrap_or_default());
+                // One that is still being connected may come to it; flock sees whether it does.
+                if let Some(state) = state.filter(|state| !matches!(*state, "connected" | "pending")) {
+                    let why = one_line(&format!("{TITLE} can't use flock's tools: MCP says {state}"));
+                    said.push(Said::Doomed(why.clone()));
+                    self.doomed = Some(why);
+                }
+            }
+            "api_retry" => {
+                self.take_back(0, said);
+                let why = match (text(line, "/error"), status(line, "/error_status")) {
+                    (Some(error), Some(status)) => format!("{error} ({status})"),
+                    (Some(error), None) if error != "unknown" => error.to_owned(),
+                    _ => "the answer did not come, or broke off".to_owned(),
+                };
+                said.push(Said::Retrying(one_line(&why)));
+            }
+            _ => {}
+        }
+    }
+
+    fn piece(&mut self, line: &Value, said: &mut Vec<Said>) {
+        let Some(event) = line.get("event") else { return };
+        let index = count(event, "/index");
+        match text(event, "/type").unwrap_or_default() {
+            "message_start" => {
+                // Of a message that is begun again nothing is left.
+                self.take_back(0, said);
+                self.blocks.clear();
+                text(event, "/message/id").unwrap_or_default().clone_into(&mut self.streamed);
+            }
+            "content_block_start" => match text(event, "/content_block/type").unwrap_or_default() {
+                "text" => self.more(index, Kind::Text, text(event, "/content_block/text"), said),
+                "thinking" => self.more(index, Kind::Thinking, text(event, "/content_block/thinking"), said),
+                _ => {}
+            },
+            "content_block_delta" => match text(event, "/delta/type").unwrap_or_default() {
+                "text_delta" => self.more(index, Kind::Text, text(event, "/delta/text"), said),
+                "thinking_delta" => self.more(index, Kind::Thinking, text(event, "/delta/thinking"), said),
+                _ => {}
+            },
+            "message_stop" => {
+                if let Some(first) =
+                    line.pointer("/abandoned_blocks/from_block_index").and_then(Value::as_u64)
+                {
+                    for block in &mut self.blocks {
+                        block.is_whole &= block.index < first;
+                    }
+                    self.take_back(first, said);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// More of a block that comes in pieces.
+    fn more(&mut self, index: u64, kind: Kind, piece: Option<&str>, said: &mut Vec<Said>) {
+        let Some(piece) = piece.filter(|piece| !piece.is_empty()) else { return };
+        let at = self.blocks.iter().position(|block| block.index == index && block.kind == kind);
+        let mut told = 0;
+        if kind == Kind::Text {
+            told = self.say(piece, at.is_none(), said);
+        } else {
+            said.push(Said::Thinking(piece.to_owned()));
+        }
+        self.begun = true;
+        match at.and_then(|at| self.blocks.get_mut(at)) {
+            Some(block) => {
+                block.told.push_str(piece);
+                block.answer += told;
+            }
+            None => {
+                let block = Block { index, kind, told: piece.to_owned(), answer: told, is_whole: false };
+                self.blocks.push(block);
+            }
+        }
+    }
+
+    /// Tells more of the answer; gives the bytes by which it grew.
+    fn say(&mut self, piece: &str, is_first: bool, said: &mut Vec<Said>) -> usize {
+        let piece =
+            if is_first && !self.answer.is_empty() { format!("\n\n{piece}") } else { piece.to_owned() };
+        self.answer.push_str(&piece);
+        let grown = piece.len();
+        said.push(Said::Text(piece));
+        grown
+    }
+
+    /// Takes back what was told of blocks that did not come whole, from this one on.
+    fn take_back(&mut self, first: u64, said: &mut Vec<Said>) {
+        let mut gone = 0;
+        self.blocks.retain(|block| {
+            let stays = block.is_whole || block.index < first;
+            gone += if stays { 0 } else { block.answer };
+            stays
+        });
+        if gone > 0 {
+            // They are the last of it: what comes whole later was never in pieces.
+            let left = self.answer.len().saturating_sub(gone);
+            self.answer.truncate(self.answer.floor_char_boundary(left));
+            said.push(Said::Anew(self.answer.clone()));
+        }
+    }
+
+    fn assistant(&mut self, line: &Value, said: &mut Vec<Said>) {
+        // What it says itself, as of a failure: the result says it, too.
+        if text(line, "/message/model") == Some("<synthetic>") {
+            return;
+        }
+        let id = text(line, "/message/id").unwrap_or_default();
+        if id != self.streamed {
+            self.take_back(0, said);
+            self.blocks.clear();
+            self.streamed.clear();
+        }
+        for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+            match text(block, "/type").unwrap_or_default() {
+                "text" => self.whole(Kind::Text, text(block, "/text").unwrap_or_default(), said),
+                "thinking" => self.whole(Kind::Thinking, text(block, "/thinking").unwrap_or_default(), said),
+                "tool_use" => self.call(block, said),
+                "server_tool_use" => {
+                    self.begun = true;
+                    if let Some(query) = text(block, "/input/query") {
+                        said.push(Said::Search(query.to_owned()));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A block that is done: what of it was not told in pieces is told now.
+    fn whole(&mut self, kind: Kind, whole: &str, said: &mut Vec<Said>) {
+        let streamed = self.blocks.iter_mut().find(|block| block.kind == kind && !block.is_whole);
+        let Some(block) = streamed else {
+            if whole.is_empty() {
+                return;
+            }
+            self.begun = true;
+            if kind == Kind::Text {
+                self.say(whole, true, said);
+            } else {
+                said.push(Said::Thinking(whole.to_owned()));
+            }
+            return;
+        };
+        block.is_whole = true;
+        match (whole.strip_prefix(block.told.as_str()), kind) {
+            (Some(""), _) | (None, Kind::Thinking) => {}
+            (Some(rest), Kind::Text) => {
+                block.answer += rest.len();
+                self.answer.push_str(rest);
+                said.push(Said::Text(rest.to_owned()));
+            }
+            (Some(rest), Kind::Thinking) => said.push(Said::Thinking(rest.to_owned())),
+            // It became another text than its pieces.
+            (None, Kind::Text) => {
+                let before = self.answer.len().saturating_sub(block.told.len());
+                self.answer.truncate(self.answer.floor_char_boundary(before));
+                self.answer.push_str(whole);
+                block.answer = block.answer.saturating_sub(block.told.len()) + whole.len();
+                whole.clone_into(&mut block.told);
+                said.push(Said::Anew(self.answer.clone()));
+            }
+        }
+    }
+
+    fn call(&mut self, block: &Value, said: &mut Vec<Said>) {
+        let (Some(call), Some(tool)) = (text(block, "/id"), text(block, "/name")) else { return };
+        self.begun = true;
+        self.answer.clear();
+        for block in &mut self.blocks {
+            block.answer = 0;
+        }
+        if tool.starts_with(FLOCKS) {
+            said.push(Said::Anew(String::new()));
+            return;
+        }
+        if let Some(query) = text(block, "/input/query").filter(|_| tool == "WebSearch") {
+            said.push(Said::Search(query.to_owned()));
+        }
+        self.open.push((call.to_owned(), tool.to_owned()));
+        said.push(Said::Tool(ToolEvent::Began {
+            call: call.to_owned(),
+            tool: tool.to_owned(),
+            arguments: block.get("input").cloned().unwrap_or_default(),
+        }));
+    }
+
+    fn user(&mut self, line: &Value, said: &mut Vec<Said>) {
+        for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+            let Some(id) = text(block, "/tool_use_id") else { continue };
+            let Some(at) = self.open.iter().position(|(open, _)| open == id) else { continue };
+            let (call, tool) = self.open.swap_remove(at);
+            let result = block.get("content").map(content).unwrap_or_default();
+            let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or_default();
+            if let Some(code) = exit_code(&result).filter(|_| failed) {
+                said.push(Said::Exit { call: call.clone(), code });
+            }
+            let error = failed.then(|| result.clone());
+            said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
+        }
+    }
+
+    fn result(&mut self, line: &Value, said: &mut Vec<Said>) {
+        let is_error = line.get("is_error").and_then(Value::as_bool).unwrap_or(true);
+        let errors: Vec<&str> = line
+            .pointer("/errors")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let mut message = text(line, "/result").map(one_line).unwrap_or_default();
+        if message.is_empty() {
+            message = one_line(&errors.join("; "));
+        }
+        if message.is_empty() {
+            message = one_line(text(line, "/subtype").unwrap_or("it does not say why"));
+        }
+        self.result = Some(Result {
+            is_error,
+            turns: count(line, "/num_turns"),
+            status: status(line, "/api_error_status"),
+            message,
+            cut: text(line, "/stop_reason") == Some("max_tokens"),
+            is_unknown: is_error && errors.iter().any(|error| error.contains(UNKNOWN)),
+        });
+        self.spent(line, said);
+    }
+
+    /// What was taken since the last result. `total_cost_usd` is of the whole conversation, which may have begun long
+    /// before this run.
+    fn spent(&mut self, line: &Value, said: &mut Vec<Said>) {
+        let models = line.pointer("/model_usage_since_last_result").and_then(Value::as_object);
+        let mut costs = Vec::new();
+        for model in models.into_iter().flat_map(|models| models.values()) {
+            self.usage += Usage {
+                input: count(model, "/inputTokens"),
+                output: count(model, "/outputTokens"),
+                cache_read: count(model, "/cacheReadInputTokens"),
+                cache_write: count(model, "/cacheCreationInputTokens"),
+                cost: None,
+            };
+            costs.push(common::dollars(model, "/costUSD"));
+        }
+        if costs.is_empty() {
+            self.usage += Usage {
+                input: count(line, "/usage/input_tokens"),
+                output: count(line, "/usage/output_tokens"),
+                cache_read: count(line, "/usage/cache_read_input_tokens"),
+                cache_write: count(line, "/usage/cache_creation_input_tokens"),
+                cost: None,
+            };
+        }
+        if self.usage != Usage::default() {
+            said.push(Said::Usage(self.usage));
+        }
+        self.cost += costs.into_iter().flatten().sum::<f64>();
+        if self.cost > 0.0 {
+            said.push(Said::Cost(self.cost));
+        }
+    }
+}
+
+/// The code in the first line of a failed command's result.
+fn exit_code(result: &str) -> Option<i64> {
+    result.lines().next()?.strip_prefix("Exit code ")?.trim().parse().ok()
+}

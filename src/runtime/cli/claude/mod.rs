@@ -1,0 +1,173 @@
+//! Claude Code.
+
+mod events;
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::common::{self, MCP_TOKEN, SERVER};
+use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
+use crate::config::{Api, Effort};
+
+/// Claude Code.
+pub struct Claude;
+
+/// The tools that are offered beside flock's: those that work in the folder. Sub-agents, schedules and what goes into
+/// the web are not among them: nobody would see what they do.
+const TOOLS: &str =
+    "Bash,Edit,Glob,Grep,NotebookEdit,Read,Write,TodoWrite,TaskCreate,TaskGet,TaskList,TaskUpdate";
+
+/// What keeps it from the network beside its model, from asking for a person, and from what others have put into the
+/// working folder.
+const SWITCHES: [(&str, &str); 14] = [
+    ("CLAUDE_CODE_MAX_RETRIES", "2"),
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_UPDATES", "1"),
+    ("CLAUDE_CODE_DISABLE_CLAUDE_MDS", "1"),
+    ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
+    ("CLAUDE_CODE_DISABLE_FILE_MENTIONS", "1"),
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+    ("CLAUDE_CODE_DISABLE_CRON", "1"),
+    ("CLAUDE_CODE_DISABLE_WORKFLOWS", "1"),
+    ("CLAUDE_CODE_DISABLE_TERMINAL_TITLE", "1"),
+    // Flock's tools would be hidden behind a search else.
+    ("ENABLE_TOOL_SEARCH", "false"),
+];
+
+/// What in its folder would change how it works, had the agent put it there.
+const STEERING: [&str; 13] = [
+    "settings.json",
+    "settings.local.json",
+    "remote-settings.json",
+    "keybindings.json",
+    "CLAUDE.md",
+    "AGENTS.md",
+    "agents",
+    "commands",
+    "hooks",
+    "output-styles",
+    "plugins",
+    "rules",
+    "skills",
+];
+
+impl Program for Claude {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn title(&self) -> &'static str {
+        "Claude Code"
+    }
+
+    fn command(&self) -> &'static str {
+        "claude"
+    }
+
+    fn package(&self) -> &'static str {
+        "@anthropic-ai/claude-code"
+    }
+
+    fn oldest(&self) -> &'static str {
+        "2.1.330"
+    }
+
+    fn speaks(&self, api: Api) -> bool {
+        api == Api::AnthropicMessages
+    }
+
+    fn parts(&self, command: &Path) -> Result<Parts, String> {
+        let package = format!("claude-code-linux-{}/claude", common::npm_arch());
+        let places = [
+            "bin/claude.exe".to_owned(),
+            format!("node_modules/@anthropic-ai/{package}"),
+            format!("@anthropic-ai/{package}"),
+            package,
+        ];
+        let file =
+            common::native(command, &places).ok_or_else(|| common::incomplete(command, self.package()))?;
+        Ok(common::single(self.name(), &file))
+    }
+
+    fn version(&self, printed: &str) -> Option<String> {
+        common::version(printed)
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
+    }
+
+    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+        let mut run = Invocation { input: common::prompt(turn), ..Invocation::default() };
+        let mut arguments: Vec<&str> = vec![
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--include-partial-messages",
+            "--dangerously-skip-permissions",
+            "--disable-slash-commands",
+            "--no-chrome",
+            "--setting-sources",
+            "",
+            "--tools",
+            TOOLS,
+        ];
+        if !turn.model.is_empty() {
+            arguments.extend(["--model", turn.model]);
+        }
+        if let Some(effort) = turn.effort.filter(|effort| *effort != Effort::Off) {
+            arguments.extend(["--effort", effort.as_str()]);
+        }
+        // A server by HTTP, and no other than this one.
+        let config = json!({"mcpServers": {SERVER: {
+            "type": "http",
+            "url": format!("{}/mcp", turn.origin),
+            "headers": {"Authorization": format!("Bearer ${{{MCP_TOKEN}}}")},
+        }}});
+        let mcp = common::file(&mut run, turn, "mcp.json", config.to_string());
+        arguments.extend(["--strict-mcp-config", "--mcp-config", &mcp]);
+        let system;
+        if !turn.system.is_empty() {
+            system = common::file(&mut run, turn, "system.md", turn.system.to_owned());
+            // A resumed conversation would go on with the text that it began with.
+            arguments.extend(["--append-system-prompt-file", &system, "--system-prompt-snapshot", "off"]);
+        }
+        let name;
+        match turn.conversation {
+            Conversation::New(id) => {
+                name = id.to_string();
+                arguments.extend(["--session-id", &name]);
+            }
+            Conversation::Resumed(id) => arguments.extend(["--resume", id]),
+        }
+        run.arguments = arguments.into_iter().map(str::to_owned).collect();
+
+        run.environment = common::environment(&SWITCHES);
+        let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
+        set(MCP_TOKEN, turn.mcp_token);
+        if turn.effort == Some(Effort::Off) {
+            set("CLAUDE_CODE_DISABLE_THINKING", "1");
+        }
+        if let Some(token) = turn.relay_token {
+            set("ANTHROPIC_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::AnthropicMessages)));
+            set("ANTHROPIC_API_KEY", token);
+            // Else it refuses to run as root without questions, which an agent's sandbox may.
+            set("IS_SANDBOX", "1");
+        }
+        if let Some(state) = turn.state {
+            set("CLAUDE_CONFIG_DIR", state);
+            run.state =
+                STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None }).collect();
+        }
+        Ok(run)
+    }
+
+    fn parser(&self) -> Box<dyn Parser> {
+        Box::new(events::Events::default())
+    }
+}

@@ -1,0 +1,214 @@
+//! What the programs have in common: reading events without trusting them, and finding what an installed program
+//! consists of.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::program::{Ended, Exit, Invocation, Parts, Turn, TurnFile};
+use crate::clean;
+
+/// The variable with what opens flock's MCP server.
+pub const MCP_TOKEN: &str = "FLOCK_MCP_TOKEN";
+
+/// The variable with what opens the relay, for programs that let one choose.
+pub const RELAY_KEY: &str = "FLOCK_RELAY_KEY";
+
+/// The name that flock's MCP server has in the programs.
+pub const SERVER: &str = "flock";
+
+/// Characters of what a program says of a failure.
+const MESSAGE: usize = 500;
+
+/// The text at a JSON pointer.
+pub fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+/// The number at a JSON pointer; 0 where there is none.
+pub fn count(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// The HTTP status at a JSON pointer.
+pub fn status(value: &Value, pointer: &str) -> Option<u16> {
+    value.pointer(pointer).and_then(Value::as_u64).and_then(valid_status)
+}
+
+/// A number as an HTTP status.
+pub fn valid_status(number: u64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|status| (100..600).contains(status))
+}
+
+/// Dollars at a JSON pointer.
+pub fn dollars(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64).filter(|sum| sum.is_finite() && *sum >= 0.0)
+}
+
+/// The text of a content that is a string or a list of blocks.
+pub fn content(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks.iter().filter_map(|block| text(block, "/text")).collect();
+            texts.join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// A message on one line.
+pub fn one_line(text: &str) -> String {
+    clean::summary(text, MESSAGE)
+}
+
+/// What is said of a program that ended without a word of how.
+pub fn broken(title: &str, exit: &Exit<'_>) -> Ended {
+    let how = match exit.code {
+        code @ 129..=192 => format!("was ended by signal {}", code - 128),
+        code => format!("ended with exit code {code}"),
+    };
+    let last = last_line(exit.stderr);
+    let message = if last.is_empty() {
+        format!("{title} {how} before its answer was whole")
+    } else {
+        format!("{title} {how} before its answer was whole: {last}")
+    };
+    Ended::Broken { message }
+}
+
+/// The last line of a program's standard error that says something, on one line.
+pub fn last_line(stderr: &str) -> String {
+    stderr.lines().rev().map(one_line).find(|line| !line.is_empty()).unwrap_or_default()
+}
+
+/// The first word of what a program prints that looks like a version, as `2.1.330`.
+pub fn version(printed: &str) -> Option<String> {
+    let parts = |word: &str| {
+        let core = word.split(['-', '+']).next().unwrap_or_default();
+        core.split('.').count() == 3
+            && core.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    printed
+        .split_whitespace()
+        .map(|word| word.trim_start_matches('v'))
+        .find(|word| word.len() <= 64 && parts(word))
+        .map(str::to_owned)
+}
+
+/// A prompt as a program gets it on its standard input: no program can do anything with NUL.
+pub fn prompt(turn: &Turn<'_>) -> String {
+    turn.prompt.replace('\0', "")
+}
+
+/// Adds a file of the turn; gives where the program finds it.
+pub fn file(invocation: &mut Invocation, turn: &Turn<'_>, name: &str, content: String) -> String {
+    invocation.files.push(TurnFile { name: name.to_owned(), content });
+    format!("{}/{name}", turn.files)
+}
+
+/// Pairs of names and values for an environment.
+pub fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The processor's name as packages on npm have it.
+pub fn npm_arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Whether a file is a program for Linux, and no script.
+pub fn is_native(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && magic == *b"\x7fELF"
+}
+
+/// The native program that a command leads to: itself, or one of the `places` below a folder that it is in. An
+/// installer leaves a script in its place where it could not put it there.
+pub fn native(command: &Path, places: &[String]) -> Option<PathBuf> {
+    if is_native(command) {
+        return Some(command.to_owned());
+    }
+    command
+        .ancestors()
+        .skip(1)
+        .flat_map(|folder| places.iter().map(move |place| folder.join(place)))
+        .find(|path| is_native(path))
+}
+
+/// The parts of a program that is one file.
+pub fn single(name: &str, file: &Path) -> Parts {
+    let inside = format!("/opt/flock/{name}/{name}");
+    Parts {
+        mounts: vec![(file.to_owned(), inside.clone())],
+        host: vec![file.display().to_string()],
+        sandbox: vec![inside],
+    }
+}
+
+/// What is said where a program is not all there.
+pub fn incomplete(command: &Path, package: &str) -> String {
+    format!(
+        "{} leads to no program for this machine; install it again with `npm install -g {package}`",
+        command.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_in_what_is_printed() {
+        for (printed, expected) in [
+            ("2.1.330 (Claude Code)\n", Some("2.1.330")),
+            ("codex-cli 0.169.0\n", Some("0.169.0")),
+            ("v1.18.33", Some("1.18.33")),
+            ("0.61.0-nightly.20261122", Some("0.61.0-nightly.20261122")),
+            ("1.2", None),
+            ("1.2.3.4 .. 1..2", None),
+            ("", None),
+            ("error: unknown option", None),
+        ] {
+            assert_eq!(version(printed).as_deref(), expected, "{printed:?}");
+        }
+    }
+
+    #[test]
+    fn how_a_program_ended_is_said() {
+        let said = |code, stderr: &str| match broken("Codex", &Exit { code, stderr }) {
+            Ended::Broken { message } => message,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(said(0, ""), "Codex ended with exit code 0 before its answer was whole");
+        assert_eq!(said(137, "\n \n"), "Codex was ended by signal 9 before its answer was whole");
+        assert_eq!(
+            said(1, "first\n\u{1b}[91mError: \u{1b}[0mno such\u{7}\n\n"),
+            "Codex ended with exit code 1 before its answer was whole: [91mError: [0mno such"
+        );
+    }
+
+    #[test]
+    fn contents_of_all_shapes_are_read() {
+        assert_eq!(content(&json!("a")), "a");
+        assert_eq!(
+            content(&json!([{"type": "text", "text": "a"}, {"type": "image"}, 3, {"text": "b"}])),
+            "a\nb"
+        );
+        assert_eq!(content(&json!({"text": "a"})), "");
+        assert_eq!(status(&json!({"s": 500}), "/s"), Some(500));
+        assert_eq!(status(&json!({"s": 70_000}), "/s"), None);
+        assert_eq!(dollars(&json!({"c": -1}), "/c"), None);
+        assert_eq!(dollars(&json!({"c": 0.5}), "/c"), Some(0.5));
+    }
+}

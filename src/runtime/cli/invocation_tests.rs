@@ -1,0 +1,198 @@
+//! The command lines, and what holds for all of them.
+
+use std::fmt::Write as _;
+
+use uuid::Uuid;
+
+use super::program::{Conversation, Invocation, Program, Turn};
+use super::{PROGRAMS, named};
+use crate::config::{Api, Effort};
+
+const SYSTEM: &str = "You are \"bob\".\n\nUse ${AvailableTools} and $HOME, '''quotes''' and \\ signs.";
+const PROMPT: &str = "[Current Message]\n/help @SOUL.md $skill\0 --version";
+
+fn turn<'a>(program: &dyn Program) -> Turn<'a> {
+    let api = *APIS.iter().find(|api| program.speaks(**api)).unwrap();
+    Turn {
+        model: "model-1",
+        api: Some(api),
+        context_window: 200_000,
+        max_tokens: 8_000,
+        effort: None,
+        system: SYSTEM,
+        prompt: PROMPT,
+        conversation: Conversation::New(Uuid::from_u128(1)),
+        origin: "http://127.0.0.1:3128",
+        relay_token: Some("relay-token-1"),
+        mcp_token: "mcp-token-1",
+        state: Some("/state"),
+        files: "/turn",
+        workspace: "/workspace",
+        learned: None,
+    }
+}
+
+const APIS: [Api; 7] = [
+    Api::OpenAiCompletions,
+    Api::OpenAiResponses,
+    Api::OpenAiCodexResponses,
+    Api::AnthropicMessages,
+    Api::GoogleGenerativeAi,
+    Api::GoogleGeminiCli,
+    Api::BedrockConverseStream,
+];
+
+fn shown(run: &Result<Invocation, String>) -> String {
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => return format!("refused: {error}\n"),
+    };
+    let mut shown = String::new();
+    for word in &run.arguments {
+        let _ = writeln!(shown, "{word:?}");
+    }
+    for (name, value) in &run.environment {
+        let _ = writeln!(shown, "{name}={value}");
+    }
+    let _ = writeln!(shown, "< {:?}", run.input);
+    for file in &run.files {
+        let _ = writeln!(shown, "file {}:\n{}\n.", file.name, file.content);
+    }
+    for file in &run.state {
+        match &file.content {
+            Some(content) => {
+                let _ = writeln!(shown, "state {}:\n{content}\n.", file.path);
+            }
+            None => {
+                let _ = writeln!(shown, "no state {}", file.path);
+            }
+        }
+    }
+    shown
+}
+
+fn told(name: &str, learned: Option<&str>) -> String {
+    let program = named(name).unwrap();
+    let first = Turn { learned, ..turn(program) };
+    let next = Turn {
+        conversation: Conversation::Resumed("conversation-1"),
+        effort: Some(Effort::High),
+        ..first.clone()
+    };
+    let off = Turn { effort: Some(Effort::Off), ..first.clone() };
+    let own = Turn { model: "", api: None, relay_token: None, state: None, system: "", ..first.clone() };
+    let mut told = String::new();
+    let begun = shown(&program.invocation(&first));
+    let _ = write!(told, "== new\n{begun}");
+    for (title, turn) in
+        [("resumed, effort high", &next), ("effort off", &off), ("own login, no system prompt", &own)]
+    {
+        let _ = writeln!(told, "\n== {title}: what differs");
+        let other = shown(&program.invocation(turn));
+        let (a, b): (Vec<&str>, Vec<&str>) = (begun.lines().collect(), other.lines().collect());
+        for gone in a.iter().filter(|line| !b.contains(line)) {
+            let _ = writeln!(told, "- {gone}");
+        }
+        for added in b.iter().filter(|line| !a.contains(line)) {
+            let _ = writeln!(told, "+ {added}");
+        }
+    }
+    told
+}
+
+#[test]
+fn claude_code_is_started_so() {
+    insta::assert_snapshot!(told("claude", None));
+}
+
+/// Turns of all kinds that a program does not refuse.
+fn runs(program: &dyn Program) -> Vec<(Turn<'static>, Invocation)> {
+    let first = turn(program);
+    let mut runs = Vec::new();
+    for conversation in [first.conversation, Conversation::Resumed("conversation-1")] {
+        for (relay_token, state, api) in [
+            (first.relay_token, first.state, first.api),
+            (first.relay_token, None, first.api),
+            (None, None, None),
+        ] {
+            for effort in [None, Some(Effort::Off), Some(Effort::Low), Some(Effort::High)] {
+                let turn = Turn { conversation, relay_token, state, api, effort, ..first.clone() };
+                if let Ok(run) = program.invocation(&turn) {
+                    runs.push((turn, run));
+                }
+            }
+        }
+    }
+    assert!(runs.len() >= 8, "{}", program.name());
+    runs
+}
+
+#[test]
+fn nothing_secret_and_nothing_long_is_on_a_command_line_or_in_a_file() {
+    for program in PROGRAMS {
+        for (_, run) in runs(program) {
+            let words = run.arguments.join("\n");
+            let files = run.files.iter().map(|file| file.content.clone());
+            let state = run.state.iter().filter_map(|file| file.content.clone());
+            for text in files.chain(state).chain([words.clone(), run.input.clone()]) {
+                assert!(!text.contains("relay-token-1") && !text.contains("mcp-token-1"), "{text}");
+            }
+            assert!(!words.contains("[Current Message]") && !words.contains("You are"), "{words}");
+            let tokens: Vec<&str> = run
+                .environment
+                .iter()
+                .filter(|(_, value)| value.contains("-token-1"))
+                .map(|(name, _)| name.as_str())
+                .collect();
+            assert!(!tokens.is_empty() && tokens.len() <= 2, "{tokens:?}");
+            assert!(run.environment.iter().all(|(_, value)| !value.contains("You are")));
+        }
+    }
+}
+
+#[test]
+fn the_system_prompt_goes_one_way_and_the_prompt_another() {
+    for program in PROGRAMS {
+        for (_, run) in runs(program) {
+            let places = run
+                .files
+                .iter()
+                .map(|file| &file.content)
+                .chain(run.state.iter().filter_map(|file| file.content.as_ref()));
+            let found: usize = places.map(|text| text.matches("You are").count()).sum();
+            assert_eq!(found, 1, "{}", program.name());
+            assert!(
+                run.input.starts_with("[Current Message]\n/help ") && !run.input.contains('\0'),
+                "{:?}",
+                run.input
+            );
+            assert!(!run.input.contains("You are"));
+        }
+    }
+}
+
+#[test]
+fn without_the_relay_nothing_of_the_users_is_touched() {
+    for program in PROGRAMS {
+        for (turn, run) in runs(program) {
+            let all = shown(&Ok(run.clone()));
+            assert_eq!(all.contains("/relay/"), turn.relay_token.is_some(), "{all}");
+            if turn.state.is_none() {
+                assert!(run.state.is_empty() && !all.contains("/state"), "{all}");
+            }
+            assert!(all.contains("http://127.0.0.1:3128/mcp"), "{all}");
+        }
+    }
+}
+
+#[test]
+fn names_are_not_used_twice() {
+    for (at, program) in PROGRAMS.iter().enumerate() {
+        assert!(PROGRAMS.iter().skip(at + 1).all(|other| other.name() != program.name()));
+        assert_eq!(named(program.name()).map(Program::name), Some(program.name()));
+        assert_eq!(program.version(program.oldest()).as_deref(), Some(program.oldest()));
+        assert!(APIS.iter().any(|api| program.speaks(*api)));
+        assert!(!program.speaks(Api::BedrockConverseStream) && !program.speaks(Api::GoogleGeminiCli));
+    }
+    assert!(named("").is_none() && named("native").is_none());
+}

@@ -1,0 +1,84 @@
+//! What an installed program is made of, on folders that look like those of npm and of the programs' own installers.
+
+use std::path::{Path, PathBuf};
+
+use super::named;
+use super::program::Parts;
+
+const NATIVE: &[u8] = b"\x7fELF\x02\x01\x01";
+
+struct Install(tempfile::TempDir);
+
+impl Install {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn put(&self, path: &str, content: &[u8]) -> PathBuf {
+        let path = self.path(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(&path, content).unwrap();
+        path
+    }
+}
+
+fn arch() -> &'static str {
+    super::common::npm_arch()
+}
+
+fn parts(name: &str, command: &Path) -> Result<Parts, String> {
+    let parts = named(name).unwrap().parts(command);
+    if let Ok(parts) = &parts {
+        let below = format!("/opt/flock/{name}/");
+        assert!(parts.sandbox[0].starts_with(&below), "{parts:?}");
+        for (source, inside) in &parts.mounts {
+            assert!(source.exists() && inside.starts_with(&below), "{parts:?}");
+        }
+        assert!(Path::new(&parts.host[0]).is_absolute());
+    }
+    parts
+}
+
+#[test]
+fn claude_code_is_one_file() {
+    let install = Install::new();
+    let npm = install.put("lib/node_modules/@anthropic-ai/claude-code/bin/claude.exe", NATIVE);
+    let own = install.put(".local/share/claude/versions/2.1.330", NATIVE);
+    for file in [npm, own] {
+        let parts = parts("claude", &file).unwrap();
+        assert_eq!(parts.mounts, [(file.clone(), "/opt/flock/claude/claude".to_owned())]);
+        assert_eq!(parts.host, [file.display().to_string()]);
+        assert_eq!(parts.sandbox, ["/opt/flock/claude/claude"]);
+    }
+}
+
+#[test]
+fn claude_code_is_found_where_its_installer_did_not_run() {
+    for place in [
+        "a/node_modules/@anthropic-ai",
+        "b/node_modules/@anthropic-ai/claude-code/node_modules/@anthropic-ai",
+    ] {
+        let install = Install::new();
+        let folder = place.split("/@").next().unwrap();
+        let command =
+            install.put(&format!("{folder}/@anthropic-ai/claude-code/bin/claude.exe"), b"#!/bin/sh\n");
+        let file = install.put(&format!("{place}/claude-code-linux-{}/claude", arch()), NATIVE);
+        assert_eq!(parts("claude", &command).unwrap().mounts[0].0, file);
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    let install = Install::new();
+    let command = install.put("@anthropic-ai/claude-code/cli.js", b"#!/usr/bin/env node\n");
+    let error = parts("claude", &command).unwrap_err();
+    assert!(
+        error.contains("cli.js") && error.contains("npm install -g @anthropic-ai/claude-code"),
+        "{error}"
+    );
+    assert!(parts("claude", &install.path("nothing")).is_err());
+}

@@ -1,0 +1,364 @@
+//! What a program did, as lines for people: the log, and the context that a later conversation begins with.
+
+use serde_json::Value;
+
+use super::program::Said;
+use crate::clean;
+use crate::provider::Usage;
+use crate::runtime::ToolEvent;
+
+/// Bytes of one turn's lines, those that end it apart.
+const WHOLE: usize = 16 << 10;
+
+/// Characters of an answer's text that are shown.
+const TEXT: usize = 200;
+/// Of thinking.
+const THINKING: usize = 300;
+/// Of a command, a search, a tool's arguments.
+const CALL: usize = 200;
+/// Of a line of output.
+const OUTPUT: usize = 160;
+/// Lines of output.
+const OUTPUT_LINES: usize = 2;
+/// Bytes of text that are kept until its line is made: enough for what is dropped of it.
+const KEPT: usize = 8 << 10;
+
+/// Makes lines of what a program says. Each event has one line that begins with the agent's id; what a command gave
+/// follows in lines that are indented. None holds anything that steers a terminal.
+pub struct Trace {
+    label: String,
+    /// Pieces that have not become a line yet: of text, or of thinking.
+    pending: Option<(bool, String)>,
+    open: Vec<Open>,
+    usage: Option<Usage>,
+    cost: Option<f64>,
+    taken: usize,
+    is_full: bool,
+}
+
+/// A call that has not ended.
+struct Open {
+    call: String,
+    what: String,
+    is_command: bool,
+    exit: Option<i64>,
+}
+
+impl Trace {
+    /// Of this agent.
+    #[must_use]
+    pub fn new(agent: &str) -> Self {
+        Self {
+            label: format!("[{}]", clean::label(agent, 64)),
+            pending: None,
+            open: Vec::new(),
+            usage: None,
+            cost: None,
+            taken: 0,
+            is_full: false,
+        }
+    }
+
+    /// Takes what was said; adds the lines that are whole with it.
+    pub fn said(&mut self, said: &Said, lines: &mut Vec<String>) {
+        match said {
+            Said::Text(piece) => self.piece(false, piece, lines),
+            Said::Thinking(piece) => self.piece(true, piece, lines),
+            Said::Anew(text) => {
+                self.flush(lines);
+                if !text.is_empty() {
+                    self.line("agent: (anew)", lines);
+                    self.piece(false, text, lines);
+                }
+            }
+            Said::Tool(event) => {
+                self.flush(lines);
+                self.tool(event, lines);
+            }
+            Said::Exit { call, code } => {
+                if let Some(open) = self.open.iter_mut().find(|open| open.call == *call) {
+                    open.exit = Some(*code);
+                }
+            }
+            Said::Search(query) => self.told("search", query, CALL, lines),
+            Said::Retrying(why) => self.told("retrying", why, CALL, lines),
+            Said::Note(text) => self.told("note", text, TEXT, lines),
+            Said::Doomed(why) => self.told("failed", why, TEXT, lines),
+            Said::Usage(usage) => self.usage = Some(*usage),
+            Said::Cost(cost) => self.cost = Some(*cost),
+            Said::Conversation(_) => {}
+        }
+    }
+
+    /// Adds the lines that are left once the run has ended.
+    pub fn end(&mut self, lines: &mut Vec<String>) {
+        self.flush(lines);
+        for open in std::mem::take(&mut self.open) {
+            self.line(&format!("{} → not ended", open.what), lines);
+        }
+        // However long the rest was.
+        if let Some(usage) = self.usage.take() {
+            let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+            lines.push(format!(
+                "{} tokens: in={} cached={} out={}",
+                self.label,
+                grouped(all),
+                grouped(usage.cache_read),
+                grouped(usage.output)
+            ));
+        }
+        if let Some(cost) = self.cost.take() {
+            lines.push(format!("{} cost: ${cost:.4}", self.label));
+        }
+    }
+
+    fn tool(&mut self, event: &ToolEvent, lines: &mut Vec<String>) {
+        match event {
+            ToolEvent::Began { call, tool, arguments } => {
+                let (is_command, what) = called(tool, arguments);
+                self.open.push(Open { call: call.clone(), what, is_command, exit: None });
+            }
+            ToolEvent::Ended { call, tool, result, error, .. } => {
+                let at = self.open.iter().position(|open| open.call == *call);
+                let open = match at {
+                    Some(at) => self.open.remove(at),
+                    None => Open {
+                        call: String::new(),
+                        what: format!("tool: {}", clean::label(tool, CALL)),
+                        is_command: false,
+                        exit: None,
+                    },
+                };
+                let outcome = match (open.exit, error) {
+                    (Some(code), _) => format!("exit {code}"),
+                    (None, Some(_)) => "failed".to_owned(),
+                    (None, None) => "ok".to_owned(),
+                };
+                self.line(&format!("{} → {outcome}", open.what), lines);
+                if open.is_command || error.is_some() {
+                    let output = error.as_deref().unwrap_or(result);
+                    // Said above.
+                    let code = open.exit.map(|code| format!("exit code {code}")).unwrap_or_default();
+                    let first = output.lines().next().unwrap_or_default();
+                    let is_said = !code.is_empty() && first.eq_ignore_ascii_case(&code);
+                    self.output(if is_said { &output[first.len()..] } else { output }, lines);
+                }
+            }
+        }
+    }
+
+    /// The first lines of what a command gave.
+    fn output(&mut self, output: &str, lines: &mut Vec<String>) {
+        let mut shown = 0;
+        for line in output.split(clean::is_line_end).filter(|line| !line.trim().is_empty()) {
+            if self.is_full {
+                return;
+            }
+            if shown == OUTPUT_LINES {
+                self.add("  …".to_owned(), lines);
+                return;
+            }
+            let cut = &line[..line.floor_char_boundary(OUTPUT * 4)];
+            let seen = clean::inline(cut.trim_end());
+            let mut seen: String = seen.chars().take(OUTPUT).collect();
+            if seen.len() < line.trim_end().len() && seen.chars().count() == OUTPUT {
+                seen.push('…');
+            }
+            self.add(format!("  {seen}"), lines);
+            shown += 1;
+        }
+    }
+
+    fn told(&mut self, kind: &str, text: &str, most: usize, lines: &mut Vec<String>) {
+        self.flush(lines);
+        self.line(&format!("{kind}: {}", clean::summary(text, most)), lines);
+    }
+
+    fn piece(&mut self, is_thinking: bool, piece: &str, lines: &mut Vec<String>) {
+        if self.pending.as_ref().is_some_and(|(kind, _)| *kind != is_thinking) {
+            self.flush(lines);
+        }
+        let (_, text) = self.pending.get_or_insert_with(|| (is_thinking, String::new()));
+        let room = KEPT.saturating_sub(text.len());
+        text.push_str(&piece[..piece.floor_char_boundary(room)]);
+    }
+
+    /// Makes a line of the pieces so far.
+    fn flush(&mut self, lines: &mut Vec<String>) {
+        let Some((is_thinking, text)) = self.pending.take() else { return };
+        let (kind, most) = if is_thinking { ("reasoning", THINKING) } else { ("agent", TEXT) };
+        let text = clean::summary(&text, most);
+        if !text.is_empty() {
+            self.line(&format!("{kind}: {text}"), lines);
+        }
+    }
+
+    fn line(&mut self, text: &str, lines: &mut Vec<String>) {
+        self.add(format!("{} {text}", self.label), lines);
+    }
+
+    fn add(&mut self, line: String, lines: &mut Vec<String>) {
+        if self.is_full {
+            return;
+        }
+        self.taken += line.len() + 1;
+        if self.taken > WHOLE {
+            self.is_full = true;
+            lines.push(format!("{} … (more than is kept)", self.label));
+        } else {
+            lines.push(line);
+        }
+    }
+}
+
+/// What a call is, for its line: a command where it has one, else the tool with its arguments.
+fn called(tool: &str, arguments: &Value) -> (bool, String) {
+    if let Some(command) = arguments.get("command").and_then(Value::as_str) {
+        return (true, format!("cmd: {}", clean::summary(command, CALL)));
+    }
+    let mut words = Vec::new();
+    for (name, value) in arguments.as_object().into_iter().flatten().take(8) {
+        let value = match value {
+            Value::String(text) => clean::summary(text, 60),
+            // Nothing in it is worth its JSON.
+            Value::Array(_) | Value::Object(_) => "…".to_owned(),
+            other => other.to_string(),
+        };
+        words.push(format!("{}={value}", clean::label(name, 40)));
+    }
+    let words = clean::summary(&words.join(" "), CALL);
+    let blank = if words.is_empty() { "" } else { " " };
+    (false, format!("tool: {}{blank}{words}", clean::label(tool, 80)))
+}
+
+/// A number with commas, as in 1,515,404.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn lines(said: &[Said]) -> Vec<String> {
+        let mut trace = Trace::new("main");
+        let mut lines = Vec::new();
+        for said in said {
+            trace.said(said, &mut lines);
+        }
+        trace.end(&mut lines);
+        lines
+    }
+
+    fn began(call: &str, tool: &str, arguments: Value) -> Said {
+        Said::Tool(ToolEvent::Began { call: call.into(), tool: tool.into(), arguments })
+    }
+
+    fn ended(call: &str, tool: &str, result: &str, error: Option<&str>) -> Said {
+        let error = error.map(str::to_owned);
+        Said::Tool(ToolEvent::Ended {
+            call: call.into(),
+            tool: tool.into(),
+            result: result.into(),
+            error,
+            took: None,
+        })
+    }
+
+    #[test]
+    fn a_turn_is_told_in_lines() {
+        let said = [
+            Said::Conversation("x".into()),
+            Said::Thinking("First ".into()),
+            Said::Thinking("I\nlook.".into()),
+            Said::Text("I ".into()),
+            Said::Text("look.".into()),
+            began("1", "Bash", json!({"command": "ls\n  -l", "description": "lists"})),
+            Said::Exit { call: "1".into(), code: 2 },
+            ended("1", "Bash", "", Some("Exit code 2\none\n\ntwo\nthree")),
+            began("2", "read", json!({"path": "/a", "limit": 3, "deep": {"a": 1}})),
+            ended("2", "read", "much\nmore", None),
+            ended("9", "odd", "", Some("no such file")),
+            began("3", "bash", json!({"command": "sleep 9"})),
+            Said::Search("rust".into()),
+            Said::Retrying("500".into()),
+            Said::Text("Done.".into()),
+            Said::Usage(Usage { input: 1, ..Usage::default() }),
+            Said::Usage(Usage { input: 1_500_000, output: 12_555, cache_read: 15_404, ..Usage::default() }),
+            Said::Cost(0.5),
+        ];
+        assert_eq!(
+            lines(&said),
+            [
+                "[main] reasoning: First I look.",
+                "[main] agent: I look.",
+                "[main] cmd: ls -l → exit 2",
+                "  one",
+                "  two",
+                "  …",
+                "[main] tool: read path=/a limit=3 deep=… → ok",
+                "[main] tool: odd → failed",
+                "  no such file",
+                "[main] search: rust",
+                "[main] retrying: 500",
+                "[main] agent: Done.",
+                "[main] cmd: sleep 9 → not ended",
+                "[main] tokens: in=1,515,404 cached=15,404 out=12,555",
+                "[main] cost: $0.5000",
+            ]
+        );
+    }
+
+    #[test]
+    fn text_is_cut_and_its_beginning_over_told() {
+        let seen = lines(&[Said::Text("ä".repeat(300)), Said::Anew(String::new()), Said::Text("b".into())]);
+        assert_eq!(seen, [format!("[main] agent: {}…", "ä".repeat(199)), "[main] agent: b".to_owned()]);
+        let seen = lines(&[Said::Text("one".into()), Said::Anew("on".into())]);
+        assert_eq!(seen, ["[main] agent: one", "[main] agent: (anew)", "[main] agent: on"]);
+    }
+
+    #[test]
+    fn a_turn_that_does_much_is_cut_but_its_sum_is_told() {
+        let mut said = vec![Said::Note("x".repeat(150)); 500];
+        said.push(Said::Cost(1.0));
+        let seen = lines(&said);
+        let (rest, end) = seen.split_at(seen.len() - 2);
+        assert_eq!(end, ["[main] … (more than is kept)", "[main] cost: $1.0000"]);
+        assert!(rest.iter().map(|line| line.len() + 1).sum::<usize>() <= WHOLE && rest.len() > 90);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_said_steers_a_terminal(
+            texts in proptest::collection::vec("(\u{1b}\\[2J|\u{202e}|\r|\n|\u{9b}|.){0,40}", 6),
+        ) {
+            let [a, b, c, d, e, f] = <[String; 6]>::try_from(texts).unwrap();
+            let seen = lines(&[
+                Said::Text(a.clone()),
+                Said::Thinking(b.clone()),
+                began(&c, &d, json!({ e.clone(): f.clone(), "x": [a.clone()] })),
+                ended(&c, &d, &e, Some(&f)),
+                began("x", &d, json!({ "command": f })),
+                ended("x", &d, &b, None),
+                Said::Search(c.clone()),
+                Said::Note(d.clone()),
+                Said::Anew(e.clone()),
+            ]);
+            for line in seen {
+                prop_assert!(!line.chars().any(clean::is_unseen), "{line:?}");
+                prop_assert!(line.starts_with("[main] ") || line.starts_with("  "), "{line:?}");
+            }
+        }
+    }
+}
