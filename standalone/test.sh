@@ -55,6 +55,9 @@ if [ -z "$quick" ]; then
     step "The A2A clients"
     ./standalone/a2a.sh
 
+    step "The real OpenClaw"
+    ./standalone/openclaw.sh
+
     step "The whole life of a home, in a container with the host's engine"
     ./standalone/compose.sh
 fi

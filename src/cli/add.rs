@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, images, list, models, openclaw, person, team};
+use super::{Context, Exit, Failure, images, list, models, openclaw, person, programs, team};
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
@@ -19,6 +19,8 @@ use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
 use crate::nix::Attribute;
 use crate::openclaw::{RUNTIME, port};
+use crate::runtime::NATIVE;
+use crate::runtime::cli::{self, Program};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::{Level, Store};
@@ -45,7 +47,8 @@ pub struct Args {
     /// archetypes/
     #[arg(long, value_name = "NAME")]
     pub archetype: Option<String>,
-    /// What runs its turns: native, or openclaw where that is installed
+    /// What runs its turns: native; openclaw where that is installed; or an installed agent program: claude, codex,
+    /// gemini or opencode
     #[arg(long, default_value = "native", value_name = "NAME")]
     pub runtime: String,
     /// How much its model thinks before it answers; left to the provider where it is not said
@@ -66,8 +69,9 @@ pub struct Args {
     /// The most cores of its container, as in 1.5
     #[arg(long, value_name = "NUMBER")]
     pub cpus: Option<f64>,
-    /// Run a CLI runtime on the host itself; not in this flock yet
-    #[arg(long, hide = true)]
+    /// Run its agent program on this machine itself, as you and with your rights, instead of in its container. A model
+    /// without a provider in this home is then left to the program's own login
+    #[arg(long)]
     pub on_host: bool,
     /// Leave out the container; it is made at the agent's first command
     #[arg(long)]
@@ -92,6 +96,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if agent.runtime == RUNTIME {
         context.block_on(openclaw::check(&home, &agent))?;
     }
+    if let Some(program) = cli::named(&agent.runtime) {
+        programs::check(program, &agent, &home, context)?;
+    }
     context.block_on(add(args, &agent, &home, &config, context))
 }
 
@@ -103,7 +110,7 @@ async fn add(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let id = &agent.id;
-    let sandboxed = agent.role != Role::Sysadmin && !args.no_container;
+    let sandboxed = agent.role != Role::Sysadmin && !args.no_container && !args.on_host;
     let gateway = team::gateway(home, config).await?;
     // What costs minutes or fails for want of an engine comes before the agent is there.
     let engine = if sandboxed || !args.packages.is_empty() {
@@ -169,7 +176,7 @@ async fn equip(
     }
     // A frozen home is no place to start a container in; it is made at the first command after that.
     // OpenClaw makes those of its agents itself.
-    let is_ours = args.role != Role::Sysadmin && args.runtime != RUNTIME;
+    let is_ours = args.role != Role::Sysadmin && args.runtime != RUNTIME && !args.on_host;
     if is_ours && !args.no_container && !team::frozen(home).holds(id) {
         let progress = context.printer.progress(&format!("making the sandbox of {id}"));
         match gateway {
@@ -189,7 +196,13 @@ fn report(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
-    models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
+    if agent.on_host {
+        context
+            .printer
+            .warn("it runs on this machine itself, with your rights; flock status keeps showing it");
+    } else {
+        models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
+    }
     if context.printer.json_wanted() {
         let mut agent: Value = list::describe(agent);
         agent["frozen"] = json!(team::frozen(home).of(id));
@@ -210,15 +223,13 @@ fn report(
 fn check(args: &Args) -> Result<NewAgent, Failure> {
     let id: AgentId = args.id.parse()?;
     let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
-    match args.runtime.as_str() {
-        "native" | RUNTIME => {}
-        "claude" | "codex" | "gemini" | "opencode" => {
-            return usage(format!(
-                "this flock does not run agents with {} yet; it has native and openclaw",
-                args.runtime
-            ));
-        }
-        other => return usage(format!("{other:?} is not a runtime; this flock has native and openclaw")),
+    let is_program = cli::named(&args.runtime).is_some();
+    if !is_program && ![NATIVE, RUNTIME].contains(&args.runtime.as_str()) {
+        let names = cli::PROGRAMS.map(Program::name).join(", ");
+        return usage(format!(
+            "{:?} is not a runtime; this flock has native, openclaw, {names}",
+            args.runtime
+        ));
     }
     if args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || !args.egress.is_empty()) {
         return usage(
@@ -231,8 +242,15 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
     if args.role == Role::Sysadmin && (args.network.is_some() || !args.egress.is_empty()) {
         return usage("a sysadmin has no sandbox that --network or --egress could be for".into());
     }
-    if args.on_host {
-        return usage("--on-host is for CLI runtimes, which this flock does not have yet".into());
+    if args.on_host && !is_program {
+        return usage("--on-host is for agent programs, as in --runtime claude".into());
+    }
+    if args.on_host
+        && (args.network.is_some() || !args.egress.is_empty() || args.memory.is_some() || args.cpus.is_some())
+    {
+        return usage(
+            "--network, --egress, --memory and --cpus are for a container, which --on-host has not".into(),
+        );
     }
     if let Some(memory) = &args.memory
         && parse::bytes(&json!(memory)).is_none()
@@ -249,6 +267,7 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         role: args.role,
         archetype: args.archetype.clone(),
         runtime: args.runtime.clone(),
+        on_host: args.on_host,
         model: args.model.clone(),
         effort: args.effort,
         autonomy: None,

@@ -55,6 +55,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
             found.push(machine::gateway(&home, config).await);
             found.extend(Box::pin(setup::openclaw(&home, config)).await);
         }
+        found.extend(setup::programs(config.as_ref()).await);
         Ok(found)
     })?);
     checks.extend([machine::path(), machine::other_flock(), machine::space(&home)]);

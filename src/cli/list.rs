@@ -33,6 +33,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     for agent in &config.agents {
         let sandbox = match (frozen.of(&agent.id), agent.sandbox) {
             (Some(freeze), _) => (Tone::Bad, team::frozen_text(freeze)),
+            (None, _) if agent.runs_on_host() => (Tone::Warn, "none, on the host".to_owned()),
             (None, SandboxMode::All) => (Tone::Plain, "docker".to_owned()),
             (None, SandboxMode::Off) => (Tone::Warn, "off".to_owned()),
         };
@@ -58,6 +59,7 @@ pub fn describe(agent: &Agent) -> Value {
         "role": agent.role,
         "archetype": agent.archetype,
         "runtime": agent.runtime,
+        "onHost": agent.runs_on_host(),
         "model": agent.model,
         "scripted": agent.model.as_ref().is_some_and(crate::id::ModelRef::is_script),
         "autonomy": agent.autonomy.as_str(),

@@ -26,6 +26,7 @@ mod models;
 pub mod nix;
 mod openclaw;
 mod person;
+mod programs;
 pub mod prompt;
 pub mod remove;
 pub mod restart;

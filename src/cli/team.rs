@@ -9,6 +9,7 @@ use crate::error::Kind;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
 use crate::nix::Store;
+use crate::runtime::cli::folders::fittings_of;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
@@ -119,7 +120,8 @@ pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 ///
 /// If the engine does not answer, or the sandbox is not as confined as it must be.
 pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentId) -> Result<(), Failure> {
-    DockerSandbox::new(home.clone(), fixed(config), engine).ensure(id).await?;
+    let fittings = fittings_of(home);
+    DockerSandbox::new(home.clone(), fixed(config), engine).with_fittings(fittings).ensure(id).await?;
     Ok(())
 }
 

@@ -22,6 +22,8 @@ pub struct NewAgent {
     pub archetype: Option<String>,
     /// What runs its turns.
     pub runtime: String,
+    /// Whether that is on this machine itself, in no sandbox.
+    pub on_host: bool,
     /// Its model; the default one where absent.
     pub model: Option<ModelRef>,
     /// How much its model is to think; left to the provider where absent.
@@ -48,6 +50,7 @@ impl NewAgent {
             role,
             archetype: None,
             runtime: "native".to_owned(),
+            on_host: false,
             model: None,
             effort: None,
             autonomy: None,
@@ -78,6 +81,9 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
         entry.insert("archetype".into(), archetype.as_str().into());
     }
     entry.insert("runtime".into(), agent.runtime.as_str().into());
+    if agent.on_host {
+        entry.insert("onHost".into(), true.into());
+    }
     if let Some(effort) = &agent.effort {
         entry.insert("effort".into(), effort.as_str().into());
     }

@@ -194,8 +194,10 @@ pub struct Agent {
     pub role: Role,
     /// Its archetype, if it has one.
     pub archetype: Option<String>,
-    /// What runs its turns: `native` and, later, others.
+    /// What runs its turns: `native`, `openclaw`, or an agent program.
     pub runtime: String,
+    /// Whether such a program runs on this machine itself, in no sandbox.
+    pub on_host: bool,
     /// What it may do without asking.
     pub autonomy: Autonomy,
     /// Its model: its own, or the default one; `None` where neither is set.
@@ -233,6 +235,12 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Whether the program that runs its turns is in no sandbox. What is no such program never runs there.
+    #[must_use]
+    pub fn runs_on_host(&self) -> bool {
+        self.on_host && !super::unused::NEVER_ON_HOST.contains(&self.runtime.as_str())
+    }
+
     /// Its model and those that answer in its place, in their order, each once.
     pub fn models(&self) -> impl Iterator<Item = &ModelRef> {
         let all = || self.model.iter().chain(&self.fallbacks);

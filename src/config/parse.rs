@@ -311,6 +311,7 @@ fn agent(
         role,
         archetype: entry.get("archetype")?.text()?,
         runtime: entry.get("runtime")?.text()?.unwrap_or_else(|| "native".to_owned()),
+        on_host: entry.get("onHost")?.flag()?.unwrap_or_default(),
         autonomy: entry
             .get("autonomy")?
             .word::<Autonomy>("readonly, supervised or full")?

@@ -1,24 +1,24 @@
-//! Settings that the format has and nothing of this flock reads yet: who sets one must not count on it.
+//! Settings that have no effect where they are: who sets one must not count on it.
 
 use serde_json::Value;
 
 use super::parse::PLUGIN;
 
-/// In an entry of `gatewayAgents`.
-const OF_AN_AGENT: [&str; 1] = ["onHost"];
+/// What runs turns inside flock or in a sandbox of its own making, and nowhere else.
+pub(super) const NEVER_ON_HOST: [&str; 2] = ["native", "openclaw"];
 
-/// The settings of this document that have no effect yet, as paths that `flock config unset` takes.
+/// The settings of this document that have no effect, as paths that `flock config unset` takes.
 #[must_use]
 pub fn settings(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let mut look = |place: &Value, at: &str, names: &[&str]| {
-        found.extend(names.iter().filter(|name| !place[**name].is_null()).map(|name| format!("{at}.{name}")));
-    };
     let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
     let at = PLUGIN.join(".");
     for agent in own["gatewayAgents"].as_array().into_iter().flatten() {
         let id = agent["id"].as_str().unwrap_or_default();
-        look(agent, &format!("{at}.gatewayAgents[{id}]"), &OF_AN_AGENT);
+        let runtime = agent["runtime"].as_str().unwrap_or("native");
+        if !agent["onHost"].is_null() && NEVER_ON_HOST.contains(&runtime) {
+            found.push(format!("{at}.gatewayAgents[{id}].onHost"));
+        }
     }
     found
 }
@@ -26,7 +26,7 @@ pub fn settings(document: &Value) -> Vec<String> {
 /// What a person is told of one of them.
 #[must_use]
 pub fn warning(path: &str) -> String {
-    format!("{path} is set but not used by this flock yet")
+    format!("{path} is set but has no effect: only agent programs run on the host")
 }
 
 #[cfg(test)]
@@ -38,7 +38,8 @@ mod tests {
     #[test]
     fn each_setting_without_effect_is_named() {
         let own = json!({
-            "gatewayAgents": [{"id": "coder", "onHost": true, "role": "worker"}, {"id": "x", "onHost": null}],
+            "gatewayAgents": [{"id": "coder", "onHost": true, "role": "worker"}, {"id": "x", "onHost": null},
+                {"id": "y", "onHost": true, "runtime": "claude"}],
         });
         let document = json!({
             "plugins": {"entries": {"flock": {"config": own}}},

@@ -1,7 +1,7 @@
 //! The life of a gateway process: listen, open, answer; what is slow comes later or when it is needed.
 //! On a signal, or when its supervisor is gone: refuse, cancel, wait a little, stop the sandboxes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +22,8 @@ use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::{Home, HomeError, instance, version};
 use crate::provider::{BoxFuture, Catalog};
-use crate::runtime::{Runtimes, openclaw};
+use crate::runtime::cli as programs;
+use crate::runtime::{Runtime, Runtimes, openclaw};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::{Store, StoreError};
@@ -103,6 +104,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let front = Arc::new(Front::new(gateway.clone()));
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
+    // On the host they outlive a gateway that is killed.
+    programs::host::sweep(&home.digest());
     tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
     tokio::spawn(take_requests(triage.clone(), gateway.stop.clone()));
@@ -166,6 +169,7 @@ fn assemble(
     let catalog = Catalog::new(home.clone());
     let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
     let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
+    let runtimes = runtimes(&live, &store, &sandboxes, &relay);
     let engine = Engine::new(agent::Parts {
         config: live.clone(),
         store,
@@ -174,7 +178,7 @@ fn assemble(
         limits: agent::Limits::default(),
         oversight,
     });
-    let engine = Arc::new(engine.with_runtimes(runtimes(&live)));
+    let engine = Arc::new(engine.with_runtimes(runtimes));
     let port = live.current().port;
     let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
     let gateway = Gateway::new(Parts {
@@ -198,16 +202,34 @@ fn assemble(
 }
 
 /// The programs that run turns in the native loop's place.
-fn runtimes(live: &Arc<Live>) -> Runtimes {
-    let live = live.clone();
-    let find = move || openclaw::find(live.home(), &live.current());
-    Runtimes::new(vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))])
+fn runtimes(
+    live: &Arc<Live>,
+    store: &Arc<Store>,
+    sandboxes: &Arc<DockerSandbox>,
+    relay: &Arc<Relay>,
+) -> Runtimes {
+    let (openclaws, newest) = (live.clone(), live.clone());
+    let find = move || openclaw::find(openclaws.home(), &openclaws.current());
+    let parts = Arc::new(programs::CliParts {
+        home: live.home().clone(),
+        config: Arc::new(move || newest.current()),
+        store: store.clone(),
+        sandbox: sandboxes.clone(),
+        gate: relay.clone(),
+        begun: Mutex::default(),
+    });
+    let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
+    for program in programs::PROGRAMS {
+        all.push(Arc::new(programs::Cli::new(program, parts.clone())));
+    }
+    Runtimes::new(all)
 }
 
 /// The agents' containers. The engine is connected to when the first one is needed.
 fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<Granted>) -> DockerSandbox {
     DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
         .with_mounts(granted.mounts())
+        .with_fittings(programs::folders::fittings_of(home))
         .with_egress(granted.clone())
 }
 

@@ -293,6 +293,17 @@ impl Root {
             .map_err(|errno| failed("remove", path, errno, "a file"))
     }
 
+    /// Removes a folder, which must be empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`BeneathError`] says.
+    pub fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        unlinkat(&folder, name, UnlinkatFlags::RemoveDir)
+            .map_err(|errno| failed("remove", path, errno, "a folder"))
+    }
+
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), BeneathError> {
         let names = parts(path)?;
         let Some((name, above)) = names.split_last() else {

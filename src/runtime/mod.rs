@@ -52,6 +52,8 @@ pub struct Order {
 pub enum Event {
     /// More of the answer's text.
     Text(String),
+    /// The answer begins here, with this: what was told of its text before is no part of it.
+    Anew(String),
     /// More thinking.
     Thinking(String),
     /// A tool of the program's own.

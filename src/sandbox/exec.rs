@@ -1,18 +1,21 @@
 //! A command run by the engine's own exec: forty times slower than the helper, and the engine does not end
 //! it with its caller. It serves the store's container, and a sandbox whose streams can't be had.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
 use bollard::models::ExecConfig;
+use bollard::query_parameters::InspectContainerOptions;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{End, Outcome, Output, SandboxError};
+use crate::sandbox::{End, Outcome, Output, Piece, SandboxError};
 
 /// A command for the engine to run in a container.
 #[derive(Clone, Debug, Default)]
@@ -55,74 +58,63 @@ pub async fn run_with(
     cancel: &CancellationToken,
     watch: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> Result<Outcome, SandboxError> {
-    let client = engine.client()?;
     let began = Instant::now();
-    let what = format!("run a command in {}", exec.container);
-    // Inherited by all it starts, and kept over any change of process group: how they are found again.
-    let mark = format!("FLOCK_EXEC={:016x}", rand::random::<u64>());
-    let config = ExecConfig {
-        attach_stdin: Some(exec.input.is_some()),
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        cmd: Some(exec.command.clone()),
-        user: exec.user.clone(),
-        working_dir: exec.workdir.clone(),
-        env: Some(exec.env.iter().cloned().chain([mark.clone()]).collect()),
-        ..ExecConfig::default()
-    };
-    let id = engine.call(&what, engine::SLOW, client.create_exec(&exec.container, config)).await?.id;
-    let mut running = Running {
-        engine: engine.clone(),
-        container: exec.container.clone(),
-        user: exec.user.clone(),
-        mark: Some(mark),
-    };
-    let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await?;
-    let StartExecResults::Attached { output: mut stream, mut input } = started else {
-        return Err(SandboxError::Engine { what, source: "it was not attached".into() });
-    };
     let mut kept = Kept::new(exec.keep);
-    let feed = async {
-        if let Some(bytes) = &exec.input {
-            // A program may end without reading all of it.
-            let _ = input.write_all(bytes).await;
-            let _ = input.shutdown().await;
-        }
-        std::future::pending::<()>().await;
+    let mut heard = |piece: Piece<'_>| {
+        let (Piece::Out(bytes) | Piece::Err(bytes)) = piece;
+        watch(bytes);
+        kept.add(bytes);
     };
-    let read = async {
-        while let Some(piece) = stream.next().await {
-            match piece {
-                Ok(LogOutput::StdIn { .. }) => {}
-                Ok(piece) => {
-                    watch(piece.as_ref());
-                    kept.add(piece.as_ref());
-                }
-                Err(error) => return Err(engine.error(&what, error)),
-            }
-        }
-        Ok(())
-    };
+    let mut running = Running::new(engine, exec, None);
     let end = tokio::select! {
-        read = read => { read?; None }
-        () = feed => None,
-        () = tokio::time::sleep(exec.timeout) => Some(End::TimedOut),
-        () = cancel.cancelled() => Some(End::Cancelled),
+        code = running.follow(engine, exec, &mut heard) => End::Exited(code?),
+        () = tokio::time::sleep(exec.timeout) => End::TimedOut,
+        () = cancel.cancelled() => End::Cancelled,
     };
-    let end = match end {
-        Some(end) => {
-            if let Some(killed) = running.kill() {
-                let _ = killed.await;
-            }
-            end
-        }
-        None => {
-            running.mark = None;
-            End::Exited(exit_code(engine, &what, &id).await?)
-        }
-    };
+    if let Some(killed) = running.kill() {
+        let _ = killed.await;
+    }
     Ok(Outcome { end, output: kept.output(), took: began.elapsed() })
 }
+
+/// Runs it to its end, however long that takes, with its streams told apart, and gives its exit code. Dropping the future
+/// ends it with all it has started; `endings` counts that as long as it lasts.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn attend(
+    engine: &Engine,
+    exec: &Exec,
+    endings: &Endings,
+    heard: &mut (dyn FnMut(Piece<'_>) + Send),
+) -> Result<i32, SandboxError> {
+    Running::new(engine, exec, Some(endings.clone())).follow(engine, exec, heard).await
+}
+
+/// Programs that were told to end and may not have ended yet.
+#[derive(Clone, Debug)]
+pub struct Endings(Arc<Semaphore>);
+
+impl Default for Endings {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST_ENDINGS as usize)))
+    }
+}
+
+impl Endings {
+    /// Resolves when all have ended that are being ended now.
+    pub async fn wait(&self) {
+        drop(self.0.acquire_many(MOST_ENDINGS).await);
+    }
+
+    fn begin(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).try_acquire_owned().ok()
+    }
+}
+
+/// The most programs of a sandbox that are ended at once.
+const MOST_ENDINGS: u32 = 1024;
 
 /// The streams of an exec close a moment before the engine knows its code.
 async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, SandboxError> {
@@ -143,21 +135,98 @@ async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, Sandbox
     }
 }
 
-/// Ends a command, with all it started, when it goes out of scope: the engine would let it go on.
+/// A command, ended with all it started when this goes out of scope: the engine would let it go on.
 struct Running {
     engine: Engine,
     container: String,
     user: Option<String>,
+    /// Inherited by all it starts, and kept over any change of process group: how they are found again. `None` when
+    /// there is nothing to end.
     mark: Option<String>,
+    /// Where a program is asked to end before it is killed.
+    endings: Option<Endings>,
 }
 
 impl Running {
+    fn new(engine: &Engine, exec: &Exec, endings: Option<Endings>) -> Self {
+        let (container, user) = (exec.container.clone(), exec.user.clone());
+        Self { engine: engine.clone(), container, user, mark: None, endings }
+    }
+
+    /// Starts it and tells what it prints until it has ended; its exit code.
+    async fn follow(
+        &mut self,
+        engine: &Engine,
+        exec: &Exec,
+        heard: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<i32, SandboxError> {
+        let client = engine.client()?;
+        let what = format!("run a command in {}", exec.container);
+        let mark = format!("FLOCK_EXEC={:016x}", rand::random::<u64>());
+        let config = ExecConfig {
+            attach_stdin: Some(exec.input.is_some()),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            cmd: Some(exec.command.clone()),
+            user: exec.user.clone(),
+            working_dir: exec.workdir.clone(),
+            env: Some(exec.env.iter().cloned().chain([mark.clone()]).collect()),
+            ..ExecConfig::default()
+        };
+        let id = engine.call(&what, engine::SLOW, client.create_exec(&exec.container, config)).await?.id;
+        self.mark = Some(mark);
+        let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await?;
+        let StartExecResults::Attached { output: mut stream, mut input } = started else {
+            return Err(SandboxError::Engine { what, source: "it was not attached".into() });
+        };
+        let feed = async {
+            if let Some(bytes) = &exec.input {
+                // A program may end without reading all of it.
+                let _ = input.write_all(bytes).await;
+                let _ = input.shutdown().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let read = async {
+            loop {
+                match tokio::time::timeout(LOOK, stream.next()).await {
+                    Ok(Some(Ok(LogOutput::StdErr { message }))) => heard(Piece::Err(&message)),
+                    Ok(Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message }))) => {
+                        heard(Piece::Out(&message));
+                    }
+                    Ok(Some(Ok(LogOutput::StdIn { .. }))) => {}
+                    Ok(Some(Err(error))) => return Err(engine.error(&what, error)),
+                    Ok(None) => return Ok(()),
+                    // What it left behind may hold its streams open.
+                    Err(_) => {
+                        let found = engine.call(&what, engine::QUICK, client.inspect_exec(&id)).await?;
+                        if found.running == Some(false) {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            read = read => read?,
+            () = feed => {}
+        }
+        let code = exit_code(engine, &what, &id).await?;
+        self.mark = None;
+        Ok(code)
+    }
+
     /// In a task of its own, so that nobody who gives up waiting gives up the killing.
     fn kill(&mut self) -> Option<tokio::task::JoinHandle<()>> {
         let mark = self.mark.take()?;
         let (engine, container, user) = (self.engine.clone(), self.container.clone(), self.user.clone());
+        let grace = if self.endings.is_some() { GRACE } else { "0" };
+        let ending = self.endings.as_ref().and_then(Endings::begin);
         let runtime = tokio::runtime::Handle::try_current().ok()?;
-        Some(runtime.spawn(async move { kill(&engine, &container, user, &mark).await }))
+        Some(runtime.spawn(async move {
+            kill(&engine, &container, user, &mark, grace).await;
+            drop(ending);
+        }))
     }
 }
 
@@ -167,37 +236,87 @@ impl Drop for Running {
     }
 }
 
+/// How long a program's streams are silent before its process is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// Tenths of a second that a program has to end by itself.
+const GRACE: &str = "20";
+
 /// Ends everything that carries the mark. What could not be ended is logged: the caller's own answer is the
 /// same either way.
-async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str) {
-    let killed = async {
-        let client = engine.client()?;
-        let config = ExecConfig {
-            attach_stdout: Some(true),
-            cmd: Some(["sh", "-c", KILL, "flock-kill", mark].map(str::to_owned).to_vec()),
-            user,
-            ..ExecConfig::default()
-        };
-        let what = format!("end a command in {container}");
-        let id = engine.call(&what, engine::SLOW, client.create_exec(container, config)).await?.id;
-        let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await?;
-        if let StartExecResults::Attached { mut output, .. } = started {
-            let drain = async { while output.next().await.is_some() {} };
-            // The script ends by itself after at most 50 rounds.
-            let _ = tokio::time::timeout(engine::QUICK, drain).await;
+async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str, grace: &str) {
+    loop {
+        match kill_once(engine, container, user.clone(), mark, grace).await {
+            Ok(()) => return,
+            // With the container, all that ran in it is gone; but a frozen one thaws, and all of it goes on.
+            Err(error) if matches!(engine::refusal(&error), Some(404 | 409)) => {
+                if !is_paused(engine, container).await {
+                    return;
+                }
+                tokio::time::sleep(THAW).await;
+            }
+            Err(error) => {
+                let error = crate::error::chain(&error);
+                tracing::warn!(container, %error, "a command could not be ended");
+                return;
+            }
         }
-        Ok::<(), SandboxError>(())
-    };
-    if let Err(error) = killed.await
-        // With the container, all that ran in it is gone.
-        && !matches!(engine::refusal(&error), Some(404 | 409))
-    {
-        tracing::warn!(container, error = %crate::error::chain(&error), "a command could not be ended");
     }
 }
 
-/// Rounds, because a process that forks without end makes new ones while the old are killed.
+async fn is_paused(engine: &Engine, container: &str) -> bool {
+    let Ok(client) = engine.client() else { return false };
+    let found = client.inspect_container(container, None::<InspectContainerOptions>);
+    let found = engine.find("look at it", engine::QUICK, found).await;
+    found.is_ok_and(|found| found.and_then(|found| found.state?.paused) == Some(true))
+}
+
+async fn kill_once(
+    engine: &Engine,
+    container: &str,
+    user: Option<String>,
+    mark: &str,
+    grace: &str,
+) -> Result<(), SandboxError> {
+    let client = engine.client()?;
+    let config = ExecConfig {
+        attach_stdout: Some(true),
+        cmd: Some(["sh", "-c", KILL, "flock-kill", mark, grace].map(str::to_owned).to_vec()),
+        user,
+        ..ExecConfig::default()
+    };
+    let what = format!("end a command in {container}");
+    let id = engine.call(&what, engine::SLOW, client.create_exec(container, config)).await?.id;
+    let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await?;
+    if let StartExecResults::Attached { mut output, .. } = started {
+        let drain = async { while output.next().await.is_some() {} };
+        // The script ends by itself after at most 50 rounds.
+        let _ = tokio::time::timeout(engine::QUICK, drain).await;
+    }
+    Ok(())
+}
+
+/// How often a frozen container is looked at in which something is to be ended.
+const THAW: Duration = Duration::from_secs(1);
+
+/// The oldest process with the mark is the program itself: it is asked to end, and has some tenths of a second to do it.
+/// Then rounds, because a process that forks without end makes new ones while the old are killed.
 const KILL: &str = r#"
+if [ "$2" -gt 0 ]; then
+  first=
+  for process in $(ls -d /proc/[0-9]* | sort -t/ -k3 -n); do
+    if tr '\0' '\n' < "$process/environ" 2>/dev/null | grep -qxF "$1"; then
+      first=${process#/proc/}
+      break
+    fi
+  done
+  tenths=$2
+  if [ -n "$first" ] && kill -TERM "$first" 2>/dev/null; then
+    while [ "$tenths" -gt 0 ] && kill -0 "$first" 2>/dev/null; do
+      sleep 0.1
+      tenths=$((tenths - 1))
+    done
+  fi
+fi
 round=0
 while [ $round -lt 50 ]; do
   found=

@@ -7,6 +7,7 @@ pub mod egress;
 pub mod engine;
 pub mod exec;
 mod explain;
+pub mod fitting;
 pub mod helper;
 pub mod image;
 pub mod inspect;
@@ -94,6 +95,26 @@ pub struct Job {
     pub took: Duration,
 }
 
+/// A program to run in an agent's sandbox for as long as it likes.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// On top of the sandbox's own environment.
+    pub env: Vec<(String, String)>,
+    /// Its standard input, which ends with it.
+    pub input: bytes::Bytes,
+}
+
+/// A piece of what a program prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// To its standard output.
+    Out(&'a [u8]),
+    /// To its standard error.
+    Err(&'a [u8]),
+}
+
 /// What can be done with background jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobRequest {
@@ -141,6 +162,18 @@ pub trait Sandbox: Send + Sync {
         agent: &'a AgentId,
         request: JobRequest,
     ) -> BoxFuture<'a, Result<JobReply, SandboxError>>;
+
+    /// Runs a program to its end, in `/workspace`, and gives its exit code. Dropping the future ends it with all it has
+    /// started; another run of the same agent waits for that.
+    fn attend<'a>(
+        &'a self,
+        _agent: &'a AgentId,
+        _run: &'a Run,
+        _heard: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<i32, SandboxError>> {
+        let reason = "this kind of sandbox runs no agent programs".to_owned();
+        Box::pin(async { Err(SandboxError::NotStarted { reason }) })
+    }
 
     /// Removes the agent's sandbox; nothing to remove is fine.
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;

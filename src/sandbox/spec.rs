@@ -16,6 +16,7 @@ use crate::config::Agent;
 use crate::home::Home;
 use crate::id::hex;
 use crate::sandbox::binds::{self, Decision};
+use crate::sandbox::fitting::Fitting;
 use crate::sandbox::mount::{self, Mounts};
 use crate::sandbox::{SandboxError, names};
 
@@ -64,6 +65,8 @@ pub struct Host {
     pub engine_socket: Option<PathBuf>,
     /// What of the host was approved for the agent.
     pub mounts: Mounts,
+    /// What the program that runs its turns needs.
+    pub fittings: Vec<Fitting>,
 }
 
 /// A user of the container: numbers, since the image need not know the name.
@@ -101,6 +104,9 @@ pub struct ContainerSpec {
     pub mounts: Vec<MountSpec>,
     /// The identity files mounted over the workspace's own.
     pub identity: Vec<IdentityFile>,
+    /// The inode and time of change of each part of a mounted program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<(u64, i64)>,
     /// Memory limit in bytes; there is no swap beyond it.
     pub memory: i64,
     /// CPU limit in billionths of a core.
@@ -174,6 +180,9 @@ impl ContainerSpec {
             source: Source::Path(source),
             writable: false,
         }));
+        for fitting in &host.fittings {
+            mounts.push(fitting.mount(home, engine_socket).map_err(refused)?);
+        }
         mounts.sort();
         let (memory, tmp_bytes, cpu_millis) = limits(agent, host.cores);
         Ok(Self {
@@ -184,6 +193,7 @@ impl ContainerSpec {
             user: format!("{}:{}", host.user.uid, host.user.gid),
             mounts,
             identity: host.identity.clone(),
+            parts: host.fittings.iter().filter_map(Fitting::seen).collect(),
             memory: i64::try_from(memory).unwrap_or(i64::MAX),
             nano_cpus: i64::try_from(cpu_millis.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
             pids: PIDS,

@@ -23,6 +23,7 @@ fn host() -> Host {
         cores: 8,
         engine_socket: Some("/var/run/docker.sock".into()),
         mounts: Mounts::default(),
+        fittings: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         role: Role::Worker,
         archetype: None,
         runtime: "native".to_owned(),
+        on_host: false,
         model: None,
         effort: None,
         fallbacks: Vec::new(),

@@ -16,7 +16,8 @@ use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::{Gid, Uid, fchownat};
 
-use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::home::beneath::{BeneathError, Kind, Owner, Root};
+use crate::sandbox::fitting::Fitting;
 use crate::sandbox::spec::{IDENTITY_FILES, IdentityFile, User};
 
 /// Who sandboxes run as where flock itself runs as root: root in a container is root on the host's files.
@@ -27,6 +28,12 @@ pub const UNPRIVILEGED: User = User { uid: 10001, gid: 10001 };
 pub fn sandbox_user() -> User {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     if uid.is_root() { UNPRIVILEGED } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
+}
+
+/// Whom the files are given that flock makes for sandboxes; `None` where they are the user's own anyway.
+#[must_use]
+pub fn owner() -> Option<Owner> {
+    Uid::effective().is_root().then_some((UNPRIVILEGED.uid, UNPRIVILEGED.gid))
 }
 
 /// Makes the workspace if it is missing, and returns its path with all links followed. Nothing is made
@@ -59,6 +66,40 @@ pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityF
         }
     }
     identity(identity_folder)
+}
+
+/// Makes the folders and files of flock's own that are mounted for an agent's program, and, in a workspace found by
+/// [`locate`], what they lie over.
+///
+/// # Errors
+///
+/// The path that failed, and why.
+pub fn fit(workspace: &Path, fittings: &[Fitting]) -> Result<(), (PathBuf, io::Error)> {
+    let root = |path: &Path| Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)));
+    for fitting in fittings {
+        match fitting {
+            Fitting::Part { .. } => {}
+            Fitting::State(path) | Fitting::Turn(path) => {
+                fs_err::create_dir_all(path).map_err(|error| (path.clone(), error))?;
+                if matches!(fitting, Fitting::State(_)) {
+                    own(path)?;
+                }
+            }
+            Fitting::Cover { source, name, is_folder } => {
+                let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
+                if let Some(folder) = folder {
+                    fs_err::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
+                }
+                if !*is_folder && !source.exists() {
+                    fs_err::write(source, b"").map_err(|error| (source.clone(), error))?;
+                }
+                let root = root(workspace)?;
+                let made = if *is_folder { make_folder(&root, name) } else { make_identity(&root, name) };
+                made.map_err(|error| (workspace.join(name), error))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where flock runs as root, gives a workspace and all that is in it to the sandbox's user.
@@ -112,6 +153,16 @@ fn make_identity(root: &Root, name: &str) -> io::Result<()> {
         }
         None => root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other),
     }
+}
+
+fn make_folder(root: &Root, name: &str) -> io::Result<()> {
+    match root.stat(Path::new(name)) {
+        Ok(entry) if entry.kind == Kind::Folder => return Ok(()),
+        Ok(_) => root.remove(Path::new(name)).map_err(io::Error::other)?,
+        Err(BeneathError::NotFound { .. }) => {}
+        Err(error) => return Err(io::Error::other(error)),
+    }
+    root.create_dir_all(Path::new(name), None).map_err(io::Error::other)
 }
 
 /// Gives a folder and all below it to `user`; links themselves, not what they point to. What has more than

@@ -42,6 +42,7 @@ impl Bench {
             role: Role::Worker,
             archetype: None,
             runtime: "native".to_owned(),
+            on_host: false,
             model: None,
             fallbacks: Vec::new(),
             workspace,

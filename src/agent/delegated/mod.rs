@@ -236,6 +236,12 @@ impl Course<'_> {
                 so.text.push_str(&text);
                 self.events.tell(TurnEvent::TextDelta(text));
             }
+            Event::Anew(text) => {
+                so.text.clone_from(&text);
+                if !text.is_empty() {
+                    self.events.tell(TurnEvent::TextDelta(text));
+                }
+            }
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
             Event::Trace(told) => {

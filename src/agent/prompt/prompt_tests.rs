@@ -12,6 +12,7 @@ fn agent(role: Role) -> Agent {
         role,
         archetype: None,
         runtime: "native".to_owned(),
+        on_host: false,
         autonomy: Autonomy::Supervised,
         effort: None,
         model: None,

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::super::openclaw as bundled;
 use super::check::Check;
+use crate::cli::programs;
 use crate::config::{self, Agent, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::{Home, version};
@@ -64,6 +65,22 @@ pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
     }
     if agents > 0 && checks.is_empty() {
         checks.push(Check::ok(NAME, format!("{agents} agents; their configuration can be derived")));
+    }
+    checks
+}
+
+/// What stands in the way of the agents that programs run, and the programs that are there.
+pub async fn programs(config: Option<&Config>) -> Vec<Check> {
+    const NAME: &str = "programs";
+    let mut checks = Vec::new();
+    if let Some(config) = config {
+        checks.extend(programs::troubles(config).await.into_iter().map(|(breaks, text, mend)| {
+            if breaks { Check::bad(NAME, text, mend) } else { Check::warn(NAME, text, mend) }
+        }));
+    }
+    let installed: Vec<String> = programs::installed().await.iter().map(programs::Installed::label).collect();
+    if !installed.is_empty() {
+        checks.push(Check::ok(NAME, format!("found {}", installed.join(", "))));
     }
     checks
 }

@@ -46,14 +46,6 @@ pub async fn models() -> Vec<Found> {
     found
 }
 
-/// The installed programs that are agents themselves.
-pub fn programs() -> Vec<&'static str> {
-    ["claude", "codex", "gemini", "opencode"]
-        .into_iter()
-        .filter(|name| which::which_in(name, env::PATH.get_os(), "/").is_ok())
-        .collect()
-}
-
 fn by_key(endpoint: &crate::provider::catalog::Endpoint) -> Option<Found> {
     let (variable, value) = endpoint.keys.iter().find_map(|variable| Some((*variable, variable.get()?)))?;
     Some(Found {

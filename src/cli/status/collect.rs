@@ -200,7 +200,11 @@ fn gateway(
 fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
-        let trouble = agent.models().find_map(|model| catalog.describe(model, config).err());
+        // On the host a model without a provider is left to the program's own login.
+        let trouble = match agent.runs_on_host() {
+            true => None,
+            false => agent.models().find_map(|model| catalog.describe(model, config).err()),
+        };
         let none = agent.model.is_none();
         Agent {
             id: agent.id.to_string(),
@@ -209,6 +213,7 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
             model: agent.model.as_ref().map(ToString::to_string),
             scripted: agent.model.as_ref().is_some_and(crate::id::ModelRef::is_script),
             sandbox: match agent.sandbox {
+                _ if agent.runs_on_host() => "host",
                 SandboxMode::All => "docker",
                 SandboxMode::Off => "off",
             },

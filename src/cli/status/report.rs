@@ -110,7 +110,7 @@ pub struct Agent {
     pub model: Option<String>,
     /// Whether a written conversation answers instead of a model.
     pub scripted: bool,
-    /// `docker` or `off`.
+    /// `docker`, `off`, or `host` where the program that runs its turns is in no sandbox.
     pub sandbox: &'static str,
     /// Since when and by whom it is frozen.
     pub frozen: Option<Freeze>,

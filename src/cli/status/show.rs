@@ -221,7 +221,7 @@ fn docker(report: &Report) -> Line {
 }
 
 fn agents(report: &Report) -> Table {
-    let mut table = Table::new(&["AGENT", "ROLE", "MODEL", "SANDBOX"]);
+    let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &report.agents {
         let model = match (&agent.model, agent.scripted) {
             (Some(model), true) => format!("{model} ({})", crate::provider::script::LABEL),
@@ -232,6 +232,7 @@ fn agents(report: &Report) -> Table {
         table.toned_row(vec![
             (Tone::Accent, agent.id.clone()),
             (Tone::Plain, agent.role.to_owned()),
+            (Tone::Plain, agent.runtime.clone()),
             (tone, model),
             match &agent.frozen {
                 Some(freeze) => (Tone::Bad, team::frozen_text(freeze)),
@@ -244,8 +245,10 @@ fn agents(report: &Report) -> Table {
 
 /// What is known of an agent's container, with the age of its probe.
 fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
-    if configured == "off" {
-        return (Tone::Warn, "off".to_owned());
+    match configured {
+        "off" => return (Tone::Warn, "off".to_owned()),
+        "host" => return (Tone::Warn, "none: it runs on this machine itself".to_owned()),
+        _ => {}
     }
     let all = report.containers.as_ref().and_then(Value::as_array);
     let Some(container) = all.and_then(|all| all.iter().find(|one| one["agent"] == id)) else {

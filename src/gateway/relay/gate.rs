@@ -10,9 +10,13 @@ use crate::runtime::cli::{Gate, Pass, Program, Relayed};
 use crate::runtime::{Order, RuntimeError};
 
 impl Gate for Relay {
+    fn has_provider(&self, model: &ModelRef) -> bool {
+        self.knows(model, &self.live.current())
+    }
+
     fn open(&self, order: &Order, program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError> {
         let config = self.live.current();
-        let wire = if own_login && !self.has_provider(&order.model, &config) {
+        let wire = if own_login && !self.knows(&order.model, &config) {
             None
         } else {
             Some(self.wire(order, program, &config)?)
@@ -37,7 +41,7 @@ impl Gate for Relay {
 
 impl Relay {
     /// Whether this home has the model's provider: it is configured, or its key is there.
-    fn has_provider(&self, model: &ModelRef, config: &Config) -> bool {
+    fn knows(&self, model: &ModelRef, config: &Config) -> bool {
         let settings = config.providers.get(model.provider());
         settings.is_some_and(|settings| settings.base_url.is_some() || settings.api_key.is_some())
             || self.catalog.describe(model, config).is_ok()

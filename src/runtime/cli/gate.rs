@@ -4,11 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Program;
 use crate::config::Api;
+use crate::id::ModelRef;
 use crate::provider::Usage;
 use crate::runtime::{Order, RuntimeError};
 
 /// Lets turns through.
 pub trait Gate: Send + Sync {
+    /// Whether this home has the model's provider: with its own login a program is left to it only where it has not.
+    fn has_provider(&self, model: &ModelRef) -> bool;
+
     /// Opens a way for one turn of this program. It is closed when what is given is dropped. With `own_login` a model
     /// whose provider is not in this home is left to the program's own login.
     ///

@@ -6,10 +6,17 @@
 
 mod claude;
 mod common;
+mod ear;
+pub mod folders;
 pub mod gate;
+pub mod host;
+mod learned;
 pub mod lines;
+pub mod locate;
 pub mod program;
+mod run;
 pub mod trace;
+mod verdict;
 
 #[cfg(test)]
 mod invocation_tests;
@@ -19,10 +26,12 @@ mod parts_tests;
 mod recorded_tests;
 
 pub use gate::{Calls, Gate, Pass, Relayed};
+pub use locate::Found;
 pub use program::{
     Conversation, Covered, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Program, Said, StateFile,
     Turn, TurnFile,
 };
+pub use run::{Cli, Parts as CliParts};
 
 /// The programs that flock knows; there is no other list.
 pub static PROGRAMS: [&dyn Program; 1] = [&claude::Claude];

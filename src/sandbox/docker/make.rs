@@ -69,7 +69,7 @@ impl DockerSandbox {
 
     /// Everything of the host that the specification needs.
     async fn host(&self, plan: &Plan) -> Result<Host, SandboxError> {
-        let (home, agent) = (self.home.clone(), plan.agent.clone());
+        let (home, agent, fittings) = (self.home.clone(), plan.agent.clone(), plan.fittings.clone());
         let socket = self.engine.socket().map(PathBuf::from);
         let engine_socket = socket.clone();
         let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
@@ -77,6 +77,7 @@ impl DockerSandbox {
             let path = workspace::locate(&agent.workspace).map_err(failed)?;
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
             let identity = workspace::prepare(&path, &agent.identity).map_err(failed)?;
+            workspace::fit(&path, &fittings).map_err(failed)?;
             Ok((install_helper(&home.helpers())?, path, identity))
         });
         let image = async {
@@ -98,6 +99,7 @@ impl DockerSandbox {
             cores,
             engine_socket: socket,
             mounts: plan.mounts.clone(),
+            fittings: plan.fittings.clone(),
         })
     }
 

@@ -23,11 +23,14 @@ use crate::provider::BoxFuture;
 use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Internet};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
+use crate::sandbox::fitting::Fittings;
 use crate::sandbox::helper::ProbeReport;
 use crate::sandbox::mount::ApprovedMounts;
 use crate::sandbox::probe::Probed;
-use crate::sandbox::spec::HELPER_TARGET;
-use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
+use crate::sandbox::spec::{HELPER_TARGET, WORKSPACE_TARGET};
+use crate::sandbox::{
+    Command, End, Job, JobReply, JobRequest, Outcome, Output, Piece, Run, Sandbox, SandboxError,
+};
 
 use freeze::Standing;
 use slot::{Line, Live, Plan, Slot};
@@ -47,6 +50,7 @@ pub struct DockerSandbox {
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dial>,
     mounts: ApprovedMounts,
+    fittings: Fittings,
 }
 
 impl DockerSandbox {
@@ -62,6 +66,7 @@ impl DockerSandbox {
             slots: Mutex::default(),
             standing: Mutex::new(Arc::new(|_| false)),
             mounts: Arc::new(|_| Vec::new()),
+            fittings: Arc::new(|_| Vec::new()),
         }
     }
 
@@ -75,6 +80,12 @@ impl DockerSandbox {
     #[must_use]
     pub fn with_mounts(self, mounts: ApprovedMounts) -> Self {
         Self { mounts, ..self }
+    }
+
+    /// The same, with what the programs need that run agents' turns. It is looked at before each command.
+    #[must_use]
+    pub fn with_fittings(self, fittings: Fittings) -> Self {
+        Self { fittings, ..self }
     }
 
     /// The same, with another way out than this machine's own network.
@@ -131,7 +142,7 @@ impl DockerSandbox {
         if found.sandbox == SandboxMode::Off {
             return Err(SandboxError::Off(agent.clone()));
         }
-        Ok(Plan::new(&self.home, &config, found, (self.mounts)(agent)))
+        Ok(Plan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
     }
 
     /// The agent's container, ready: the warm one, or a made or mended one.
@@ -188,6 +199,26 @@ impl DockerSandbox {
             }
         };
         Ok(Probed::now(&report))
+    }
+
+    async fn attend_in(
+        &self,
+        slot: &Slot,
+        live: &Live,
+        run: &Run,
+        heard: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<i32, SandboxError> {
+        let _busy = live.enter();
+        let environment = live.plan.environment(run.env.clone());
+        let exec = Exec {
+            container: live.container.clone(),
+            command: run.command.clone(),
+            workdir: Some(WORKSPACE_TARGET.to_owned()),
+            env: environment.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            input: Some(run.input.clone()),
+            ..Exec::default()
+        };
+        exec::attend(&self.engine, &exec, &slot.endings, heard).await
     }
 
     async fn run_in(
@@ -273,6 +304,29 @@ impl Sandbox for DockerSandbox {
             match live.helper(agent)?.jobs(request).await {
                 Ok(reply) => Ok(reply),
                 Err(error) => Err(self.explained(agent, &live, error).await),
+            }
+        })
+    }
+
+    fn attend<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        run: &'a Run,
+        heard: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<i32, SandboxError>> {
+        Box::pin(async move {
+            let slot = self.slot(agent);
+            let live = self.live(agent, &slot).await?;
+            // What was told to end may still hold what this one needs.
+            slot.endings.wait().await;
+            match self.attend_in(&slot, &live, run, heard).await {
+                // The container is gone or stopped, and the program was never begun.
+                Err(error) if matches!(engine::refusal(&error), Some(404 | 409)) => {
+                    slot.forget();
+                    let live = self.live(agent, &slot).await?;
+                    self.attend_in(&slot, &live, run, heard).await
+                }
+                answer => answer,
             }
         })
     }

@@ -11,6 +11,8 @@ use crate::config::{Agent, Config, Network};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::egress;
+use crate::sandbox::exec;
+use crate::sandbox::fitting::Fitting;
 use crate::sandbox::helper::{HelperClient, Patience};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMount, Mounts};
@@ -28,6 +30,8 @@ pub struct Slot {
     frozen: watch::Sender<bool>,
     live: Mutex<Option<Arc<Live>>>,
     probed: Mutex<Option<Probed>>,
+    /// The programs that are being ended.
+    pub endings: exec::Endings,
 }
 
 impl Slot {
@@ -160,11 +164,19 @@ pub struct Plan {
     pub image: String,
     /// What of the host was approved for it.
     pub mounts: Mounts,
+    /// What the program that runs its turns needs.
+    pub fittings: Vec<Fitting>,
     identity: Option<Vec<IdentityFile>>,
 }
 
 impl Plan {
-    pub fn new(home: &Home, config: &Config, agent: &Agent, approved: Vec<ApprovedMount>) -> Self {
+    pub fn new(
+        home: &Home,
+        config: &Config,
+        agent: &Agent,
+        approved: Vec<ApprovedMount>,
+        fittings: Vec<Fitting>,
+    ) -> Self {
         let mounts = Mounts::new(config, approved);
         let image = agent.docker.image.clone();
         let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
@@ -182,7 +194,7 @@ impl Plan {
             ..agent.clone()
         };
         let identity = workspace::identity(&agent.identity).ok();
-        Self { agent, image, mounts, identity }
+        Self { agent, image, mounts, fittings, identity }
     }
 
     /// The plan again, after the workspace was made ready.

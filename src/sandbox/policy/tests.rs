@@ -11,6 +11,7 @@ fn agent(allow: &[&str], deny: &[&str]) -> Agent {
         role: Role::Worker,
         archetype: None,
         runtime: "native".to_owned(),
+        on_host: false,
         model: None,
         fallbacks: Vec::new(),
         workspace: "/nowhere".into(),

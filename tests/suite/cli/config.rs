@@ -42,7 +42,7 @@ fn a_setting_without_effect_is_named() {
     let home = TempHome::new().init();
     let path = "plugins.entries.flock.config.gatewayAgents[sysadmin].onHost";
     home.flock(["config", "set", path, "true"]).ok();
-    let said = format!("{path} is set but not used by this flock yet");
+    let said = format!("{path} is set but has no effect: only agent programs run on the host");
     assert!(home.flock(["config", "validate"]).ok().stderr.contains(&said));
     home.flock(["config", "unset", path]).ok();
     assert!(!home.flock(["config", "validate"]).ok().stderr.contains(&said));

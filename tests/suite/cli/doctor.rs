@@ -81,7 +81,10 @@ fn a_setting_that_nothing_reads_yet_is_named_with_what_takes_it_out() {
     let run = home.flock(["doctor", "--json"]);
     let found = check(&run, "config");
     assert_eq!(found["state"], "warn", "{found}");
-    assert_eq!(found["message"], format!("{path} is set but not used by this flock yet"));
+    assert_eq!(
+        found["message"],
+        format!("{path} is set but has no effect: only agent programs run on the host")
+    );
     assert_eq!(found["mend"], format!("flock config unset {path}"));
     home.flock(["config", "unset", path]).ok();
     assert_eq!(check(&home.flock(["doctor", "--json"]), "config")["state"], "ok");

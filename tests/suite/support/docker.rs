@@ -81,6 +81,7 @@ pub fn worker(home: &Home, id: &str) -> Agent {
         role: Role::Worker,
         archetype: None,
         runtime: "native".to_owned(),
+        on_host: false,
         model: None,
         fallbacks: Vec::new(),
         workspace: home.workspace(&id),

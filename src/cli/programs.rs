@@ -1,0 +1,174 @@
+//! Agent programs of this machine, for the verbs that look at them.
+
+use futures_util::future;
+
+use super::{Context, Failure};
+use crate::config::agents::NewAgent;
+use crate::config::{self, Agent, Config, Role, parse};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::ModelRef;
+use crate::provider::{Catalog, catalog};
+use crate::runtime::cli::{self, Program, locate};
+
+/// A program that is installed, with the version it says it has.
+pub struct Installed {
+    /// Which.
+    pub program: &'static dyn Program,
+
+    /// Its version; `None` where it did not say one.
+    pub version: Option<String>,
+}
+
+impl Installed {
+    /// As in `Claude Code 2.1.330`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.program.title()),
+            None => self.program.title().to_owned(),
+        }
+    }
+
+    /// Whether it is older than what flock knows of it.
+    #[must_use]
+    pub fn is_old(&self) -> bool {
+        let number =
+            |text: &str| -> Vec<u64> { text.split('.').map_while(|part| part.parse().ok()).collect() };
+        self.version.as_deref().is_some_and(|version| number(version) < number(self.program.oldest()))
+    }
+}
+
+/// The programs that are installed.
+pub async fn installed() -> Vec<Installed> {
+    let found = cli::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
+    let asked = found.map(|(program, found)| async move {
+        let version = locate::version(program, &found).await;
+        Installed { program, version }
+    });
+    future::join_all(asked).await
+}
+
+/// How to install a program.
+#[must_use]
+pub fn install_hint(program: &dyn Program) -> String {
+    format!("npm install -g {}", program.package())
+}
+
+/// Whether such an agent can run its turns, before it is made.
+///
+/// # Errors
+///
+/// What is missing, and what mends it.
+pub fn check(
+    program: &'static dyn Program,
+    agent: &NewAgent,
+    home: &Home,
+    context: &Context,
+) -> Result<(), Failure> {
+    if agent.role == Role::Sysadmin && !agent.on_host {
+        let text =
+            format!("a sysadmin has no sandbox, so {} would run on this machine itself", program.title());
+        return Err(Failure::new(Kind::Usage, text).hint("add --on-host to choose that"));
+    }
+    let found = locate::find(program).map_err(|why| {
+        let text = format!("{} is not installed: {why}", program.title());
+        Failure::new(Kind::Failed, text).hint(install_hint(program))
+    })?;
+    let version = context.block_on(async { Ok(locate::version(program, &found).await) })?;
+    let installed = Installed { program, version };
+    if installed.is_old() {
+        context.printer.warn(&format!(
+            "{} is older than {}, the oldest that flock knows; {}",
+            installed.label(),
+            program.oldest(),
+            install_hint(program)
+        ));
+    }
+    let (_, mut document) = config::file::read_document(home)?;
+    config::agents::add(&mut document, home, agent)?;
+    let config = config::parse::config(&document, home)
+        .map_err(|problem| config::ConfigError::Refused { at: problem.at, message: problem.message })?;
+    let made = config.agent(&agent.id);
+    if let Some(model) = made.and_then(|agent| agent.model.as_ref()) {
+        speaks(program, model, home, &config, agent.on_host)?;
+    }
+    let memory = agent.memory.as_ref().and_then(|text| parse::bytes(&serde_json::json!(text)));
+    let least = program.habits().least_memory;
+    if !agent.on_host && memory.is_some_and(|memory| memory < least) {
+        context.printer.warn(&format!(
+            "{} may be killed when it runs a command: it needs {} MiB of memory",
+            program.title(),
+            least >> 20
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a program can ask a model of this home.
+fn speaks(
+    program: &dyn Program,
+    model: &ModelRef,
+    home: &Home,
+    config: &Config,
+    on_host: bool,
+) -> Result<(), Failure> {
+    // With its own login it asks whatever it is logged in to.
+    if on_host && Catalog::new(home.clone()).describe(model, config).is_err() {
+        return Ok(());
+    }
+    let wire = catalog::wire(model, config)?;
+    if program.speaks(wire.api) {
+        return Ok(());
+    }
+    let (title, api) = (program.title(), wire.api.as_str());
+    let others: Vec<&str> =
+        cli::PROGRAMS.iter().filter(|other| other.speaks(wire.api)).map(|other| other.name()).collect();
+    let who = if others.is_empty() { "none does".to_owned() } else { format!("{} does", others.join(", ")) };
+    let text = format!("{title} can't ask {model}: it does not speak {api}; {who}");
+    Err(Failure::new(Kind::Usage, text).hint("flock add ID --runtime NAME --model PROVIDER/MODEL"))
+}
+
+/// What stands in the way of agents that programs run; one line for each program that some agent has.
+pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
+    let installed = installed().await;
+    let mut found = Vec::new();
+    for program in cli::PROGRAMS {
+        let agents: Vec<&Agent> =
+            config.agents.iter().filter(|agent| agent.runtime == program.name()).collect();
+        if agents.is_empty() {
+            continue;
+        }
+        let there = installed.iter().find(|installed| installed.program.name() == program.name());
+        match there {
+            None => {
+                let why = locate::find(program).err().unwrap_or_default();
+                let text = format!(
+                    "{} is not installed, and {} agents need it: {why}",
+                    program.title(),
+                    agents.len()
+                );
+                found.push((true, text, install_hint(program)));
+            }
+            Some(installed) if installed.is_old() => {
+                let text = format!("{} is older than {}", installed.label(), program.oldest());
+                found.push((false, text, install_hint(program)));
+            }
+            Some(_) => {}
+        }
+    }
+    for agent in &config.agents {
+        if cli::named(&agent.runtime).is_none() && !["native", "openclaw"].contains(&agent.runtime.as_str()) {
+            let text =
+                format!("agent {} has the runtime {:?}, which flock does not have", agent.id, agent.runtime);
+            let at = format!("plugins.entries.flock.config.gatewayAgents[{}].runtime", agent.id);
+            found.push((true, text, format!("flock config set {at} native")));
+        }
+        if cli::named(&agent.runtime).is_some() && agent.runs_on_host() {
+            let text = format!("agent {} runs on this machine itself, in no sandbox, as you chose", agent.id);
+            let at = format!("plugins.entries.flock.config.gatewayAgents[{}].onHost", agent.id);
+            found.push((false, text, format!("flock config unset {at}")));
+        }
+    }
+    found
+}

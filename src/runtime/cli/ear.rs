@@ -1,0 +1,131 @@
+//! Hears what a program prints while it runs, and tells of it.
+
+use tokio_util::sync::CancellationToken;
+
+use super::lines::{Line, Lines};
+use super::program::{Ended, Exit, Parser, Program, Said};
+use super::trace::Trace;
+use crate::provider::Usage;
+use crate::runtime::{Event, Tell};
+use crate::sandbox::Piece;
+
+/// Bytes of standard error that are kept: its end.
+const MOST_ERRORS: usize = 8 * 1024;
+
+/// What was seen of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Something of an answer, or a call of a tool.
+    pub begun: bool,
+    /// What it took, by the program's own word.
+    pub usage: Option<Usage>,
+}
+
+/// Hears one run of a program.
+pub struct Ear<'t> {
+    parser: Box<dyn Parser>,
+    lines: Lines,
+    errors: Vec<u8>,
+    trace: Trace,
+    tell: Tell<'t>,
+    named: Box<dyn FnMut(String) + Send + 't>,
+    seen: Seen,
+    doomed: Option<String>,
+    /// Ends when the run can't end well any more.
+    pub doom: CancellationToken,
+}
+
+impl<'t> Ear<'t> {
+    /// Tells what happens to `tell`, and what the program calls the conversation to `named`.
+    pub fn new(
+        program: &dyn Program,
+        label: &str,
+        tell: Tell<'t>,
+        named: Box<dyn FnMut(String) + Send + 't>,
+    ) -> Self {
+        Self {
+            parser: program.parser(),
+            lines: Lines::default(),
+            errors: Vec::new(),
+            trace: Trace::new(label),
+            tell,
+            named,
+            seen: Seen::default(),
+            doomed: None,
+            doom: CancellationToken::new(),
+        }
+    }
+
+    /// More of what it prints.
+    pub fn hear(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Out(bytes) => {
+                let mut lines = std::mem::take(&mut self.lines);
+                lines.take(bytes, &mut |line| self.line(line));
+                self.lines = lines;
+            }
+            Piece::Err(bytes) => {
+                self.errors.extend_from_slice(bytes);
+                let over = self.errors.len().saturating_sub(MOST_ERRORS);
+                self.errors.drain(..over);
+            }
+        }
+    }
+
+    /// It has ended with this code, or was stopped because it was doomed.
+    #[must_use]
+    pub fn end(mut self, code: Option<i32>) -> (Ended, Seen) {
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.end(&mut |line| self.line(line));
+        let stderr = String::from_utf8_lossy(&self.errors).into_owned();
+        let ended = match (self.doomed.take(), code) {
+            (Some(message), _) => Ended::Failed { status: None, message },
+            (None, code) => self.parser.end(&Exit { code: code.unwrap_or(-1), stderr: &stderr }),
+        };
+        let mut traced = Vec::new();
+        self.trace.end(&mut traced);
+        traced.into_iter().for_each(|line| (self.tell)(Event::Trace(line)));
+        (ended, self.seen)
+    }
+
+    fn line(&mut self, line: Line<'_>) {
+        let event = match line {
+            Line::Event(event) => event,
+            Line::Noise(text) => {
+                tracing::debug!(text = %crate::clean::inline(text), "a program said something that is no event");
+                return;
+            }
+        };
+        tracing::debug!(event = %crate::clean::inline(&event.to_string()), "a program's event");
+        let mut said = Vec::new();
+        self.parser.line(&event, &mut said);
+        for said in said {
+            self.said(said);
+        }
+    }
+
+    fn said(&mut self, said: Said) {
+        let mut traced = Vec::new();
+        self.trace.said(&said, &mut traced);
+        traced.into_iter().for_each(|line| (self.tell)(Event::Trace(line)));
+        match said {
+            Said::Conversation(name) => (self.named)(name),
+            Said::Text(text) => self.begun(Event::Text(text)),
+            Said::Anew(text) => self.begun(Event::Anew(text)),
+            Said::Thinking(text) => self.begun(Event::Thinking(text)),
+            Said::Tool(event) => self.begun(Event::Tool(event)),
+            Said::Usage(usage) => self.seen.usage = Some(usage),
+            Said::Doomed(why) => {
+                self.doomed.get_or_insert(why);
+                self.doom.cancel();
+            }
+            // They are in the log of what the agent did.
+            Said::Exit { .. } | Said::Search(_) | Said::Cost(_) | Said::Retrying(_) | Said::Note(_) => {}
+        }
+    }
+
+    fn begun(&mut self, event: Event) {
+        self.seen.begun = true;
+        (self.tell)(event);
+    }
+}

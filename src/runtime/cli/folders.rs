@@ -1,0 +1,174 @@
+//! What of a home a program's turns use: the folder where it keeps its conversations, a folder for each turn, and
+//! something empty to lie over what it is not to find.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::program::{Covered, Invocation, Program};
+use super::{Found, locate};
+use crate::config::Agent;
+use crate::home::Home;
+use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::id::{AgentId, TurnId};
+use crate::sandbox::fitting::{Fitting, Fittings, PROGRAMS_TARGET};
+use crate::sandbox::workspace;
+
+/// How deep a folder may be that is taken out of a program's state.
+const MOST_DEPTH: usize = 8;
+/// The most entries that are taken out of it at once.
+const MOST_ENTRIES: usize = 2000;
+
+/// Where a program keeps its conversations with an agent.
+#[must_use]
+pub fn state(home: &Home, agent: &AgentId, program: &dyn Program) -> PathBuf {
+    home.agent(agent).join("programs").join(program.name())
+}
+
+/// Where the turns of an agent have their files.
+#[must_use]
+pub fn turns(home: &Home, agent: &AgentId) -> PathBuf {
+    home.agent(agent).join("turns")
+}
+
+fn empty(home: &Home, agent: &AgentId, covered: &Covered) -> PathBuf {
+    home.agent(agent).join("empty").join(if covered.is_folder { "folder" } else { "file" })
+}
+
+/// What the sandbox of an agent needs for the program that runs its turns; nothing where it is not installed or runs on
+/// the host.
+#[must_use]
+pub fn fittings(home: &Home, agent: &Agent) -> Vec<Fitting> {
+    let Some(program) = super::named(&agent.runtime).filter(|_| !agent.runs_on_host()) else {
+        return Vec::new();
+    };
+    let Ok(Found { parts, .. }) = locate::find(program) else { return Vec::new() };
+    let parts = parts.mounts.iter().filter(|(_, target)| target.starts_with(PROGRAMS_TARGET));
+    let mut found: Vec<Fitting> =
+        parts.filter_map(|(source, target)| Fitting::part(source, target.clone())).collect();
+    found.push(Fitting::State(state(home, &agent.id, program)));
+    found.push(Fitting::Turn(turns(home, &agent.id)));
+    found.extend(program.covered().iter().map(|covered| Fitting::Cover {
+        source: empty(home, &agent.id, covered),
+        name: covered.name.to_owned(),
+        is_folder: covered.is_folder,
+    }));
+    found
+}
+
+/// Makes the folder that a program keeps its conversations in, for whom it runs as.
+///
+/// # Errors
+///
+/// The path, and why.
+pub fn prepare_state(state: &Path) -> Result<(), String> {
+    if state.is_dir() {
+        return Ok(());
+    }
+    fs_err::create_dir_all(state).map_err(|error| error.to_string())?;
+    workspace::own(state).map_err(|(path, error)| format!("{}: {error}", path.display()))
+}
+
+/// A file that a program wrote into its folder, if it is there and not longer than this.
+#[must_use]
+pub fn read_state(state: &Path, file: &str, most: u64) -> Option<String> {
+    let bytes = Root::open(state).ok()?.read(Path::new(file), most).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The same for all agents of a home, as the sandboxes want it.
+#[must_use]
+pub fn fittings_of(home: &Home) -> Fittings {
+    let home = home.clone();
+    Arc::new(move |agent| fittings(&home, agent))
+}
+
+/// The files of one turn; they are removed with this.
+#[derive(Debug)]
+pub struct TurnFolder(PathBuf);
+
+impl TurnFolder {
+    /// Makes it, empty. What turns before it left is removed when `first` says that none runs.
+    ///
+    /// # Errors
+    ///
+    /// The path, and why.
+    pub fn make(home: &Home, agent: &AgentId, turn: TurnId, first: bool) -> Result<Self, String> {
+        let turns = turns(home, agent);
+        if first {
+            // What an earlier process left; it is not worth failing a turn for.
+            drop(fs_err::remove_dir_all(&turns));
+        }
+        let folder = turns.join(turn.to_string());
+        let made = fs_err::create_dir_all(&folder).and_then(|()| readable(&folder, 0o755));
+        made.map(|()| Self(folder)).map_err(|error| error.to_string())
+    }
+
+    /// Where it is on the host.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes the files of an invocation, here and in the program's state.
+    ///
+    /// # Errors
+    ///
+    /// The path, and why.
+    pub fn write(&self, invocation: &Invocation, state: Option<&Path>) -> Result<(), String> {
+        for file in &invocation.files {
+            let path = self.0.join(&file.name);
+            let written = fs_err::write(&path, &file.content).and_then(|()| readable(&path, 0o644));
+            written.map_err(|error| error.to_string())?;
+        }
+        let Some(state) = state.filter(|_| !invocation.state.is_empty()) else { return Ok(()) };
+        let named = |error: BeneathError| format!("{}: {}", state.display(), crate::error::chain(&error));
+        let root = Root::open(state).map_err(named)?;
+        let owner = workspace::owner();
+        for file in &invocation.state {
+            let path = Path::new(&file.path);
+            // The agent may have put anything there: a folder, a link, a pipe.
+            match (root.stat(path), &file.content) {
+                (Err(BeneathError::NotFound { .. }), None) => continue,
+                (Ok(found), Some(_)) if found.kind == Kind::File => {}
+                (Ok(_), _) => clear(&root, path, 0).map_err(named)?,
+                (Err(BeneathError::NotFound { .. }), Some(_)) => {}
+                (Err(error), _) => return Err(named(error)),
+            }
+            if let Some(content) = &file.content {
+                if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+                    root.create_dir_all(above, owner).map_err(named)?;
+                }
+                root.write(path, content.as_bytes(), Some(0o600), owner).map_err(named)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for TurnFolder {
+    fn drop(&mut self) {
+        drop(fs_err::remove_dir_all(&self.0));
+    }
+}
+
+/// Lets a sandbox's user read it, whatever this process makes files with. The home keeps all others out.
+fn readable(path: &Path, mode: u32) -> std::io::Result<()> {
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Takes out what is there, whatever it is.
+fn clear(root: &Root, path: &Path, depth: usize) -> Result<(), BeneathError> {
+    if root.stat(path)?.kind != Kind::Folder {
+        return root.remove(path);
+    }
+    let (entries, more) = root.list(path, MOST_ENTRIES)?;
+    if more || depth >= MOST_DEPTH {
+        let source = std::io::Error::other("it holds too much to be taken out");
+        return Err(BeneathError::Io { verb: "clear", path: path.to_owned(), source });
+    }
+    for entry in entries {
+        clear(root, &entry.path, depth + 1)?;
+    }
+    root.remove_folder(path)
+}

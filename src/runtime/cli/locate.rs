@@ -1,0 +1,71 @@
+//! Where agent programs are on this machine.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::program::{Parts, Program};
+use crate::env;
+
+/// Where their installers put them, below a person's home; a service's PATH often lacks these.
+const USUAL: [&str; 7] = [
+    ".local/bin",
+    ".claude/local",
+    ".opencode/bin",
+    ".bun/bin",
+    ".npm-global/bin",
+    ".volta/bin",
+    "node_modules/.bin",
+];
+
+/// How long a program may take to say its version.
+const SHORT: Duration = Duration::from_secs(20);
+
+/// A program that is installed.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where its name leads to, with all links followed.
+    pub command: PathBuf,
+    /// What it consists of.
+    pub parts: Parts,
+}
+
+/// Finds a program on PATH or where installers put it.
+///
+/// # Errors
+///
+/// What is missing; the text completes "… is not installed: …".
+pub fn find(program: &dyn Program) -> Result<Found, String> {
+    let name = program.command();
+    let named = which::which_in(name, Some(search_path()), "/")
+        .map_err(|_| format!("no command {name} on PATH or in the places where it is usually put"))?;
+    let command = fs_err::canonicalize(&named).map_err(|error| error.to_string())?;
+    let parts =
+        program.parts(&command).map_err(|why| format!("{} can't be used: {why}", command.display()))?;
+    Ok(Found { command, parts })
+}
+
+/// What it says its version is; `None` where it says none in time.
+pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
+    let (file, arguments) = found.parts.host.split_first()?;
+    let mut command = tokio::process::Command::new(file);
+    command
+        .args(arguments)
+        .arg("--version")
+        .stdin(std::process::Stdio::null())
+        .env_clear()
+        .envs(super::host::environment())
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(SHORT, command.output()).await.ok()?.ok()?;
+    program.version(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// PATH, and after it the places where installers put programs.
+fn search_path() -> OsString {
+    let own = env::PATH.get_os().unwrap_or_default();
+    let home = dirs::home_dir();
+    let usual = home.iter().flat_map(|home| USUAL.iter().map(|place| home.join(place)));
+    let all = std::env::split_paths(&own).filter(|folder| folder.is_absolute());
+    let all = all.chain(usual).chain([Path::new("/usr/local/bin").to_owned()]);
+    std::env::join_paths(all).unwrap_or(own)
+}

@@ -1,0 +1,367 @@
+//! A turn of any program: where it goes on, what it is given, what becomes of what it tells.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::ear::{Ear, Seen};
+use super::folders::{self, TurnFolder};
+use super::gate::{Gate, Pass};
+use super::locate::{self, Found};
+use super::program::{Conversation, Ended, Invocation, Learned, Program, Turn};
+use super::{host, learned, verdict};
+use crate::clock;
+use crate::config::{Agent, Config};
+use crate::error::{Explain as _, chain};
+use crate::home::Home;
+use crate::id::{AgentId, hex};
+use crate::provider::{Block, BoxFuture, Message, Role};
+use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, Tell, prompt};
+use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
+use crate::sandbox::spec::WORKSPACE_TARGET;
+use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
+use crate::store::{Begun, ProgramConversation, Store};
+
+/// How long a program may take to answer what it is asked once before its turns.
+const LEARNING: Duration = Duration::from_secs(60);
+/// The most bytes of that.
+const MOST_LEARNED: usize = 8 << 20;
+
+/// What turns of programs need of flock.
+pub struct Parts {
+    /// The home.
+    pub home: Home,
+    /// The configuration as it is at each look.
+    pub config: Arc<dyn Fn() -> Arc<Config> + Send + Sync>,
+    /// Where is kept what programs know conversations by.
+    pub store: Arc<Store>,
+    /// Where programs run that are not on the host.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What lets them through to models and tools.
+    pub gate: Arc<dyn Gate>,
+    /// The agents that have had a turn in this process.
+    pub begun: Mutex<HashSet<AgentId>>,
+}
+
+/// Turns of one program.
+pub struct Cli {
+    program: &'static dyn Program,
+    parts: Arc<Parts>,
+}
+
+impl Cli {
+    /// Of this program.
+    #[must_use]
+    pub fn new(program: &'static dyn Program, parts: Arc<Parts>) -> Self {
+        Self { program, parts }
+    }
+
+    fn missing(&self, reason: String) -> RuntimeError {
+        let hint = format!("npm install -g {}", self.program.package());
+        RuntimeError::NotInstalled { program: self.program.title(), reason, hint }
+    }
+
+    fn failed(&self, message: String) -> RuntimeError {
+        let hint = verdict::LOGS.to_owned();
+        RuntimeError::Failed { program: self.program.title(), message, hint }
+    }
+
+    /// The folder for the files of a turn. What an earlier process left is removed before an agent's first turn.
+    fn folder(&self, order: &Order) -> Result<TurnFolder, RuntimeError> {
+        let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = begun.insert(order.agent.clone());
+        let made = TurnFolder::make(&self.parts.home, &order.agent, order.turn, first);
+        made.map_err(|why| self.failed(format!("its files can't be written: {why}")))
+    }
+
+    async fn turn(&self, order: &Order, tell: Tell<'_>) -> Result<Reply, RuntimeError> {
+        let config = (self.parts.config)();
+        let agent = config.agent(&order.agent);
+        let agent = agent.ok_or_else(|| self.failed(format!("there is no agent {}", order.agent)))?;
+        let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
+        let pass = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
+        let course = Course { cli: self, order, agent, found, pass, folder: self.folder(order)? };
+        let begun = course.begun();
+        let name = self.program.name();
+        let known = self.parts.store.program_conversation(&order.session, name);
+        let known = known.map_err(|error| self.failed(chain(&error)))?;
+        if let Some(known) = known.filter(|known| course.goes_on(&known.begun, &begun)) {
+            let (ended, seen) = course.run(Conversation::Resumed(&known.name), &begun, tell).await?;
+            if ended != Ended::Unknown {
+                return course.reply(ended, &seen);
+            }
+            let title = self.program.title();
+            let line = format!("[{}] {title} has lost its conversation and begins another", order.agent);
+            tell(Event::Trace(line));
+            let forgotten = self.parts.store.forget_program_conversation(order.session.clone(), name);
+            forgotten.await.map_err(|error| self.failed(chain(&error)))?;
+        }
+        let (ended, seen) = course.run(Conversation::New(Uuid::new_v4()), &begun, tell).await?;
+        course.reply(ended, &seen)
+    }
+}
+
+impl Runtime for Cli {
+    fn name(&self) -> &'static str {
+        self.program.name()
+    }
+
+    fn is_metered(&self, order: &Order) -> bool {
+        let config = (self.parts.config)();
+        let on_host = config.agent(&order.agent).is_some_and(|agent| agent.runs_on_host());
+        !on_host || self.parts.gate.has_provider(&order.model)
+    }
+
+    fn wants_recent(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
+        Box::pin(self.turn(order, tell))
+    }
+}
+
+/// One turn and what it works with.
+struct Course<'a> {
+    cli: &'a Cli,
+    order: &'a Order,
+    agent: &'a Agent,
+    found: Found,
+    pass: Pass,
+    folder: TurnFolder,
+}
+
+/// Where a program runs, as it sees it.
+struct Site {
+    origin: String,
+    state: Option<String>,
+    files: String,
+    workspace: String,
+    /// The folder of its state as the host sees it.
+    state_on_host: Option<PathBuf>,
+}
+
+impl Course<'_> {
+    fn begun(&self) -> Begun {
+        let place = match (self.agent.runs_on_host(), &self.pass.relay) {
+            (false, _) => "sandbox".to_owned(),
+            (true, Some(_)) => format!("host {}", self.agent.workspace.display()),
+            (true, None) => format!("host with its own login {}", self.agent.workspace.display()),
+        };
+        let prompt = hex(&Sha256::digest(self.order.system.as_bytes()));
+        Begun { conversation: self.order.conversation.clone(), place, prompt }
+    }
+
+    /// Whether a conversation that was begun like this is one that this turn goes on with.
+    fn goes_on(&self, known: &Begun, begun: &Begun) -> bool {
+        known.conversation == begun.conversation
+            && known.place == begun.place
+            && (self.cli.program.habits().renews_prompt || known.prompt == begun.prompt)
+    }
+
+    fn site(&self) -> Site {
+        let state = folders::state(&self.cli.parts.home, &self.order.agent, self.cli.program);
+        if !self.agent.runs_on_host() {
+            return Site {
+                origin: format!("http://127.0.0.1:{}", egress::PORT),
+                state: Some(STATE_TARGET.to_owned()),
+                files: format!("{TURN_TARGET}/{}", self.order.turn),
+                workspace: WORKSPACE_TARGET.to_owned(),
+                state_on_host: Some(state),
+            };
+        }
+        // With its own login it keeps its conversations where it keeps its user's.
+        let state = self.pass.relay.is_some().then_some(state);
+        Site {
+            origin: self.pass.host_origin.clone(),
+            state: state.as_ref().map(|state| state.display().to_string()),
+            files: self.folder.path().display().to_string(),
+            workspace: self.agent.workspace.display().to_string(),
+            state_on_host: state,
+        }
+    }
+
+    /// Runs the program once in this conversation.
+    async fn run(
+        &self,
+        conversation: Conversation<'_>,
+        begun: &Begun,
+        tell: Tell<'_>,
+    ) -> Result<(Ended, Seen), RuntimeError> {
+        let (cli, order, site) = (self.cli, self.order, self.site());
+        let unwritten = |why: String| cli.failed(format!("its files can't be written: {why}"));
+        if let Some(state) = &site.state_on_host {
+            folders::prepare_state(state).map_err(unwritten)?;
+        }
+        let is_new = matches!(conversation, Conversation::New(_));
+        let recent = if is_new { order.recent.as_str() } else { "" };
+        let text = prompt::compose(recent, &said(&order.messages));
+        let relay = self.pass.relay.as_ref();
+        let mut turn = Turn {
+            model: order.model.model(),
+            api: relay.map(|relay| relay.api),
+            context_window: relay.map_or(0, |relay| relay.context_window),
+            max_tokens: relay.map_or(0, |relay| relay.max_tokens),
+            effort: order.effort,
+            system: &order.system,
+            prompt: &text,
+            conversation,
+            origin: &site.origin,
+            relay_token: relay.map(|relay| relay.token.as_str()),
+            mcp_token: &self.pass.mcp_token,
+            state: site.state.as_deref(),
+            files: &site.files,
+            workspace: &site.workspace,
+            learned: None,
+        };
+        let learned = match cli.program.learned(&turn) {
+            Some(wanted) => Some(self.learn(&wanted, &site).await?),
+            None => None,
+        };
+        turn.learned = learned.as_deref();
+        let invocation = cli.program.invocation(&turn).map_err(|message| RuntimeError::Refused {
+            program: cli.program.title(),
+            status: 400,
+            message,
+            hint: "flock doctor".to_owned(),
+        })?;
+        self.folder.write(&invocation, site.state_on_host.as_deref()).map_err(unwritten)?;
+        if let Conversation::New(name) = conversation
+            && cli.program.habits().takes_names
+        {
+            // Before the program is started: a crash then loses no conversation.
+            let kept = self.keep(name.to_string(), begun.clone());
+            kept.await.map_err(|error| cli.failed(chain(&error)))?;
+        }
+        let mut keeping = None;
+        let mut known = match conversation {
+            Conversation::Resumed(name) => Some(name.to_owned()),
+            Conversation::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
+        };
+        let named = |name: String| {
+            if known.as_ref() != Some(&name) {
+                keeping = Some(tokio::spawn(self.keep(name.clone(), begun.clone())));
+                known = Some(name);
+            }
+        };
+        let mut ear = Ear::new(cli.program, order.agent.as_str(), tell, Box::new(named));
+        let doom = ear.doom.clone();
+        let mut heard = |piece: Piece<'_>| ear.hear(piece);
+        let code = tokio::select! {
+            code = self.start(&invocation, &mut heard) => Some(code?),
+            () = doom.cancelled() => None,
+        };
+        let (ended, seen) = ear.end(code);
+        if let Some(keeping) = keeping
+            && let Ok(Err(error)) = keeping.await
+        {
+            return Err(cli.failed(chain(&error)));
+        }
+        if ended == (Ended::Well { cut: false }) && !self.pass.calls.now().listed_tools {
+            tracing::warn!(agent = %order.agent, "{} has not asked for flock's tools", cli.program.title());
+        }
+        Ok((ended, seen))
+    }
+
+    fn keep(
+        &self,
+        name: String,
+        begun: Begun,
+    ) -> impl Future<Output = Result<(), crate::store::StoreError>> + Send + 'static {
+        let (store, session) = (Arc::clone(&self.cli.parts.store), self.order.session.clone());
+        let program = self.cli.program.name();
+        async move {
+            let kept = ProgramConversation { name, begun };
+            store.keep_program_conversation(session, program, kept, clock::unix_ms()).await
+        }
+    }
+
+    async fn start(
+        &self,
+        invocation: &Invocation,
+        heard: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<i32, RuntimeError> {
+        let parts = &self.found.parts;
+        let words = if self.agent.runs_on_host() { &parts.host } else { &parts.sandbox };
+        let run = Run {
+            command: words.iter().chain(&invocation.arguments).cloned().collect(),
+            env: invocation.environment.clone(),
+            input: Bytes::from(invocation.input.clone()),
+        };
+        if self.agent.runs_on_host() {
+            let home = self.cli.parts.home.digest();
+            let ended = host::attend(&run, &self.agent.workspace, &home, heard).await;
+            return ended.map_err(|error| self.cli.failed(format!("it can't be started: {error}")));
+        }
+        let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
+        ended.map_err(|error| self.unstarted(&error))
+    }
+
+    fn unstarted(&self, error: &SandboxError) -> RuntimeError {
+        let program = self.cli.program.title();
+        let hint = error.hint().unwrap_or_else(|| "flock doctor".to_owned());
+        match error {
+            SandboxError::Unavailable { .. } | SandboxError::Denied { .. } => {
+                RuntimeError::NotRunning { program, reason: chain(error), hint }
+            }
+            _ => RuntimeError::Failed { program, message: chain(error), hint },
+        }
+    }
+
+    /// What the program answers to what it is asked once; kept until it is another program or is asked something else.
+    async fn learn(&self, wanted: &Learned, site: &Site) -> Result<String, RuntimeError> {
+        let (cli, program) = (self.cli, self.cli.program);
+        let kept = learned::Kept::of(&cli.parts.home, program, &self.found.parts, wanted);
+        if let Some(text) = kept.read() {
+            return Ok(text);
+        }
+        let unwritten = |why: String| cli.failed(format!("its files can't be written: {why}"));
+        self.folder.write(&wanted.invocation, site.state_on_host.as_deref()).map_err(unwritten)?;
+        let mut printed = Vec::new();
+        let mut heard = |piece: Piece<'_>| {
+            if let Piece::Out(bytes) = piece
+                && printed.len() < MOST_LEARNED
+            {
+                printed.extend_from_slice(bytes);
+            }
+        };
+        let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
+        let code =
+            ran.map_err(|_| cli.failed("it did not answer in time what it was asked first".to_owned()))??;
+        let text = match (&wanted.file, &site.state_on_host) {
+            (None, _) => String::from_utf8_lossy(&printed).into_owned(),
+            (Some(file), Some(state)) => {
+                folders::read_state(state, file, MOST_LEARNED as u64).unwrap_or_default()
+            }
+            (Some(_), None) => String::new(),
+        };
+        let Some(text) = (wanted.take)(&text) else {
+            let message = format!("it did not answer what it was asked first (exit code {code})");
+            return Err(cli.failed(message));
+        };
+        kept.write(&text).map_err(unwritten)?;
+        Ok(text)
+    }
+
+    fn reply(&self, ended: Ended, seen: &Seen) -> Result<Reply, RuntimeError> {
+        let calls = self.pass.relay.as_ref().map(|_| self.pass.calls.now());
+        verdict::of(self.cli.program.title(), ended, seen, calls.as_ref())
+    }
+}
+
+/// What is new, as text. A program is given no pictures; it is told that there was one.
+fn said(messages: &[Message]) -> String {
+    let texts = messages.iter().filter(|message| message.role == Role::User).flat_map(|message| {
+        message.content.iter().filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text.as_str()),
+            Block::Image { .. } => Some("(a picture, which can't be passed on here)"),
+            _ => None,
+        })
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}

@@ -1,0 +1,136 @@
+//! What a run of a program comes to: its own word, and what the relay saw of its model calls. Pure.
+
+use super::ear::Seen;
+use super::gate::Count;
+use super::program::Ended;
+use crate::provider::StopReason;
+use crate::runtime::{Reply, RuntimeError};
+
+/// Where more is said of a turn that failed.
+pub const LOGS: &str = "flock logs gateway";
+
+/// The answer, or why there is none. `calls` is what the relay counted; `None` where the program asked its models itself.
+///
+/// # Errors
+///
+/// As [`RuntimeError`] says.
+pub fn of(
+    program: &'static str,
+    ended: Ended,
+    seen: &Seen,
+    calls: Option<&Count>,
+) -> Result<Reply, RuntimeError> {
+    let hint = LOGS.to_owned();
+    let refused = calls.and_then(|calls| calls.refused.clone());
+    let (status, message) = match ended {
+        Ended::Well { cut } => {
+            let stop = if cut { StopReason::Length } else { StopReason::End };
+            let usage = calls.map_or(seen.usage, |calls| Some(calls.usage));
+            return Ok(Reply { stop, usage });
+        }
+        Ended::Unknown => {
+            let message = "it does not know a conversation that it has just begun".to_owned();
+            return Err(RuntimeError::Failed { program, message, hint });
+        }
+        Ended::Failed { status, message } => (status, message),
+        Ended::Broken { message } if is_begun(seen, calls) => {
+            return Err(RuntimeError::Interrupted { program, message, hint });
+        }
+        Ended::Broken { message } => (None, message),
+    };
+    if let Some(message) = calls.and_then(|calls| calls.forbidden.clone()) {
+        return Err(RuntimeError::Failed { program, message, hint });
+    }
+    // The relay's own sight of the last call is better than what the program made of it.
+    let (status, message) = match refused {
+        Some((status, message)) => (Some(status), message),
+        None => (status, message),
+    };
+    if is_begun(seen, calls) {
+        return Err(RuntimeError::Failed { program, message, hint });
+    }
+    Err(match status {
+        Some(0 | 408 | 429 | 500..) => {
+            RuntimeError::NotRunning { program, reason: message, hint: "flock status".to_owned() }
+        }
+        Some(status) => RuntimeError::Refused { program, status, message, hint },
+        None => RuntimeError::Failed { program, message, hint },
+    })
+}
+
+fn is_begun(seen: &Seen, calls: Option<&Count>) -> bool {
+    seen.begun || calls.is_some_and(|calls| calls.answered > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Usage;
+
+    const NAME: &str = "Program";
+
+    fn failed(status: Option<u16>) -> Ended {
+        Ended::Failed { status, message: "said".to_owned() }
+    }
+
+    fn kind(ended: Ended, begun: bool, count: Count) -> &'static str {
+        match of(NAME, ended, &Seen { begun, usage: None }, Some(&count)) {
+            Ok(_) => "well",
+            Err(RuntimeError::NotRunning { .. }) => "passing",
+            Err(RuntimeError::Refused { .. }) => "refused",
+            Err(RuntimeError::Failed { .. }) => "failed",
+            Err(RuntimeError::Interrupted { .. }) => "interrupted",
+            Err(_) => "other",
+        }
+    }
+
+    #[test]
+    fn only_what_has_not_begun_may_be_tried_again() {
+        let saw = |status| Count { refused: Some((status, "no".to_owned())), ..Count::default() };
+        let none = Count::default;
+        for (status, wanted) in
+            [(0, "passing"), (429, "passing"), (503, "passing"), (401, "refused"), (404, "refused")]
+        {
+            assert_eq!(kind(failed(None), false, saw(status)), wanted, "{status}");
+            assert_eq!(kind(failed(Some(status)), false, none()), wanted, "{status}");
+            assert_eq!(kind(failed(Some(status)), true, saw(status)), "failed", "{status}");
+        }
+        assert_eq!(kind(failed(Some(401)), false, saw(503)), "passing", "the relay knows better");
+        assert_eq!(kind(failed(Some(429)), false, Count { answered: 1, ..none() }), "failed");
+        assert_eq!(kind(failed(None), false, none()), "failed");
+        let broken = || Ended::Broken { message: "killed".to_owned() };
+        assert_eq!(kind(broken(), false, none()), "failed");
+        assert_eq!(kind(broken(), true, none()), "interrupted");
+        assert_eq!(kind(broken(), false, saw(500)), "passing");
+        assert_eq!(kind(Ended::Unknown, false, none()), "failed");
+    }
+
+    #[test]
+    fn what_was_forbidden_is_said_as_it_was() {
+        let count = Count {
+            forbidden: Some("the budget of the day is used up".to_owned()),
+            refused: Some((429, "x".to_owned())),
+            ..Count::default()
+        };
+        let Err(RuntimeError::Failed { message, .. }) =
+            of(NAME, failed(Some(429)), &Seen::default(), Some(&count))
+        else {
+            panic!()
+        };
+        assert_eq!(message, "the budget of the day is used up");
+    }
+
+    #[test]
+    fn the_relays_count_is_the_one_that_is_charged() {
+        let own = Usage { input: 1, ..Usage::default() };
+        let relayed = Usage { input: 2, ..Usage::default() };
+        let seen = Seen { begun: true, usage: Some(own) };
+        let count = Count { usage: relayed, ..Count::default() };
+        let well = || Ended::Well { cut: true };
+        assert_eq!(
+            of(NAME, well(), &seen, Some(&count)),
+            Ok(Reply { stop: StopReason::Length, usage: Some(relayed) })
+        );
+        assert_eq!(of(NAME, well(), &seen, None).unwrap().usage, Some(own));
+    }
+}
