@@ -3,6 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::env;
+
+/// The login of who runs this process.
+#[must_use]
+pub fn login() -> String {
+    let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
+    env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
+}
+
 /// A process and the moment it began, in clock ticks since boot (`/proc/<pid>/stat`, field 22) or, where
 /// there is no `/proc`, in seconds since the epoch. Two processes with the same pid differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -24,6 +24,9 @@ pub enum Command {
     Context,
     /// Begin anew.
     New,
+    /// Begin anew, and let a program that runs the agent's turns be told the last of what was said. A client's wish; no
+    /// message is it.
+    Fresh,
 }
 
 impl Command {
@@ -52,6 +55,7 @@ impl Command {
             Self::Compact => "/compact",
             Self::Context => "/context",
             Self::New => "/new",
+            Self::Fresh => "forceNew",
         }
     }
 }
@@ -100,6 +104,9 @@ async fn carry_out(
             "The conversation begins anew. Nothing said before is shown to the model again; the transcript has it."
                 .to_owned()
         }),
+        Command::Fresh => {
+            engine.reset(key, true).await.map(|()| "The conversation begins anew; the transcript has it.".to_owned())
+        }
     };
     match done {
         Err(TurnError::NoSession(_)) => Ok(nothing.to_owned()),

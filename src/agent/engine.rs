@@ -117,6 +117,12 @@ impl Engine {
         self
     }
 
+    /// What an agent's `runtime` can name beside flock's own loop.
+    #[must_use]
+    pub fn runtime_names(&self) -> Vec<&'static str> {
+        self.runtimes.names()
+    }
+
     /// Runs one turn to its end. Ending `cancel` ends it with [`TurnError::Cancelled`]; dropping the future
     /// does the same without an answer. In both cases the transcript is left whole.
     ///

@@ -22,6 +22,7 @@ pub mod identity;
 mod inbox;
 mod instead;
 mod line;
+pub mod messages;
 mod oversight;
 mod past;
 pub mod preview;

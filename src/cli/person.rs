@@ -3,14 +3,9 @@
 use std::io::Read as _;
 
 use super::Failure;
-use crate::env;
 use crate::error::Kind;
 
-/// The login.
-pub fn login() -> String {
-    let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
-    env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
-}
+pub use crate::process::login;
 
 /// All that comes on stdin, up to `most` bytes; `hint` says what to do with more.
 ///

@@ -164,6 +164,40 @@ fn listing(home: &Home, agent: &NewAgent) -> Value {
     Value::Object(entry)
 }
 
+/// Has an agent's turns run by `runtime`, and changes its model and how much that thinks where they are given.
+///
+/// # Errors
+///
+/// [`ConfigError::Unknown`] if there is no such agent, [`ConfigError::Refused`] where the document has something
+/// else than a list in these places.
+pub fn set_runtime(
+    document: &mut Value,
+    id: &AgentId,
+    runtime: &str,
+    model: Option<&ModelRef>,
+    effort: Option<Effort>,
+) -> Result<(), ConfigError> {
+    let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
+    told.insert("runtime".into(), runtime.into());
+    if let Some(effort) = effort {
+        told.insert("effort".into(), effort.as_str().into());
+    }
+    if let Some(model) = model {
+        let listed = entry(list(document, &["agents", "list"])?, id)?;
+        match listed.get_mut("model").and_then(Value::as_object_mut) {
+            Some(there) => drop(there.insert("primary".into(), model.as_str().into())),
+            None => drop(listed.insert("model".into(), json!({"primary": model.as_str()}))),
+        }
+    }
+    Ok(())
+}
+
+/// What a list says of an agent.
+fn entry<'d>(list: &'d mut [Value], id: &AgentId) -> Result<&'d mut Map<String, Value>, ConfigError> {
+    let found = list.iter_mut().find(|entry| entry["id"] == id.as_str()).and_then(Value::as_object_mut);
+    found.ok_or_else(|| ConfigError::Unknown(id.clone()))
+}
+
 /// Takes the agent out of both lists.
 ///
 /// # Errors

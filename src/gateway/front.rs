@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse as _;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use hyper::body::Incoming;
 use tower_service::Service as _;
 
@@ -16,8 +16,8 @@ use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
 use super::routes::{
-    a2a, agents, approvals, audit, channels, chat, events, freeze, health, models, plugin, sessions, status,
-    tasks,
+    a2a, agents, approvals, audit, channels, chat, events, freeze, health, messages, models, plugin,
+    sessions, settings, status, tasks,
 };
 use super::server::Answer;
 use super::state::Gateway;
@@ -61,6 +61,9 @@ impl Front {
             .route("/api/sessions/{key}", get(sessions::show))
             .route("/api/sessions/{key}/compact", post(sessions::compact))
             .route("/api/sessions/{key}/reset", post(sessions::reset))
+            .route("/api/message", post(messages::say))
+            .route("/api/messages", get(messages::list))
+            .route("/api/settings", put(settings::change))
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
             .route("/api/events", get(events::watch))

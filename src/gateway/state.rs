@@ -14,6 +14,7 @@ use super::relay::Relay;
 use super::roster::{Change, Roster};
 use crate::agent::Engine;
 use crate::config::{Agent, Config, Live, secret};
+use crate::home::Home;
 use crate::id::AgentId;
 use crate::openclaw::plugin;
 use crate::provider::BoxFuture;
@@ -146,11 +147,17 @@ impl Gateway {
         });
     }
 
+    /// The home that it serves.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        self.roster.home()
+    }
+
     /// What flock's plugin in OpenClaw shows for a credential, where there is one. Read when it is needed: a new one
     /// counts at once.
     #[must_use]
     pub fn plugin_token(&self) -> Option<String> {
-        match secret::get(self.roster.home(), plugin::SECRET) {
+        match secret::get(self.home(), plugin::SECRET) {
             Ok(token) => token,
             Err(error) => {
                 tracing::error!(error = crate::error::chain(&error), "failed to read the plugin's token");

@@ -136,6 +136,12 @@ impl Runtimes {
         Self(runtimes)
     }
 
+    /// What they are called.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|runtime| runtime.name()).collect()
+    }
+
     /// The one with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Runtime>> {

@@ -108,7 +108,7 @@ pub async fn complete(
 }
 
 /// Writes into the audit that a person has a turn, without what they say.
-async fn record(
+pub(super) async fn record(
     gateway: &Gateway,
     agent: &AgentId,
     session: &SessionKey,

@@ -14,7 +14,7 @@ use crate::agent::transcript::{Record, Tail};
 use crate::agent::{Command, Engine, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::gateway::body::Json;
-use crate::gateway::driver::Origin;
+use crate::gateway::driver::{Origin, Turn};
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
 use crate::id::{SessionKey, TurnId};
@@ -83,7 +83,10 @@ pub async fn reset(
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let key = key_of(&gateway, &key)?;
-    report(&gateway, key.clone()).await?;
+    let known = engine(&gateway)?.session(&key).map_err(ApiError::explained)?;
+    if known.is_none() {
+        return Err(failure(TurnError::NoSession(key).into()));
+    }
     command(&gateway, &key, Command::New).await?;
     Ok(axum::Json(json!({"reset": true})))
 }
@@ -139,7 +142,7 @@ fn key_of(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     Ok(key)
 }
 
-fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
+pub(super) fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
     gateway.engine.get().ok_or_else(|| ApiError::internal("this gateway keeps no conversations"))
 }
 
@@ -156,9 +159,15 @@ async fn command(gateway: &Gateway, key: &SessionKey, command: Command) -> Resul
     let action = match command {
         Command::Compact => "session.compact",
         Command::Context => "session.show",
-        Command::New => "session.reset",
+        Command::New | Command::Fresh => "session.reset",
     };
     record(gateway, key, action).await?;
+    queued(gateway, key, command)?.end().await.map_err(failure)?;
+    Ok(())
+}
+
+/// Puts a command into the session's line.
+pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<Turn, ApiError> {
     let order = TurnRequest {
         agent: key.agent().clone(),
         session: key.clone(),
@@ -169,12 +178,14 @@ async fn command(gateway: &Gateway, key: &SessionKey, command: Command) -> Resul
         command: Some(command),
         inbox: None,
     };
-    let started = gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {});
-    started.map_err(refusal)?.end().await.map_err(failure)?;
-    Ok(())
+    gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {}).map_err(refusal)
 }
 
-async fn record(gateway: &Gateway, key: &SessionKey, action: &'static str) -> Result<(), ApiError> {
+pub(super) async fn record(
+    gateway: &Gateway,
+    key: &SessionKey,
+    action: &'static str,
+) -> Result<(), ApiError> {
     let by = By { session: Some(key.clone()), ..By::human("owner") };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)
