@@ -24,6 +24,7 @@ use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;
+use crate::sandbox::policy;
 use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
@@ -121,6 +122,14 @@ impl Engine {
     #[must_use]
     pub fn runtime_names(&self) -> Vec<&'static str> {
         self.runtimes.names()
+    }
+
+    /// What an agent is offered of flock's own tools: those that a program which runs its turns does not have itself.
+    #[must_use]
+    pub fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
+        let offered = policy::offered(agent, self.parts.registry.iter().map(|tool| tool.spec()));
+        let own = |spec: &ToolSpec| policy::FLOCK_TOOLS.iter().any(|(name, _)| *name == spec.name);
+        offered.into_iter().filter(own).collect()
     }
 
     /// Runs one turn to its end. Ending `cancel` ends it with [`TurnError::Cancelled`]; dropping the future

@@ -26,7 +26,6 @@ use crate::id::{ModelRef, TurnId};
 use crate::provider::message::joined_text;
 use crate::provider::{Request, Route, Usage};
 use crate::runtime::NATIVE;
-use crate::sandbox::policy;
 use crate::store::{Begin, Ended, NewSession, Session, SessionState, StoredPrompt, TurnState};
 use crate::tool::CallContext;
 
@@ -174,10 +173,7 @@ async fn delegate(
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     let known = engine.parts.store.session(&request.session)?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
-    let own = policy::offered(agent, engine.parts.registry.iter().map(|tool| tool.spec()))
-        .into_iter()
-        .filter(|spec| policy::FLOCK_TOOLS.iter().any(|(name, _)| *name == spec.name));
-    let prompt = engine.brief(agent, model.as_str(), &own.collect::<Vec<_>>(), began)?;
+    let prompt = engine.brief(agent, model.as_str(), &engine.own_tools(agent), began)?;
     let system = prompt.text.to_string();
     let session = begin(engine, &request, &model, prompt).await?;
     let transcript = match open(engine, &session) {

@@ -183,7 +183,11 @@ pub fn set_runtime(
         told.insert("effort".into(), effort.as_str().into());
     }
     if let Some(model) = model {
-        let listed = entry(list(document, &["agents", "list"])?, id)?;
+        let all = list(document, &["agents", "list"])?;
+        if !all.iter().any(|listed| listed["id"] == id.as_str()) {
+            all.push(json!({"id": id}));
+        }
+        let listed = entry(all, id)?;
         match listed.get_mut("model").and_then(Value::as_object_mut) {
             Some(there) => drop(there.insert("primary".into(), model.as_str().into())),
             None => drop(listed.insert("model".into(), json!({"primary": model.as_str()}))),

@@ -23,6 +23,34 @@ pub enum Caller {
 /// tool as an agent by saying so.
 const PLUGIN: &str = "/api/plugin/";
 
+/// Where flock's tools are for programs that run agents' turns. The token of such a turn opens it and nothing else, and
+/// no other token opens it.
+pub const MCP: &str = "/mcp";
+
+/// The turn whose token these headers show; `turn_of` knows the turns that run.
+///
+/// # Errors
+///
+/// 401 without the token of a turn that runs, 403 with one that is for other paths.
+pub fn admit_turn<T>(
+    headers: &HeaderMap,
+    turn_of: impl FnOnce(&[u8]) -> Option<T>,
+    is_other: impl FnOnce(&HeaderMap) -> bool,
+) -> Result<T, ApiError> {
+    let unauthorised = |code, message| ApiError::new(StatusCode::UNAUTHORIZED, code, message);
+    let Some(token) = bearer(headers) else {
+        return Err(unauthorised("no_token", "this needs the token of a turn that runs"));
+    };
+    turn_of(token).ok_or_else(|| {
+        if is_other(headers) {
+            let message =
+                "only the program that runs an agent's turn calls tools here, with the token of that turn";
+            return ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message);
+        }
+        unauthorised("wrong_token", "this is not the token of a turn that runs")
+    })
+}
+
 /// Whether a path is one of the plugin's.
 #[must_use]
 pub fn is_plugins(path: &str) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse as _;
 use axum::routing::{delete, get, post, put};
 use hyper::body::Incoming;
@@ -16,7 +16,7 @@ use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
 use super::routes::{
-    a2a, agents, approvals, audit, channels, chat, events, freeze, health, messages, models, plugin,
+    a2a, agents, approvals, audit, channels, chat, events, freeze, health, mcp, messages, models, plugin,
     sessions, settings, status, tasks,
 };
 use super::server::Answer;
@@ -66,6 +66,7 @@ impl Front {
             .route("/api/settings", put(settings::change))
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
+            .route(auth::MCP, post(mcp::post))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
             .route("/api/tasks", get(tasks::list))
@@ -91,15 +92,27 @@ impl Front {
     fn admit(&self, parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
         let gateway = &self.gateway;
         let mut limits = gateway.limits;
-        if auth::is_plugins(parts.uri.path()) {
+        let is_mcp = parts.uri.path() == auth::MCP;
+        if is_mcp {
+            limits.body = limits.body.min(mcp::MOST);
+        } else if auth::is_plugins(parts.uri.path()) {
             limits.body = limits.body.min(plugin::MOST);
         }
         check_announced(&parts.headers, limits.body)?;
         auth::check_source(parts, gateway.port)?;
         if parts.uri.path() != "/health" {
-            let caller =
-                auth::authenticate(&parts.headers, &gateway.config().token, || gateway.plugin_token())?;
-            caller.check_scope(parts.uri.path())?;
+            let caller = |headers: &HeaderMap| {
+                auth::authenticate(headers, &gateway.config().token, || gateway.plugin_token())
+            };
+            if is_mcp {
+                let turn_of = |token: &[u8]| gateway.turn_of(token);
+                let turn = auth::admit_turn(&parts.headers, turn_of, |headers| caller(headers).is_ok())?;
+                parts.extensions.insert(turn);
+            } else {
+                let caller = caller(&parts.headers)?;
+                caller.check_scope(parts.uri.path())?;
+                parts.extensions.insert(caller);
+            }
             if parts.extensions.remove::<Standing>().is_some_and(|standing| !standing.know()) {
                 return Err(ApiError::new(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -107,7 +120,6 @@ impl Front {
                     "this connection has given way to a newer one",
                 ));
             }
-            parts.extensions.insert(caller);
         }
         parts.extensions.insert(limits);
         Ok(())

@@ -10,7 +10,7 @@ use super::driver::{Driver, Runner};
 use super::error::ApiError;
 use super::events::Events;
 use super::limits::Limits;
-use super::relay::Relay;
+use super::relay::{Relay, Ticket};
 use super::roster::{Change, Roster};
 use crate::agent::Engine;
 use crate::config::{Agent, Config, Live, secret};
@@ -164,6 +164,12 @@ impl Gateway {
                 None
             }
         }
+    }
+
+    /// The turn that a token opens flock's tools for.
+    #[must_use]
+    pub fn turn_of(&self, token: &[u8]) -> Option<Arc<Ticket>> {
+        self.relay.get()?.tickets().mcp(token)
     }
 
     /// Why the configuration as it is on disk is not used, if it is not.

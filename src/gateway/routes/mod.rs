@@ -9,6 +9,7 @@ pub mod chat;
 pub mod events;
 pub mod freeze;
 pub mod health;
+pub mod mcp;
 pub mod messages;
 pub mod models;
 pub mod plugin;

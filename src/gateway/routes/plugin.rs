@@ -197,7 +197,8 @@ fn named(text: &str) -> Result<String, ApiError> {
     Ok(name)
 }
 
-fn shown(block: &Block) -> Option<Value> {
+/// A block of a result, as MCP has it and the plugin takes it.
+pub(super) fn shown(block: &Block) -> Option<Value> {
     match block {
         Block::Text { text, .. } => Some(json!({"type": "text", "text": text})),
         Block::Image { media_type, data, .. } => {

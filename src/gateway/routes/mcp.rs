@@ -1,0 +1,222 @@
+//! `POST /mcp`: flock's tools for a program that runs an agent's turn, by the Model Context Protocol over HTTP.
+//!
+//! The token is that of one turn: who calls, in which conversation, and what that agent's role and policy allow is known
+//! from it. Each message has an answer of its own; flock sends nothing by itself, so there is no stream and no session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::plugin::shown;
+use crate::agent::delegated::{Answered, Asked};
+use crate::agent::{Engine, TurnEvent};
+use crate::gateway::body::Raw;
+use crate::gateway::relay::Ticket;
+use crate::gateway::state::Gateway;
+use crate::openclaw::plugin::is_ours;
+use crate::provider::Block;
+use crate::tool::{CallContext, bounded};
+
+/// The most bytes of a message.
+pub const MOST: usize = 2 << 20;
+
+/// Versions of the protocol that this is right in, the newest last.
+const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// How long a call may take.
+const LIMIT: Duration = Duration::from_secs(140);
+
+/// The most bytes of a call's id and of a tool's name.
+const MAX_NAME: usize = 128;
+
+/// Codes of JSON-RPC.
+const NOT_JSON: i32 = -32_700;
+const NO_REQUEST: i32 = -32_600;
+const NO_METHOD: i32 = -32_601;
+const BAD_PARAMS: i32 = -32_602;
+
+/// Answers one message over HTTP.
+pub async fn post(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(ticket): Extension<Arc<Ticket>>,
+    Raw(body): Raw,
+) -> Response<Body> {
+    let (status, answer) = exchange(&gateway, &ticket, &body).await;
+    let body = answer.map_or_else(Body::empty, |answer| Body::from(answer.to_string()));
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    if status != StatusCode::ACCEPTED {
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+    }
+    response
+}
+
+/// Answers one message, however it came here: the status, and what is said, if anything is. Dropping the future cancels
+/// the call that it waits for.
+pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (StatusCode, Option<Value>) {
+    let Ok(message) = serde_json::from_slice::<Value>(body) else {
+        return wrong(NOT_JSON, "the body is not JSON");
+    };
+    if message.is_array() {
+        return wrong(NO_REQUEST, "several messages at once are not taken");
+    }
+    if !message.is_object() || message["jsonrpc"] != "2.0" {
+        return wrong(NO_REQUEST, "this is no message of JSON-RPC 2.0");
+    }
+    let id = match &message["id"] {
+        id @ (Value::String(_) | Value::Number(_)) => Some(id.clone()),
+        _ if message.get("id").is_none() => None,
+        _ => return wrong(NO_REQUEST, "the id is neither text nor a number"),
+    };
+    let Some(method) = message["method"].as_str() else {
+        // flock asks nothing, so whatever this answers is no matter.
+        let is_answer = id.is_some() && (message.get("result").is_some() || message.get("error").is_some());
+        return if is_answer {
+            (StatusCode::ACCEPTED, None)
+        } else {
+            wrong(NO_REQUEST, "there is no method")
+        };
+    };
+    let Some(id) = id else { return (StatusCode::ACCEPTED, None) };
+    let answer = match answer(gateway, ticket, method, &message["params"], &id).await {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err((code, text)) => failed(&id, code, &text),
+    };
+    (StatusCode::OK, Some(answer))
+}
+
+fn wrong(code: i32, text: &str) -> (StatusCode, Option<Value>) {
+    (StatusCode::BAD_REQUEST, Some(failed(&Value::Null, code, text)))
+}
+
+fn failed(id: &Value, code: i32, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})
+}
+
+async fn answer(
+    gateway: &Gateway,
+    ticket: &Ticket,
+    method: &str,
+    params: &Value,
+    id: &Value,
+) -> Result<Value, (i32, String)> {
+    match method {
+        "initialize" => Ok(greeting(params)),
+        "ping" => Ok(json!({})),
+        "tools/list" => {
+            let tools = tools(gateway, ticket);
+            ticket.calls.note(|count| count.listed_tools = true);
+            Ok(json!({"tools": tools}))
+        }
+        "tools/call" => call(gateway, ticket, params, id).await,
+        _ => Err((NO_METHOD, format!("there is no method {:?}", bounded::start(method, MAX_NAME)))),
+    }
+}
+
+/// The client's version, where this is right in it, else the newest of flock's.
+fn greeting(params: &Value) -> Value {
+    let [.., newest] = VERSIONS;
+    let asked = params["protocolVersion"].as_str();
+    let version = VERSIONS.into_iter().find(|version| asked == Some(version)).unwrap_or(newest);
+    json!({
+        "protocolVersion": version,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "flock", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// What the agent is offered of flock's own tools, as the configuration is now.
+fn tools(gateway: &Gateway, ticket: &Ticket) -> Vec<Value> {
+    let config = gateway.config();
+    let (Some(engine), Some(agent)) = (gateway.engine.get(), config.agent(&ticket.agent)) else {
+        return Vec::new();
+    };
+    let described = |tool: crate::provider::ToolSpec| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
+    engine.own_tools(agent).into_iter().map(described).collect()
+}
+
+/// Calls a tool. What the model is to read of a failure is a result; what is wrong with the request itself is not.
+async fn call(
+    gateway: &Gateway,
+    ticket: &Ticket,
+    params: &Value,
+    id: &Value,
+) -> Result<Value, (i32, String)> {
+    let bad = |text: String| (BAD_PARAMS, text);
+    let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
+    if !is_ours(tool) {
+        return Err(bad(format!("there is no tool {:?}", bounded::start(tool, MAX_NAME))));
+    }
+    let arguments = match &params["arguments"] {
+        Value::Null => json!({}),
+        Value::Object(arguments) => Value::Object(arguments.clone()),
+        _ => return Err(bad("arguments are an object".to_owned())),
+    };
+    let Some(engine) = gateway.engine.get() else {
+        return Err((-32_603, "this gateway runs no turns".to_owned()));
+    };
+    let cancel = CancellationToken::new();
+    // The client closes the connection where its call is stopped, and this future is dropped with it.
+    let _stop = cancel.clone().drop_guard();
+    let asked = Asked { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
+    let answered = run(gateway, engine, ticket, asked).await;
+    let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
+    Ok(json!({"content": content, "isError": answered.is_error}))
+}
+
+async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) -> Answered {
+    let witness = |context: &CallContext, event: TurnEvent| {
+        gateway.driver.note(context.turn, &context.session, &event);
+    };
+    let work = engine.call_for(&ticket.source, asked, &witness);
+    tokio::select! {
+        answered = tokio::time::timeout(LIMIT, work) => answered.unwrap_or_else(|_| Answered {
+            content: vec![Block::text("the call took too long; what it did is not known")],
+            is_error: true,
+        }),
+        () = ticket.over.cancelled() => Answered {
+            content: vec![Block::text("not run to its end: the turn was ended; what the call did is not known")],
+            is_error: true,
+        },
+    }
+}
+
+/// The call's own id, where the program tells it, else that of the message.
+fn call_id(meta: &Value, id: &Value) -> String {
+    let told = ["claudecode/toolUseId", "callId"].into_iter().find_map(|name| meta[name].as_str());
+    let text = told.map_or_else(
+        || format!("mcp.{}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)),
+        str::to_owned,
+    );
+    text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_version_is_answered_with_itself_and_another_with_the_newest() {
+        for version in VERSIONS {
+            assert_eq!(greeting(&json!({"protocolVersion": version}))["protocolVersion"], version);
+        }
+        for params in [json!({"protocolVersion": "1999-01-01"}), json!({"protocolVersion": 5}), Value::Null] {
+            assert_eq!(greeting(&params)["protocolVersion"], "2025-11-25");
+        }
+    }
+
+    #[test]
+    fn a_call_has_an_id_that_can_stand_in_a_record() {
+        assert_eq!(call_id(&Value::Null, &json!(7)), "mcp.7");
+        assert_eq!(call_id(&Value::Null, &json!("a b\n")), "mcp.ab");
+        assert_eq!(call_id(&json!({"claudecode/toolUseId": "toolu_1"}), &json!(7)), "toolu_1");
+        assert_eq!(call_id(&json!({"callId": "c"}), &json!(7)), "c");
+        assert_eq!(call_id(&Value::Null, &json!("x".repeat(500))).len(), MAX_NAME);
+    }
+}
