@@ -58,6 +58,12 @@ impl Call {
         Self::new(Method::POST, path)
     }
 
+    /// `PUT path` without a body.
+    #[must_use]
+    pub fn put(path: &str) -> Self {
+        Self::new(Method::PUT, path)
+    }
+
     fn new(method: Method, path: &str) -> Self {
         Self { method, path: path.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
     }
@@ -70,6 +76,13 @@ impl Call {
         self.body = serde_json::to_vec(body).map_err(LoopbackError::Encode)?.into();
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(self)
+    }
+
+    /// With these bytes as its body.
+    #[must_use]
+    pub fn bytes(mut self, body: &[u8]) -> Self {
+        self.body = Bytes::copy_from_slice(body);
+        self
     }
 
     /// With a header; a value that can't be one is left out.

@@ -2,11 +2,14 @@
 
 mod auth;
 mod chat;
+pub mod crew;
 mod damaged;
 mod events;
 mod freeze;
 pub mod house;
 mod limits;
+mod mcp;
+mod messages;
 mod process;
 mod queue;
 mod reload;

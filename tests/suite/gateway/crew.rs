@@ -1,0 +1,237 @@
+//! A gateway with an engine and all of flock's tools, in this process. The turns of `coder` and `orchestrator` are
+//! run by a program that the test plays; `tester` is flock's own.
+
+use std::sync::Arc;
+
+use flock::agent::{self, Engine};
+use flock::config::{Live, Role, agents, starter};
+use flock::gateway::events::Events;
+use flock::gateway::front::Front;
+use flock::gateway::relay::{Relay, Ticket};
+use flock::gateway::{Gateway, Limits, Parts, Records, server, tools};
+use flock::home::{Home, atomic};
+use flock::id::AgentId;
+use flock::provider::{BoxFuture, Catalog, StopReason};
+use flock::runtime::{Event, Order, Reply, Runtime, RuntimeError, Runtimes, Tell};
+use flock::sandbox::docker::DockerSandbox;
+use flock::sandbox::engine as docker;
+use flock::store::Store;
+use flock::supervise::loopback::{Call, Client};
+use flock::swarm::oversight::TeamOversight;
+use flock::swarm::triage::ByRequest;
+use flock::swarm::{self, Bell, Swarm};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+use super::house::{LIMIT, TOKEN};
+
+/// As the played program is called in an agent's `runtime`.
+pub const PROGRAM: &str = "played";
+
+pub struct Crew {
+    pub home: Home,
+    pub gateway: Arc<Gateway>,
+    pub port: u16,
+    turns: mpsc::UnboundedReceiver<Played>,
+    server: tokio::task::JoinHandle<()>,
+    _rings: mpsc::UnboundedReceiver<swarm::scheduler::Event>,
+    _dir: tempfile::TempDir,
+}
+
+/// A turn that the program was given.
+pub struct Played {
+    pub order: Order,
+    /// What opens MCP in it.
+    pub token: String,
+    pub ticket: Arc<Ticket>,
+    tell: mpsc::UnboundedSender<Event>,
+    end: oneshot::Sender<Result<Reply, RuntimeError>>,
+}
+
+impl Played {
+    pub fn tell(&self, event: Event) {
+        self.tell.send(event).unwrap();
+    }
+
+    /// Ends the turn with this text.
+    pub fn say(self, text: &str) {
+        self.tell(Event::Text(text.to_owned()));
+        drop(self.tell);
+        self.end.send(Ok(Reply { stop: StopReason::End, usage: None })).unwrap();
+    }
+
+    pub fn fail(self, error: RuntimeError) {
+        self.end.send(Err(error)).unwrap();
+    }
+
+    /// Waits until the turn is ended from outside.
+    pub async fn ended(mut self) {
+        tokio::time::timeout(LIMIT, self.end.closed()).await.expect("the turn must end");
+    }
+}
+
+/// Hands its turns to the test.
+struct Program {
+    relay: Arc<Relay>,
+    turns: mpsc::UnboundedSender<Played>,
+}
+
+impl Runtime for Program {
+    fn name(&self) -> &'static str {
+        PROGRAM
+    }
+
+    fn wants_recent(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
+        Box::pin(async move {
+            let opened = self.relay.tickets().open(order, None);
+            let (teller, mut told) = mpsc::unbounded_channel();
+            let (end, ended) = oneshot::channel();
+            let (token, ticket) = (opened.mcp, opened.ticket);
+            let _close = opened.close;
+            self.turns.send(Played { order: order.clone(), token, ticket, tell: teller, end }).unwrap();
+            while let Some(event) = told.recv().await {
+                tell(event);
+            }
+            ended.await.expect("the test ends its turns")
+        })
+    }
+}
+
+struct NoRecords;
+
+impl Records for NoRecords {
+    fn sessions(
+        &self,
+        _: Option<&AgentId>,
+    ) -> BoxFuture<'_, Result<Vec<Value>, flock::gateway::error::ApiError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn status(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async { json!({}) })
+    }
+
+    fn probe<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Value, flock::gateway::error::ApiError>> {
+        Box::pin(async { Ok(json!({})) })
+    }
+}
+
+impl Crew {
+    pub async fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
+        let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
+        home.make_folders().unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut document = starter::document(&home, Some(&"script/demo".parse().unwrap()), TOKEN, port);
+        for (id, role) in
+            [("coder", Role::Worker), ("tester", Role::Worker), ("orchestrator", Role::Orchestrator)]
+        {
+            let agent = agents::NewAgent::new(id.parse().unwrap(), role);
+            agents::add(&mut document, &home, &agent).unwrap();
+        }
+        for id in ["coder", "orchestrator"] {
+            agents::set_runtime(&mut document, &id.parse().unwrap(), PROGRAM, None, None).unwrap();
+        }
+        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let store = Arc::new(Store::open(&home).unwrap());
+        let limits = Limits::default();
+        let events = Arc::new(Events::of_this_run(limits.events));
+        let (ringer, rings) = mpsc::unbounded_channel();
+        let news = events.clone();
+        let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
+        let newest = live.clone();
+        let sandboxes = Arc::new(DockerSandbox::new(
+            home.clone(),
+            Arc::new(move || newest.current()),
+            Arc::new(docker::Engine::from_env()),
+        ));
+        let tools::Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
+        let catalog = Catalog::new(home.clone());
+        let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
+        let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
+        let (ordered, turns) = mpsc::unbounded_channel();
+        let program = Program { relay: relay.clone(), turns: ordered };
+        let engine = Engine::new(agent::Parts {
+            config: live.clone(),
+            store,
+            registry,
+            catalog,
+            limits: agent::Limits::default(),
+            oversight,
+        });
+        let engine = Arc::new(engine.with_runtimes(Runtimes::new(vec![Arc::new(program)])));
+        let gateway = Gateway::new(Parts {
+            live,
+            swarm: swarm.clone(),
+            events,
+            runner: engine.clone(),
+            sandbox: sandboxes,
+            records: Arc::new(NoRecords),
+            limits,
+            port,
+            instance: "instance-of-the-test".to_owned(),
+        });
+        sessions.connect(engine.clone(), gateway.driver.clone(), swarm);
+        assert!(gateway.triage.set(triage).is_ok());
+        assert!(gateway.engine.set(engine).is_ok());
+        assert!(gateway.relay.set(relay).is_ok());
+        gateway.driver.recovered();
+        let front = Arc::new(Front::new(gateway.clone()));
+        let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
+        Self { home, gateway, port, turns, server, _rings: rings, _dir: dir }
+    }
+
+    /// A client with the owner's token.
+    pub fn owner(&self) -> Client {
+        Client::new(self.port).with_token(TOKEN)
+    }
+
+    pub async fn send(&self, client: &Client, call: Call) -> (u16, Value) {
+        let answer = client.send(call, LIMIT).await.unwrap();
+        let status = answer.status();
+        let bytes = answer.bytes(16 << 20, LIMIT).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// Asks as the owner.
+    pub async fn ask(&self, call: Call) -> (u16, Value) {
+        self.send(&self.owner(), call).await
+    }
+
+    /// Says something in the background; gives what the answer will be.
+    pub fn say(&self, body: Value) -> tokio::task::JoinHandle<(u16, Value)> {
+        let owner = self.owner();
+        tokio::spawn(async move {
+            let call = Call::post("/api/message").json(&body).unwrap();
+            let answer = owner.send(call, LIMIT).await.unwrap();
+            let status = answer.status();
+            let bytes = answer.bytes(16 << 20, LIMIT).await.unwrap();
+            (status, serde_json::from_slice(&bytes).unwrap())
+        })
+    }
+
+    /// The next turn that the program is given.
+    pub async fn turn(&mut self) -> Played {
+        tokio::time::timeout(LIMIT, self.turns.recv()).await.expect("a turn must begin").unwrap()
+    }
+
+    /// A turn of `coder` that runs, and the answer that is waited for.
+    pub async fn begin(&mut self) -> (Played, tokio::task::JoinHandle<(u16, Value)>) {
+        let answer = self.say(json!({"agent": "coder", "prompt": "go"}));
+        (self.turn().await, answer)
+    }
+
+    pub async fn stopped(self) {
+        self.gateway.stop();
+        self.gateway.driver.ended().await;
+        tokio::time::timeout(LIMIT, self.server).await.unwrap().unwrap();
+    }
+}
