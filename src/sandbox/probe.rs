@@ -19,10 +19,15 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// The result of a probe that has just ended.
+    /// The result of a probe that has just ended. `writable` are places that this sandbox may write besides its
+    /// workspace and `/tmp`.
     #[must_use]
-    pub fn now(report: &ProbeReport) -> Self {
-        Self { at: clock::unix_ms(), findings: report.findings(&[]), took: report.took().unwrap_or_default() }
+    pub fn now(report: &ProbeReport, writable: &[&str]) -> Self {
+        Self {
+            at: clock::unix_ms(),
+            findings: report.findings(writable),
+            took: report.took().unwrap_or_default(),
+        }
     }
 
     /// Whether it found the sandbox confined.
@@ -52,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_says_nothing_is_not_confined() {
-        let probed = Probed::now(&ProbeReport::parse(b""));
+        let probed = Probed::now(&ProbeReport::parse(b""), &[]);
         assert!(!probed.is_confined());
         let error = probed.verdict(&"coder".parse().unwrap()).unwrap_err();
         assert!(error.to_string().contains("more"), "{error}");

@@ -23,7 +23,7 @@ use crate::provider::BoxFuture;
 use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Internet};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
-use crate::sandbox::fitting::Fittings;
+use crate::sandbox::fitting::{Fitting, Fittings, STATE_TARGET};
 use crate::sandbox::helper::ProbeReport;
 use crate::sandbox::mount::ApprovedMounts;
 use crate::sandbox::probe::Probed;
@@ -198,7 +198,9 @@ impl DockerSandbox {
                 ProbeReport::parse(&outcome.output.head)
             }
         };
-        Ok(Probed::now(&report))
+        let has_state = live.plan.fittings.iter().any(|fitting| matches!(fitting, Fitting::State(_)));
+        let writable: &[&str] = if has_state { &[STATE_TARGET] } else { &[] };
+        Ok(Probed::now(&report, writable))
     }
 
     async fn attend_in(

@@ -71,7 +71,7 @@ impl ProbeReport {
         }
         self.judge_identity(&mut findings);
         self.judge_files(writable, &mut findings);
-        self.judge_network(&mut findings);
+        self.judge_network(writable, &mut findings);
         findings.truncate(MAX_FINDINGS);
         findings
     }
@@ -136,7 +136,7 @@ impl ProbeReport {
         }
     }
 
-    fn judge_network(&self, findings: &mut Vec<String>) {
+    fn judge_network(&self, writable: &[&str], findings: &mut Vec<String>) {
         for name in self.all("interface").filter_map(<[String]>::first) {
             if name != "lo" {
                 findings.push(format!("it has the network interface {name}"));
@@ -157,7 +157,8 @@ impl ProbeReport {
         for words in self.all("socket") {
             let [path, state, listener, ..] = words else { continue };
             // What the agent itself may have made does not always say who listens.
-            let own = WRITABLE.iter().any(|place| is_below(path, place)) && listener != "outside";
+            let may = WRITABLE.iter().chain(writable).any(|place| is_below(path, place));
+            let own = may && listener != "outside";
             if state == "open" && listener != "inside" && !own {
                 findings.push(format!("the socket {path} answers"));
             }
