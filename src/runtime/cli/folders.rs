@@ -127,7 +127,13 @@ impl TurnFolder {
         let owner = workspace::owner();
         for file in &invocation.state {
             let path = Path::new(&file.path);
-            // The agent may have put anything there: a folder, a link, a pipe.
+            // The agent may have put anything there: a folder, a link, a pipe. What is no folder where one is to be
+            // would keep all of its turns from beginning.
+            for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+                if root.stat(above).is_ok_and(|found| found.kind != Kind::Folder) {
+                    root.remove(above).map_err(named)?;
+                }
+            }
             match (root.stat(path), &file.content) {
                 (Err(BeneathError::NotFound { .. }), None) => continue,
                 (Ok(found), Some(_)) if found.kind == Kind::File => {}
@@ -171,4 +177,71 @@ fn clear(root: &Root, path: &Path, depth: usize) -> Result<(), BeneathError> {
         clear(root, &entry.path, depth + 1)?;
     }
     root.remove_folder(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::{StateFile, TurnFile};
+    use super::*;
+
+    #[test]
+    fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let agent: AgentId = "coder".parse().unwrap();
+        let state = folder.path().join("state");
+        fs_err::create_dir_all(state.join("as-folder/deep")).unwrap();
+        fs_err::create_dir_all(state.join("commands/deep")).unwrap();
+        fs_err::write(state.join("commands/deep/x"), "x").unwrap();
+        fs_err::write(state.join("old"), "the agent's").unwrap();
+        let outside = folder.path().join("outside");
+        fs_err::write(&outside, "the host's").unwrap();
+        fs_err::os::unix::fs::symlink(&outside, state.join("link")).unwrap();
+        let file = |path: &str, content: Option<&str>| StateFile {
+            path: path.to_owned(),
+            content: content.map(str::to_owned),
+        };
+        let invocation = Invocation {
+            files: vec![TurnFile { name: "system.md".to_owned(), content: "be good".to_owned() }],
+            state: vec![
+                file("as-folder", Some("flock's")),
+                file("commands", None),
+                file("not-there", None),
+                file("not/there", None),
+                file("old", Some("flock's")),
+                file("link", Some("flock's")),
+                file("new/deep", Some("flock's")),
+            ],
+            ..Invocation::default()
+        };
+        let turn = TurnFolder::make(&home, &agent, TurnId::new(), true).unwrap();
+        turn.write(&invocation, Some(&state)).unwrap();
+        assert_eq!(fs_err::read_to_string(turn.path().join("system.md")).unwrap(), "be good");
+        for name in ["as-folder", "old", "link", "new/deep"] {
+            assert_eq!(fs_err::read_to_string(state.join(name)).unwrap(), "flock's", "{name}");
+        }
+        assert!(!state.join("commands").exists());
+        assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the host's");
+        let path = turn.path().to_owned();
+        let second = TurnFolder::make(&home, &agent, TurnId::new(), false).unwrap();
+        assert!(path.exists(), "another turn's files stay");
+        drop((turn, second));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let (state, outside) = (folder.path().join("state"), folder.path().join("outside"));
+        fs_err::create_dir_all(&state).unwrap();
+        fs_err::create_dir_all(&outside).unwrap();
+        fs_err::os::unix::fs::symlink(&outside, state.join("settings")).unwrap();
+        let file = StateFile { path: "settings/x".to_owned(), content: Some("flock's".to_owned()) };
+        let invocation = Invocation { state: vec![file], ..Invocation::default() };
+        let turn = TurnFolder::make(&home, &"coder".parse().unwrap(), TurnId::new(), true).unwrap();
+        turn.write(&invocation, Some(&state)).unwrap();
+        assert!(outside.read_dir().unwrap().next().is_none());
+        assert_eq!(fs_err::read_to_string(state.join("settings/x")).unwrap(), "flock's");
+    }
 }

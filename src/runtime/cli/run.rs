@@ -365,3 +365,7 @@ fn said(messages: &[Message]) -> String {
     });
     texts.collect::<Vec<_>>().join("\n\n")
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

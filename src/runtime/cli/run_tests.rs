@@ -1,0 +1,375 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::gate::{Calls, Pass};
+use super::super::program::{Exit, Habits, Parser, Parts as ProgramParts, Said, StateFile, TurnFile};
+use super::*;
+use crate::config::Api;
+use crate::id::{ModelRef, TurnId};
+use crate::store::{Begin, NewSession, StoredPrompt};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A program that notes what it is given and then does what its test wrote into `do`.
+const SCRIPT: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+runs=$(ls "$here" | grep -c '^run-')
+{ printf 'args %s\n' "$*"; env; cat "$3"; printf 'input\n'; cat; } > "$here/run-$runs"
+. "$here/do"
+"#;
+
+struct Scripted {
+    command: &'static str,
+    renews_prompt: bool,
+}
+
+impl Program for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+    fn title(&self) -> &'static str {
+        "Scripted"
+    }
+    fn command(&self) -> &'static str {
+        self.command
+    }
+    fn package(&self) -> &'static str {
+        "scripted"
+    }
+    fn oldest(&self) -> &'static str {
+        "1.0.0"
+    }
+    fn speaks(&self, _api: Api) -> bool {
+        true
+    }
+    fn parts(&self, command: &Path) -> Result<ProgramParts, String> {
+        let words = vec![command.display().to_string()];
+        Ok(ProgramParts { mounts: Vec::new(), host: words.clone(), sandbox: words })
+    }
+    fn version(&self, printed: &str) -> Option<String> {
+        Some(printed.to_owned())
+    }
+    fn habits(&self) -> Habits {
+        Habits { takes_names: false, renews_prompt: self.renews_prompt, least_memory: 0 }
+    }
+    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+        let (how, name) = match turn.conversation {
+            Conversation::New(_) => ("new", String::new()),
+            Conversation::Resumed(name) => ("resumed", name.to_owned()),
+        };
+        Ok(Invocation {
+            arguments: vec![how.to_owned(), name, format!("{}/system", turn.files)],
+            environment: vec![("MCP_TOKEN".to_owned(), turn.mcp_token.to_owned())],
+            input: turn.prompt.to_owned(),
+            files: vec![TurnFile { name: "system".to_owned(), content: turn.system.to_owned() }],
+            state: vec![StateFile { path: "settings".to_owned(), content: Some("flock's".to_owned()) }],
+        })
+    }
+    fn parser(&self) -> Box<dyn Parser> {
+        Box::new(Reader(None))
+    }
+}
+
+struct Reader(Option<Ended>);
+
+impl Parser for Reader {
+    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+        let text = |name: &str| line[name].as_str().map(str::to_owned);
+        said.extend(text("name").map(Said::Conversation));
+        said.extend(text("text").map(Said::Text));
+        said.extend(text("doomed").map(Said::Doomed));
+        match line["end"].as_str() {
+            Some("well") => self.0 = Some(Ended::Well { cut: false }),
+            Some("unknown") => self.0 = Some(Ended::Unknown),
+            _ => {}
+        }
+    }
+    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+        let message = format!("exit {}: {}", exit.code, exit.stderr.trim());
+        self.0.take().unwrap_or(Ended::Broken { message })
+    }
+}
+
+struct Open;
+
+impl Gate for Open {
+    fn has_provider(&self, _model: &ModelRef) -> bool {
+        false
+    }
+    fn open(&self, _order: &Order, _program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError> {
+        assert!(own_login, "the agent runs on the host");
+        Ok(Pass {
+            relay: None,
+            mcp_token: "the-mcp-token".to_owned(),
+            host_origin: "http://127.0.0.1:1".to_owned(),
+            calls: Arc::new(Calls::default()),
+            close: Box::new(()),
+        })
+    }
+}
+
+struct NoSandbox;
+
+impl Sandbox for NoSandbox {
+    fn ensure<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        unreachable!()
+    }
+    fn run<'a>(
+        &'a self,
+        _: &'a AgentId,
+        _: crate::sandbox::Command,
+        _: &'a tokio_util::sync::CancellationToken,
+    ) -> BoxFuture<'a, Result<crate::sandbox::Outcome, SandboxError>> {
+        unreachable!()
+    }
+    fn spawn<'a>(
+        &'a self,
+        _: &'a AgentId,
+        _: crate::sandbox::Command,
+    ) -> BoxFuture<'a, Result<crate::sandbox::Job, SandboxError>> {
+        unreachable!()
+    }
+    fn jobs<'a>(
+        &'a self,
+        _: &'a AgentId,
+        _: crate::sandbox::JobRequest,
+    ) -> BoxFuture<'a, Result<crate::sandbox::JobReply, SandboxError>> {
+        unreachable!()
+    }
+    fn remove<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        unreachable!()
+    }
+    fn pause<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        unreachable!()
+    }
+    fn resume<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
+        unreachable!()
+    }
+    fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        unreachable!()
+    }
+    fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>> {
+        unreachable!()
+    }
+}
+
+/// A home with one agent, and the folder of its program.
+struct House {
+    folder: tempfile::TempDir,
+    cli: Cli,
+    order: Order,
+}
+
+impl House {
+    async fn new(renews_prompt: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["home", "bin", "work"] {
+            fs_err::create_dir(at(name)).unwrap();
+        }
+        let command = at("bin/scripted");
+        fs_err::write(&command, SCRIPT).unwrap();
+        fs_err::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let home = Home::new(at("home"), None);
+        let own = json!({"gatewayAgents": [{"id": "coder", "role": "worker", "runtime": "scripted", "onHost": true}],
+            "gateway": {"port": 1}});
+        let document = json!({
+            "gateway": {"auth": {"token": "0123456789abcdef0123456789abcdef"}},
+            "agents": {"list": [{"id": "coder", "workspace": at("work")}]},
+            "plugins": {"entries": {"flock": {"config": own}}},
+        });
+        let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
+        let store = Arc::new(Store::open(&home).unwrap());
+        let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        let begin = Begin {
+            session: NewSession { key: session.clone(), file: Uuid::now_v7().to_string() },
+            turn: TurnId::new(),
+            model: "a/b".to_owned(),
+            prompt: StoredPrompt { inputs: "hash".to_owned(), text: "be good".into() },
+            now: 1,
+        };
+        store.begin_turn(begin).await.unwrap();
+        let program = Box::leak(Box::new(Scripted {
+            command: Box::leak(command.display().to_string().into_boxed_str()),
+            renews_prompt,
+        }));
+        let parts = Parts {
+            home,
+            config: Arc::new(move || Arc::clone(&config)),
+            store,
+            sandbox: Arc::new(NoSandbox),
+            gate: Arc::new(Open),
+            begun: Mutex::default(),
+        };
+        let order = Order {
+            agent: "coder".parse().unwrap(),
+            session,
+            turn: TurnId::new(),
+            model: "a/b".parse().unwrap(),
+            effort: None,
+            conversation: "agent:coder:flock:main:ann.1".to_owned(),
+            system: "SYSTEM".to_owned(),
+            messages: vec![Message::text(Role::User, "hello")],
+            recent: "[Recent Context]\n[user] before\n---\n".to_owned(),
+        };
+        Self { folder, cli: Cli::new(program, Arc::new(parts)), order }
+    }
+
+    /// The program does this from now on.
+    fn does(&self, script: &str) {
+        fs_err::write(self.folder.path().join("bin/do"), script).unwrap();
+    }
+
+    async fn turn(&mut self) -> (Result<Reply, RuntimeError>, Vec<Event>) {
+        self.order.turn = TurnId::new();
+        let mut events = Vec::new();
+        let mut tell = |event| events.push(event);
+        let reply = tokio::time::timeout(LIMIT, self.cli.run(&self.order, &mut tell)).await.unwrap();
+        (reply, events)
+    }
+
+    /// What the program was given in this run of it.
+    fn run(&self, number: usize) -> String {
+        fs_err::read_to_string(self.folder.path().join(format!("bin/run-{number}"))).unwrap()
+    }
+
+    fn runs(&self) -> usize {
+        let names = fs_err::read_dir(self.folder.path().join("bin")).unwrap();
+        names
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("run-"))
+            .count()
+    }
+}
+
+const WELL: &str = r#"echo '{"name":"n-1"}'; echo noise; echo '{"text":"answer"}'; echo '{"end":"well"}'"#;
+
+#[tokio::test]
+async fn a_conversation_goes_on_under_the_programs_own_name() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    let (reply, events) = house.turn().await;
+    assert_eq!(reply.unwrap().stop, crate::provider::StopReason::End);
+    assert!(events.contains(&Event::Text("answer".to_owned())), "{events:?}");
+    let first = house.run(0);
+    assert!(first.starts_with("args new  "), "{first}");
+    assert!(first.contains("\nMCP_TOKEN=the-mcp-token\n"), "{first}");
+    assert!(
+        first.contains("SYSTEMinput\n[Recent Context]\n[user] before\n---\n[Current Message]\nhello"),
+        "{first}"
+    );
+    house.order.system = "ANOTHER".to_owned();
+    house.turn().await.0.unwrap();
+    let second = house.run(1);
+    assert!(second.starts_with("args resumed n-1 "), "{second}");
+    assert!(second.ends_with("ANOTHERinput\n[Current Message]\nhello"), "{second}");
+    // flock's own conversation was begun anew, or another place was chosen.
+    house.order.conversation.push('2');
+    house.turn().await.0.unwrap();
+    assert!(house.run(2).starts_with("args new "), "{}", house.run(2));
+    assert!(!house.folder.path().join("home/agents/coder/turns").read_dir().unwrap().any(|_| true));
+}
+
+#[tokio::test]
+async fn another_prompt_needs_another_conversation_where_a_program_keeps_the_old_one() {
+    let mut house = House::new(false).await;
+    house.does(WELL);
+    house.turn().await.0.unwrap();
+    house.turn().await.0.unwrap();
+    assert!(house.run(1).starts_with("args resumed n-1 "));
+    house.order.system = "ANOTHER".to_owned();
+    house.turn().await.0.unwrap();
+    assert!(house.run(2).starts_with("args new "));
+    assert!(house.run(2).contains("[Recent Context]"));
+}
+
+#[tokio::test]
+async fn a_conversation_that_was_lost_is_begun_anew_in_the_same_turn() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    house.turn().await.0.unwrap();
+    house.does(&format!(
+        r#"if [ "$1" = resumed ]; then echo '{{"end":"unknown"}}'; exit 1; fi; {}"#,
+        WELL.replace("n-1", "n-2")
+    ));
+    let (reply, events) = house.turn().await;
+    reply.unwrap();
+    assert_eq!(house.runs(), 3);
+    assert!(house.run(1).starts_with("args resumed n-1"));
+    assert!(house.run(2).starts_with("args new ") && house.run(2).contains("[Recent Context]"));
+    assert!(
+        events.iter().any(|event| matches!(event, Event::Trace(line) if line.contains("lost"))),
+        "{events:?}"
+    );
+    house.does(WELL);
+    house.turn().await.0.unwrap();
+    assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
+}
+
+#[tokio::test]
+async fn an_exit_code_of_0_proves_nothing() {
+    let mut house = House::new(true).await;
+    house.does("echo why >&2; exit 0");
+    let (reply, _) = house.turn().await;
+    let Err(RuntimeError::Failed { message, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(message, "exit 0: why");
+    house.does(r#"echo '{"text":"half"}'; kill -9 $$"#);
+    let (reply, _) = house.turn().await;
+    let Err(RuntimeError::Interrupted { message, .. }) = reply else { panic!("{reply:?}") };
+    assert!(message.starts_with("exit 137"), "{message}");
+}
+
+#[tokio::test]
+async fn a_run_that_cant_end_well_is_ended() {
+    let mut house = House::new(true).await;
+    house.does(r#"echo '{"doomed":"no tools"}'; sleep 4711"#);
+    let (reply, _) = house.turn().await;
+    let Err(RuntimeError::Failed { message, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(message, "no tools");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_given_up_leaves_no_process() {
+    let house = House::new(true).await;
+    let pids = house.folder.path().join("pids");
+    // One in a session of its own, one that ignores being asked, one that forks on.
+    house.does(&format!(
+        "setsid sh -c 'echo $$ >> {0}; exec sleep 4712' & (trap '' TERM HUP; sh -c 'echo $$ >> {0}; exec sleep 4713') & \
+         echo $$ >> {0}; wait",
+        pids.display()
+    ));
+    let running = || -> Vec<i32> {
+        let text = fs_err::read_to_string(&pids).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    let mut tell = |_| {};
+    {
+        let work = house.cli.run(&house.order, &mut tell);
+        let all_run = async {
+            while running().len() < 3 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            reply = work => panic!("{reply:?}"),
+            done = tokio::time::timeout(LIMIT, all_run) => done.unwrap(),
+        }
+    }
+    let gone = async {
+        while running().into_iter().any(|pid| crate::process::ProcessId::of(pid).is_some()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, gone).await.expect("processes are left");
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named_with_what_installs_it() {
+    let mut house = House::new(true).await;
+    fs_err::remove_file(house.folder.path().join("bin/scripted")).unwrap();
+    let (reply, _) = house.turn().await;
+    let Err(RuntimeError::NotInstalled { hint, .. }) = reply else { panic!("{reply:?}") };
+    assert_eq!(hint, "npm install -g scripted");
+}
