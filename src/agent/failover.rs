@@ -20,7 +20,7 @@ const MOST_REMEMBERED: usize = 256;
 
 /// Why a model did not answer, as far as another one may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub enum Trouble {
     /// It is not configured, or its provider does not have it.
     Missing,
     /// Its provider refused the key.
@@ -35,11 +35,16 @@ pub(super) enum Trouble {
 
 /// What an error means for other models; `None` where they would only fail too, or where nobody is to ask on.
 pub(super) fn trouble(error: &TurnError) -> Option<Trouble> {
-    let error = match error {
-        TurnError::Provider(error) => error,
-        TurnError::TooLong { .. } => return Some(Trouble::TooLong),
-        _ => return None,
-    };
+    match error {
+        TurnError::Provider(error) => of_provider(error),
+        TurnError::TooLong { .. } => Some(Trouble::TooLong),
+        _ => None,
+    }
+}
+
+/// As [`trouble`], for what a provider said.
+#[must_use]
+pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
     Some(match error {
         ProviderError::NotConfigured { .. } => Trouble::Missing,
         ProviderError::Unauthorised { .. } => Trouble::Refused,
@@ -104,7 +109,7 @@ pub(super) fn rest(trouble: Trouble, failures: u32) -> Option<Duration> {
 
 /// When models may be asked first again, as far as that is not now.
 #[derive(Debug, Default)]
-pub(super) struct Cooldowns(Mutex<HashMap<ModelRef, Cooling>>);
+pub struct Cooldowns(Mutex<HashMap<ModelRef, Cooling>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Cooling {
@@ -115,7 +120,7 @@ struct Cooling {
 
 impl Cooldowns {
     /// A model failed at `now` (Unix milliseconds).
-    pub(super) fn failed(&self, model: &ModelRef, trouble: Trouble, now: i64) {
+    pub fn failed(&self, model: &ModelRef, trouble: Trouble, now: i64) {
         let mut models = self.models();
         let failures = models.get(model).map_or(1, |cooling| cooling.failures.saturating_add(1));
         let Some(rest) = rest(trouble, failures) else { return };
@@ -129,17 +134,13 @@ impl Cooldowns {
     }
 
     /// A model answered.
-    pub(super) fn answered(&self, model: &ModelRef) {
+    pub fn answered(&self, model: &ModelRef) {
         self.models().remove(model);
     }
 
     /// The models in the order in which they are asked: those that failed a short while ago come last, the one
     /// that may be asked soonest first.
-    pub(super) fn order<'m>(
-        &self,
-        models: impl Iterator<Item = &'m ModelRef>,
-        now: i64,
-    ) -> VecDeque<ModelRef> {
+    pub fn order<'m>(&self, models: impl Iterator<Item = &'m ModelRef>, now: i64) -> VecDeque<ModelRef> {
         let known = self.models();
         let mut order: Vec<(i64, &ModelRef)> = models
             .map(|model| {

@@ -45,6 +45,7 @@ mod wrapper;
 
 pub use command::Command;
 pub use engine::{Engine, Limits, Parts};
+pub use failover::{Cooldowns, Trouble, of_provider as trouble_of};
 pub use inbox::{Delivery, Inbox};
 pub use oversight::{CalledTool, ModelCall, Oversight, Paused, Reservation, Unwatched};
 pub use provenance::{Provenance, Source};

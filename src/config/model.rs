@@ -235,10 +235,16 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Whether an agent program runs its turns: a program of others that is started for each of them.
+    #[must_use]
+    pub fn is_run_by_program(&self) -> bool {
+        !super::unused::NEVER_ON_HOST.contains(&self.runtime.as_str())
+    }
+
     /// Whether the program that runs its turns is in no sandbox. What is no such program never runs there.
     #[must_use]
     pub fn runs_on_host(&self) -> bool {
-        self.on_host && !super::unused::NEVER_ON_HOST.contains(&self.runtime.as_str())
+        self.on_host && self.is_run_by_program()
     }
 
     /// Its model and those that answer in its place, in their order, each once.

@@ -23,32 +23,53 @@ pub enum Caller {
 /// tool as an agent by saying so.
 const PLUGIN: &str = "/api/plugin/";
 
-/// Where flock's tools are for programs that run agents' turns. The token of such a turn opens it and nothing else, and
-/// no other token opens it.
-pub const MCP: &str = "/mcp";
+/// What the tokens of an agent program's turn open, each its own one. No other token opens either, and they open nothing
+/// else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// The way to the agent's model.
+    Relay,
+    /// flock's tools.
+    Mcp,
+}
 
-/// The turn whose token these headers show; `turn_of` knows the turns that run.
-///
-/// # Errors
-///
-/// 401 without the token of a turn that runs, 403 with one that is for other paths.
-pub fn admit_turn<T>(
-    headers: &HeaderMap,
-    turn_of: impl FnOnce(&[u8]) -> Option<T>,
-    is_other: impl FnOnce(&HeaderMap) -> bool,
-) -> Result<T, ApiError> {
-    let unauthorised = |code, message| ApiError::new(StatusCode::UNAUTHORIZED, code, message);
-    let Some(token) = bearer(headers) else {
-        return Err(unauthorised("no_token", "this needs the token of a turn that runs"));
-    };
-    turn_of(token).ok_or_else(|| {
-        if is_other(headers) {
-            let message =
-                "only the program that runs an agent's turn calls tools here, with the token of that turn";
-            return ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message);
+impl Turns {
+    /// What of the two is at this path, if anything.
+    #[must_use]
+    pub fn at(path: &str) -> Option<Self> {
+        match path {
+            "/mcp" => Some(Self::Mcp),
+            path if path.starts_with("/relay/") => Some(Self::Relay),
+            _ => None,
         }
-        unauthorised("wrong_token", "this is not the token of a turn that runs")
-    })
+    }
+
+    /// What is said to who shows a token that is good for other paths.
+    #[must_use]
+    pub fn out_of_scope(self) -> ApiError {
+        let what = match self {
+            Self::Relay => "asks a model here",
+            Self::Mcp => "calls tools here",
+        };
+        let message = format!("only the program that runs an agent's turn {what}, with the token of that turn");
+        ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message)
+    }
+
+    /// The token of a request: where the program puts the key of its model's API.
+    ///
+    /// # Errors
+    ///
+    /// 401 without one.
+    pub fn token(self, headers: &HeaderMap) -> Result<&[u8], ApiError> {
+        let named = |name| headers.get(name).map(|value| value.as_bytes().trim_ascii());
+        let token = match self {
+            Self::Mcp => bearer(headers),
+            Self::Relay => named("x-api-key").or_else(|| named("x-goog-api-key")).or_else(|| bearer(headers)),
+        };
+        token.filter(|token| !token.is_empty()).ok_or_else(|| {
+            ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs the token of a turn that runs")
+        })
+    }
 }
 
 /// Whether a path is one of the plugin's.

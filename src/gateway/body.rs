@@ -51,7 +51,12 @@ impl<S: Sync> FromRequest<S> for Raw {
     }
 }
 
-async fn whole(body: Body, limits: &Limits) -> Result<Vec<u8>, ApiError> {
+/// All of a body.
+///
+/// # Errors
+///
+/// 413 and 408 where it is too large or too slow, 400 where it breaks off.
+pub async fn whole(body: Body, limits: &Limits) -> Result<Vec<u8>, ApiError> {
     tokio::time::timeout(limits.body_timeout, read(body, limits.body))
         .await
         .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long"))?

@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
+use super::relay;
 use crate::error::{Explain, Kind, chain};
 use crate::swarm::SwarmError;
 
@@ -27,7 +28,7 @@ pub struct ApiError {
     pub hint: Option<String>,
     /// When it makes sense to ask again.
     pub retry_after: Option<Duration>,
-    /// Whether the work had begun, so that a client's own retry would do it twice.
+    /// Whether the work had begun, so that a client's own retry would do it twice, or it would only fail again.
     pub begun: bool,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
@@ -101,15 +102,28 @@ impl ApiError {
         self
     }
 
+    /// The same, where it would only fail again.
+    #[must_use]
+    pub const fn finally(mut self) -> Self {
+        self.begun = true;
+        self
+    }
+
     /// The causes, joined, for the log.
     #[must_use]
     pub fn cause(&self) -> Option<String> {
         self.cause.as_deref().map(|cause| chain(cause))
     }
 
-    /// The body as clients of this path expect it: OpenAI's shape below `/v1`, flock's own elsewhere.
+    /// The body as clients of this path expect it: OpenAI's shape below `/v1`, that of each model API below `/relay`,
+    /// flock's own elsewhere.
     #[must_use]
     pub fn body(&self, path: &str) -> Value {
+        if let Some(body) =
+            relay::shape::error(path, self.status.as_u16(), &self.message, self.hint.as_deref())
+        {
+            return body;
+        }
         if path == "/v1" || path.starts_with("/v1/") {
             return json!({"error": {
                 "message": self.message,

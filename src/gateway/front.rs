@@ -5,22 +5,26 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse as _;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{any, delete, get, post, put};
 use hyper::body::Incoming;
 use tower_service::Service as _;
 
-use super::auth;
+use super::auth::{self, Turns};
 use super::body::{check_announced, drain};
 use super::error::ApiError;
 use super::places::Standing;
+use super::relay;
 use super::routes::{
     a2a, agents, approvals, audit, channels, chat, events, freeze, health, mcp, messages, models, plugin,
     sessions, settings, status, tasks,
 };
 use super::server::Answer;
 use super::state::Gateway;
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::egress::{self, Inside};
 
 /// The gateway's answers.
 pub struct Front {
@@ -72,6 +76,7 @@ impl Front {
             .route("/api/tasks", get(tasks::list))
             .route("/api/tasks/{id}", get(tasks::show))
             .route("/api/tasks/{id}/cancel", post(tasks::cancel))
+            .route("/relay/{*path}", any(relay::pass::on))
             .route("/.well-known/agent-card.json", get(a2a::home_card))
             .route("/flock/.well-known/agent-card.json", get(a2a::directory))
             .route("/flock/a2a/{agent}", post(a2a::call))
@@ -88,52 +93,52 @@ impl Front {
         Self { gateway, router }
     }
 
-    /// Everything that is known from the head of a request alone.
-    fn admit(&self, parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
+    /// Everything that is known from the head of a request alone. `inside` is whose sandbox it comes from, if it comes
+    /// from one.
+    fn admit(
+        &self,
+        parts: &mut axum::http::request::Parts,
+        inside: Option<&AgentId>,
+    ) -> Result<(), ApiError> {
         let gateway = &self.gateway;
+        let turns = Turns::at(parts.uri.path());
         let mut limits = gateway.limits;
-        let is_mcp = parts.uri.path() == auth::MCP;
-        if is_mcp {
-            limits.body = limits.body.min(mcp::MOST);
-        } else if auth::is_plugins(parts.uri.path()) {
-            limits.body = limits.body.min(plugin::MOST);
-        }
+        limits.body = match turns {
+            Some(Turns::Relay) => relay::MOST,
+            Some(Turns::Mcp) => limits.body.min(mcp::MOST),
+            None if auth::is_plugins(parts.uri.path()) => limits.body.min(plugin::MOST),
+            None => limits.body,
+        };
         check_announced(&parts.headers, limits.body)?;
-        auth::check_source(parts, gateway.port)?;
-        if parts.uri.path() != "/health" {
-            let caller = |headers: &HeaderMap| {
-                auth::authenticate(headers, &gateway.config().token, || gateway.plugin_token())
-            };
-            if is_mcp {
-                let turn_of = |token: &[u8]| gateway.turn_of(token);
-                let turn = auth::admit_turn(&parts.headers, turn_of, |headers| caller(headers).is_ok())?;
-                parts.extensions.insert(turn);
-            } else {
-                let caller = caller(&parts.headers)?;
-                caller.check_scope(parts.uri.path())?;
-                parts.extensions.insert(caller);
-            }
-            if parts.extensions.remove::<Standing>().is_some_and(|standing| !standing.know()) {
-                return Err(ApiError::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "too_many_connections",
-                    "this connection has given way to a newer one",
-                ));
-            }
+        auth::check_source(parts, if inside.is_some() { egress::PORT } else { gateway.port })?;
+        let caller =
+            |headers| auth::authenticate(headers, &gateway.config().token, || gateway.plugin_token());
+        if let Some(turns) = turns {
+            let ticket = gateway.ticket(turns, &parts.headers, inside);
+            let ticket = ticket.map_err(|error| match caller(&parts.headers) {
+                Ok(_) if error.status == StatusCode::UNAUTHORIZED => turns.out_of_scope(),
+                _ => error,
+            })?;
+            stand(parts)?;
+            parts.extensions.insert(ticket);
+        } else if parts.uri.path() != "/health" {
+            let caller = caller(&parts.headers)?;
+            caller.check_scope(parts.uri.path())?;
+            stand(parts)?;
+            parts.extensions.insert(caller);
         }
         parts.extensions.insert(limits);
         Ok(())
     }
-}
 
-impl Answer for Front {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    /// The answer to a request that comes from this agent's sandbox, or from this machine.
+    async fn answer_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
         let id = self.gateway.request_id();
         let (mut parts, body) = request.into_parts();
         let method = parts.method.clone();
         let path = parts.uri.path().to_owned();
         let expects = parts.headers.contains_key(header::EXPECT);
-        let mut response = match self.admit(&mut parts) {
+        let mut response = match self.admit(&mut parts, inside) {
             Ok(()) => {
                 let request = Request::from_parts(parts, Body::new(body));
                 match self.router.clone().call(request).await {
@@ -172,4 +177,28 @@ impl Answer for Front {
         }
         response
     }
+}
+
+impl Answer for Front {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        self.answer_from(None, request).await
+    }
+}
+
+impl Inside for Front {
+    fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
+        Box::pin(self.answer_from(Some(agent), request))
+    }
+}
+
+/// Who has shown a credential keeps the place of the connection.
+fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
+    if parts.extensions.remove::<Standing>().is_some_and(|standing| !standing.know()) {
+        return Err(ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_connections",
+            "this connection has given way to a newer one",
+        ));
+    }
+    Ok(())
 }

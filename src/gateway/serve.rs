@@ -12,7 +12,7 @@ use super::events::Events;
 use super::front::Front;
 use super::granted::Granted;
 use super::records::HomeRecords;
-use super::relay::Relay;
+use super::relay::{FromSandboxes, Relay};
 use super::state::{Gateway, Parts};
 use super::team::Team;
 use super::tools::{self, Tools};
@@ -95,13 +95,15 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let listener = bind(config.port, &identity).await?;
     let newest = live.clone();
     let granted = Granted::new(Arc::new(move || newest.current()));
-    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted));
+    let inside = Arc::new(FromSandboxes::default());
+    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_inside(inside.clone()));
     let forgets = live.clone();
     let Assembled { gateway, engine, team, triage, rings } =
         assemble(&home, live, sandboxes.clone(), instance)?;
     granted.connect(gateway.swarm.clone());
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
+    inside.connect(front.clone());
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
     // On the host they outlive a gateway that is killed.

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::auth::Turns;
 use super::driver::{Driver, Runner};
 use super::error::ApiError;
 use super::events::Events;
@@ -166,10 +168,33 @@ impl Gateway {
         }
     }
 
-    /// The turn that a token opens flock's tools for.
-    #[must_use]
-    pub fn turn_of(&self, token: &[u8]) -> Option<Arc<Ticket>> {
-        self.relay.get()?.tickets().mcp(token)
+    /// Whose turn the token of a request is for. `inside` is the agent from whose sandbox it comes.
+    ///
+    /// # Errors
+    ///
+    /// 401 where the token is that of no turn that runs, 403 for that of another agent's.
+    pub fn ticket(
+        &self,
+        turns: Turns,
+        headers: &HeaderMap,
+        inside: Option<&AgentId>,
+    ) -> Result<Arc<Ticket>, ApiError> {
+        let token = turns.token(headers)?;
+        let tickets = self.relay.get().map(|relay| relay.tickets());
+        let ticket = tickets.and_then(|tickets| match turns {
+            Turns::Relay => tickets.relay(token),
+            Turns::Mcp => tickets.mcp(token),
+        });
+        let ticket = ticket.ok_or_else(|| {
+            ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", "the token is that of no turn that runs")
+        })?;
+        if let Some(agent) = inside.filter(|agent| **agent != ticket.agent) {
+            let (of, turn) = (&ticket.agent, ticket.turn);
+            tracing::warn!(%agent, %of, %turn, "a token was shown from another agent's sandbox, and refused");
+            let message = "the token is that of another agent's turn";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_token", message));
+        }
+        Ok(ticket)
     }
 
     /// Why the configuration as it is on disk is not used, if it is not.

@@ -19,6 +19,7 @@ pub mod key;
 pub mod message;
 mod number;
 pub mod openai;
+pub mod passing;
 pub mod price;
 pub mod responses;
 pub mod retry;
@@ -113,4 +114,10 @@ pub trait Provider: Send + Sync {
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>>;
+
+    /// The way of a request that another program has written in this wire format already; `None` where there is none, as
+    /// each request is signed by itself, or nobody is asked.
+    fn passage(&self, _model: &str, _want: passing::Want) -> Option<passing::Passage> {
+        None
+    }
 }

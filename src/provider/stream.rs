@@ -2,10 +2,10 @@
 
 use serde::de::DeserializeOwned;
 
-use super::ProviderError;
 use super::assembly::TooLong;
 use super::http::sse::Events;
 use super::http::{Body, Endpoint, Http};
+use super::{ProviderError, Usage};
 
 /// The most bytes of an event in a log, and in an error.
 const LOGGED: usize = 4096;
@@ -66,6 +66,9 @@ pub trait Decoder {
     ///
     /// [`EventError`].
     fn whole(&mut self, document: &[u8]) -> Result<(), EventError>;
+
+    /// What the answer took, as far as it was told yet.
+    fn usage(&self) -> Usage;
 }
 
 /// Asks, and feeds the answer to `decoder` as it comes. Returning without an error means that the answer is
@@ -160,7 +163,7 @@ impl Stream<'_> {
     }
 }
 
-fn take<D: Decoder>(
+pub(super) fn take<D: Decoder + ?Sized>(
     endpoint: &Endpoint,
     progress: &mut Option<Progress>,
     data: &[u8],

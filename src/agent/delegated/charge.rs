@@ -2,6 +2,9 @@
 //!
 //! The program makes as many model calls as it likes and says what they took at the end, or never. So what is set
 //! aside is for one call with a prompt of the usual size, and what was said at the end is what counts.
+//!
+//! Where each of its calls passes flock, which charges it, the turn itself costs nothing: it is only looked whether
+//! there is room for a call now.
 
 use super::Course;
 use crate::agent::estimate::{self, Images};
@@ -43,7 +46,16 @@ impl<'o> Charge<'o> {
         };
         let oversight = &*course.engine.parts.oversight;
         let reservation = course.halt.uncounted(oversight.reserve(&call)).await??;
-        Ok(Self { oversight, reservation: Some(reservation), taken: Taken::Nothing })
+        let charge = Self { oversight, reservation: Some(reservation), taken: Taken::Nothing };
+        Ok(if course.runtime.is_metered(order) { charge.given_back() } else { charge })
+    }
+
+    /// The same with nothing set aside.
+    fn given_back(mut self) -> Self {
+        if let Some(reservation) = self.reservation.take() {
+            self.oversight.settle(reservation, Taken::Nothing);
+        }
+        self
     }
 
     /// The program is asked.

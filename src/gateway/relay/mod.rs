@@ -1,33 +1,63 @@
 //! The way of agent programs to their models: they ask flock with a token that is worth one turn, and flock asks the
 //! provider with the real key, within the agent's budget.
 //!
-//! A program is given its [`tickets`] by [`gate`], and shows them with each request.
+//! [`tickets`] are given out for a turn through [`crate::runtime::cli::Gate`]. [`pass`] takes a request, of which
+//! [`shape`] knows what it is for; [`written`] puts the agent's model in; `ask` finds a model that answers; `toll` pays
+//! for it; `passing` hands the answer on as it comes. What has to be known of a request is read, and nothing else of it
+//! is changed.
 
+mod ask;
 mod gate;
+mod headers;
+pub mod inside;
+pub mod pass;
+mod passing;
+pub mod shape;
 pub mod tickets;
+mod toll;
+pub mod written;
 
 use std::sync::Arc;
 
-use crate::agent::Oversight;
+use crate::agent::{Cooldowns, Oversight};
 use crate::config::Live;
 use crate::provider::Catalog;
+use crate::provider::retry::Policy;
 
+pub use inside::FromSandboxes;
 pub use tickets::{Ticket, Tickets};
+
+/// The most bytes of a request: what the largest of the model APIs takes.
+pub const MOST: usize = 32 << 20;
 
 /// The relay of a gateway.
 pub struct Relay {
     live: Arc<Live>,
     catalog: Catalog,
-    /// Who watches the calls.
-    pub oversight: Arc<dyn Oversight>,
+    oversight: Arc<dyn Oversight>,
     tickets: Arc<Tickets>,
+    cooldowns: Cooldowns,
+    retry: Policy,
 }
 
 impl Relay {
     /// Nothing is open yet.
     #[must_use]
     pub fn new(live: Arc<Live>, catalog: Catalog, oversight: Arc<dyn Oversight>) -> Self {
-        Self { live, catalog, oversight, tickets: Arc::default() }
+        Self {
+            live,
+            catalog,
+            oversight,
+            tickets: Arc::default(),
+            cooldowns: Cooldowns::default(),
+            retry: Policy::default(),
+        }
+    }
+
+    /// The same, with another word on how often and how soon a provider that failed is asked again.
+    #[must_use]
+    pub fn with_retry(self, retry: Policy) -> Self {
+        Self { retry, ..self }
     }
 
     /// The tickets of the turns that run.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::delegated::Source;
@@ -46,8 +47,13 @@ pub struct Ticket {
     pub calls: Arc<Calls>,
     /// Cancelled when the turn is over.
     pub over: CancellationToken,
+    /// How many of its requests are worked on at once.
+    pub places: Arc<Semaphore>,
     steps: AtomicU32,
 }
+
+/// Requests of one turn that are worked on at once; others wait.
+const AT_ONCE: usize = 8;
 
 impl Ticket {
     /// The number of the turn's next model call, from 1.
@@ -96,6 +102,7 @@ impl Tickets {
             api,
             calls: Arc::default(),
             over: CancellationToken::new(),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
             steps: AtomicU32::new(0),
         });
         let relay = api.map(|_| token("relay"));

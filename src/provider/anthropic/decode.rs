@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::assembly::Assembly;
 use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
-use super::super::{Request, Response, Sink, StopReason};
+use super::super::{Request, Response, Sink, StopReason, Usage};
 
 /// Reads a stream of Messages events.
 pub(in crate::provider) struct Messages<'a> {
@@ -200,6 +200,10 @@ impl Decoder for Messages<'_> {
         }
         self.stop = stop(&reason);
         Ok(())
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.usage
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::http::{Endpoint, Http};
 use super::key::ApiKey;
+use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The version of the API that this speaks.
@@ -57,6 +58,15 @@ impl Provider for Anthropic {
             }
             Ok(decoder.finish(request))
         })
+    }
+
+    fn passage(&self, _model: &str, want: Want) -> Option<Passage> {
+        let mut url = self.endpoint.url().clone();
+        if want == Want::Count {
+            url.path_segments_mut().ok()?.push("count_tokens");
+        }
+        let decoder = decode::Messages::new(nowhere(), self.http.limits().answer);
+        Some(Passage::new(self.endpoint.at(url), &self.http, Box::new(decoder)))
     }
 }
 

@@ -7,7 +7,7 @@ use super::super::assembly::Assembly;
 use super::super::http::message_of;
 use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
-use super::super::{Request, Response, Sink, StopReason};
+use super::super::{Request, Response, Sink, StopReason, Usage};
 
 /// Reads a stream of chunks.
 pub(in crate::provider) struct Chunks<'a> {
@@ -211,6 +211,10 @@ impl Decoder for Chunks<'_> {
         } else {
             Err(EventError::Unreadable("there is no whole answer in it".to_owned()))
         }
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.usage
     }
 }
 

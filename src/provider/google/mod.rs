@@ -13,6 +13,7 @@ use reqwest::Url;
 
 use super::http::{Endpoint, Http};
 use super::key::ApiKey;
+use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The version that is spoken where the address names none.
@@ -50,11 +51,19 @@ impl Provider for Google {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let body = self.body(request)?;
-            let endpoint = self.endpoint.at(method(self.endpoint.url(), &request.model));
+            let mut url = method(self.endpoint.url(), &request.model, Want::Stream);
+            url.query_pairs_mut().append_pair("alt", "sse");
+            let endpoint = self.endpoint.at(url);
             let mut decoder = decode::Chunks::new(sink, self.http.limits().answer);
             stream::run(&endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })
+    }
+
+    fn passage(&self, model: &str, want: Want) -> Option<Passage> {
+        let endpoint = self.endpoint.at(method(self.endpoint.url(), model, want));
+        let decoder = decode::Chunks::new(nowhere(), self.http.limits().answer);
+        Some(Passage::new(endpoint, &self.http, Box::new(decoder)))
     }
 }
 
@@ -81,17 +90,21 @@ fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Where a model is asked. Its name is a part of the path, whatever is in it.
-fn method(root: &Url, model: &str) -> Url {
+/// Where a model is asked for this. Its name is a part of the path, whatever is in it.
+fn method(root: &Url, model: &str, want: Want) -> Url {
+    let method = match want {
+        Want::Answer => "generateContent",
+        Want::Stream => "streamGenerateContent",
+        Want::Count => "countTokens",
+    };
     let mut url = root.clone();
     let (collection, name) = match model.split_once('/') {
         Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
         _ => ("models", model),
     };
     if let Ok(mut path) = url.path_segments_mut() {
-        path.push(collection).push(&format!("{name}:streamGenerateContent"));
+        path.push(collection).push(&format!("{name}:{method}"));
     }
-    url.query_pairs_mut().append_pair("alt", "sse");
     url
 }
 
@@ -110,7 +123,8 @@ mod tests {
             ("", "../x?y", "/v1beta/models/..%2Fx%3Fy:streamGenerateContent?alt=sse"),
             ("/a?b=c", "m", "/a/v1beta/models/m:streamGenerateContent?b=c&alt=sse"),
         ] {
-            let url = method(&root(&format!("{host}{base}").parse().unwrap()), model);
+            let mut url = method(&root(&format!("{host}{base}").parse().unwrap()), model, Want::Stream);
+            url.query_pairs_mut().append_pair("alt", "sse");
             assert_eq!(url.as_str(), format!("{host}{expected}"));
         }
     }

@@ -1,5 +1,6 @@
 //! The bytes of an answer, as they come: limited in time and in amount.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ const TAIL_TIME: Duration = Duration::from_secs(2);
 
 /// An answer being received. Dropping it ends the request.
 pub struct Body<'a> {
-    endpoint: &'a Endpoint,
+    endpoint: Cow<'a, Endpoint>,
     response: reqwest::Response,
     limits: Limits,
     received: usize,
@@ -24,7 +25,7 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(endpoint: &'a Endpoint, response: reqwest::Response, limits: Limits) -> Self {
+    pub(super) fn new(endpoint: Cow<'a, Endpoint>, response: reqwest::Response, limits: Limits) -> Self {
         Self { endpoint, response, limits, received: 0, settling: false }
     }
 

@@ -7,13 +7,16 @@ mod refusal;
 mod retry_after;
 pub mod sse;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 pub use body::Body;
+use bytes::Bytes;
 pub use client::Http;
+pub use refusal::Refused;
 pub(super) use refusal::message_of;
-use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{StatusCode, Url};
 
 use super::ProviderError;
 use super::key::ApiKey;
@@ -101,18 +104,48 @@ impl Endpoint {
     ///
     /// The provider can't be reached, is silent, or answers with anything but success.
     pub async fn post<'a>(&'a self, http: &Http, request: Vec<u8>) -> Result<Body<'a>, ProviderError> {
+        let response = self.send(http, self.headers.clone(), request).await?;
+        if response.status().is_success() {
+            return Ok(Body::new(Cow::Borrowed(self), response, http.limits()));
+        }
+        Err(refusal::read(self, response).await.error)
+    }
+
+    /// As [`Endpoint::post`], for a request that another program has written, with headers of its own beside those that
+    /// belong to this place. Gives the head of the answer too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::post`].
+    pub async fn pass(
+        self,
+        http: &Http,
+        mut headers: HeaderMap,
+        request: Bytes,
+    ) -> Result<(StatusCode, HeaderMap, Body<'static>), Refused> {
+        headers.extend(self.headers.clone());
+        let mut response = self.send(http, headers, request).await?;
+        if !response.status().is_success() {
+            return Err(refusal::read(&self, response).await);
+        }
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        Ok((status, headers, Body::new(Cow::Owned(self), response, http.limits())))
+    }
+
+    async fn send(
+        &self,
+        http: &Http,
+        headers: HeaderMap,
+        request: impl Into<reqwest::Body>,
+    ) -> Result<reqwest::Response, ProviderError> {
         let limits = http.limits();
         let client = http.client(&self.url).await.map_err(|reason| self.failed(reason))?;
-        let sent = client.post(self.url.clone()).headers(self.headers.clone()).body(request).send();
+        let sent = client.post(self.url.clone()).headers(headers).body(request).send();
         let after = if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
-        let response = tokio::time::timeout(after, sent)
+        tokio::time::timeout(after, sent)
             .await
             .map_err(|_| ProviderError::TimedOut { provider: self.provider.clone(), after })?
-            .map_err(|error| self.broken(&error))?;
-        if response.status().is_success() {
-            return Ok(Body::new(self, response, limits));
-        }
-        Err(refusal::read(self, response).await)
+            .map_err(|error| self.broken(&error))
     }
 
     /// An error event, or a failure in words, without the key.
@@ -135,6 +168,11 @@ impl Endpoint {
     #[must_use]
     pub fn garbled(&self, message: impl AsRef<str>) -> ProviderError {
         ProviderError::Garbled { provider: self.provider.clone(), message: self.clean(message.as_ref()) }
+    }
+
+    /// What this place is asked with for a key.
+    pub(super) const fn key(&self) -> Option<&ApiKey> {
+        self.key.as_ref()
     }
 
     fn broken(&self, error: &reqwest::Error) -> ProviderError {

@@ -5,13 +5,37 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use super::super::ProviderError;
+use super::super::key::ApiKey;
 use super::{Endpoint, retry_after};
 
 const LONGEST: usize = 64 * 1024;
 const READ_TIME: Duration = Duration::from_secs(10);
 
-/// The error of a response that is no success.
-pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -> ProviderError {
+/// What a provider said when it did not answer.
+#[derive(Debug)]
+pub struct Refused {
+    /// What it means.
+    pub error: ProviderError,
+    /// Its status; 0 where there was none.
+    pub status: u16,
+    /// What it said, where that is a JSON document; without the key.
+    pub said: Option<Value>,
+}
+
+impl From<ProviderError> for Refused {
+    fn from(error: ProviderError) -> Self {
+        let status = match &error {
+            ProviderError::Unauthorised { status, .. }
+            | ProviderError::Rejected { status, .. }
+            | ProviderError::Limited { status, .. } => *status,
+            _ => 0,
+        };
+        Self { error, status, said: None }
+    }
+}
+
+/// What a response says that is no success.
+pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -> Refused {
     let status = response.status().as_u16();
     let wait = retry_after::of(response.headers(), SystemTime::now());
     let mut body = Vec::new();
@@ -26,7 +50,30 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     };
     // What was said before the time was up is still worth reporting.
     let _ = tokio::time::timeout(READ_TIME, receive).await;
-    let said = parse(&body);
+    let document = serde_json::from_slice(&body).ok().map(|mut document| {
+        endpoint.key().into_iter().for_each(|key| scrub(key, &mut document));
+        document
+    });
+    Refused { error: explain(endpoint, status, wait, parse(&body)), status, said: document }
+}
+
+/// Takes the key out of all texts of a document.
+fn scrub(key: &ApiKey, document: &mut Value) {
+    match document {
+        Value::String(text) => *text = key.scrub(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| scrub(key, item)),
+        Value::Object(entries) => {
+            let all = std::mem::take(entries);
+            entries.extend(all.into_iter().map(|(name, mut value)| {
+                scrub(key, &mut value);
+                (key.scrub(&name), value)
+            }));
+        }
+        _ => {}
+    }
+}
+
+fn explain(endpoint: &Endpoint, status: u16, wait: Option<Duration>, said: Said) -> ProviderError {
     let wait = wait.or(said.wait);
     // Google says so with 400.
     let status = if said.bad_key { 401 } else { status };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::assembly::Assembly;
 use super::super::http::message_of;
 use super::super::stream::{Decoder, EventError, Progress, decode};
-use super::super::{Request, Response, Sink, StopReason};
+use super::super::{Request, Response, Sink, StopReason, Usage};
 use super::chunk::{CallPiece, Choice, Chunk, Piece, Tokens};
 use super::details::Details;
 
@@ -187,6 +187,10 @@ impl Decoder for Completion<'_> {
             return Err(EventError::Unreadable("there is no choice in it".to_owned()));
         }
         self.chunk(whole)
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.usage
     }
 }
 

@@ -15,6 +15,7 @@ pub use dialect::wants_thinking_back;
 
 use super::http::{Endpoint, Http};
 use super::key::ApiKey;
+use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// An API that speaks chat completions.
@@ -57,6 +58,12 @@ impl Provider for OpenAi {
             stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })
+    }
+
+    fn passage(&self, _model: &str, want: Want) -> Option<Passage> {
+        let decoder = decode::Completion::new(nowhere(), self.http.limits().answer);
+        let decoder = Box::new(decoder.priced(self.dialect.routes));
+        (want != Want::Count).then(|| Passage::new(self.endpoint.clone(), &self.http, decoder))
     }
 }
 

@@ -7,7 +7,7 @@ use super::super::assembly::Assembly;
 use super::super::http::message_of;
 use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
-use super::super::{Request, Response, Sink, StopReason};
+use super::super::{Request, Response, Sink, StopReason, Usage};
 use super::item::{self, Said, joined_id};
 
 /// Reads a stream of Responses events.
@@ -304,6 +304,10 @@ impl Decoder for Events<'_> {
             return Err(EventError::Unreadable("there is no output in it".to_owned()));
         }
         self.end(whole)
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.usage
     }
 }
 

@@ -14,6 +14,7 @@ use reqwest::Url;
 
 use super::http::{Endpoint, Http};
 use super::key::ApiKey;
+use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// An API that speaks Responses.
@@ -86,6 +87,11 @@ impl Provider for Responses {
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(self.ask(request, sink))
+    }
+
+    fn passage(&self, _model: &str, want: Want) -> Option<Passage> {
+        let decoder = Box::new(decode::Events::new(nowhere(), self.http.limits().answer));
+        (want != Want::Count).then(|| Passage::new(self.endpoint.clone(), &self.http, decoder))
     }
 }
 

@@ -246,11 +246,15 @@ impl DockerSandbox {
 
     /// What the helper is to listen for.
     fn entrance(&self, plan: &Plan) -> Option<Entrance> {
-        (plan.agent.network == Network::Proxy).then(|| {
+        let has_network = plan.agent.network == Network::Proxy;
+        let inside = self.inside.clone().filter(|_| plan.asks_flock);
+        (has_network || inside.is_some()).then(|| {
             egress::entrance(Arc::new(Proxy {
                 agent: plan.agent.id.clone(),
                 policy: Arc::clone(&self.egress),
                 dial: Arc::clone(&self.dial),
+                has_network,
+                inside,
             }))
         })
     }

@@ -20,7 +20,7 @@ use crate::config::{Config, SandboxMode};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
-use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Internet};
+use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Inside, Internet};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::fitting::{Fitting, Fittings, STATE_TARGET};
@@ -49,6 +49,7 @@ pub struct DockerSandbox {
     standing: Mutex<Standing>,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dial>,
+    inside: Option<Arc<dyn Inside>>,
     mounts: ApprovedMounts,
     fittings: Fittings,
 }
@@ -61,6 +62,7 @@ impl DockerSandbox {
             home,
             egress: Arc::new(ConfiguredEgress::new(Arc::clone(&config))),
             dial: Arc::new(Internet::default()),
+            inside: None,
             config,
             engine,
             slots: Mutex::default(),
@@ -92,6 +94,12 @@ impl DockerSandbox {
     #[must_use]
     pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
         Self { dial, ..self }
+    }
+
+    /// The same, with what of flock the programs may ask for that run agents' turns.
+    #[must_use]
+    pub fn with_inside(self, inside: Arc<dyn Inside>) -> Self {
+        Self { inside: Some(inside), ..self }
     }
 
     /// The engine.

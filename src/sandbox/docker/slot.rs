@@ -166,6 +166,8 @@ pub struct Plan {
     pub mounts: Mounts,
     /// What the program that runs its turns needs.
     pub fittings: Vec<Fitting>,
+    /// Whether a program in it asks flock for its models and tools.
+    pub asks_flock: bool,
     identity: Option<Vec<IdentityFile>>,
 }
 
@@ -180,6 +182,7 @@ impl Plan {
         let mounts = Mounts::new(config, approved);
         let image = agent.docker.image.clone();
         let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
+        let asks_flock = agent.is_run_by_program() && !agent.runs_on_host();
         // Only what makes another container: a change of model or policy is none of the sandbox's business.
         let agent = Agent {
             model: None,
@@ -194,7 +197,7 @@ impl Plan {
             ..agent.clone()
         };
         let identity = workspace::identity(&agent.identity).ok();
-        Self { agent, image, mounts, fittings, identity }
+        Self { agent, image, mounts, fittings, asks_flock, identity }
     }
 
     /// The plan again, after the workspace was made ready.

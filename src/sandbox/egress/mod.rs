@@ -3,9 +3,13 @@
 //!
 //! The gateway looks a name up once, judges the addresses, and connects to a judged one. A name that an agent
 //! may reach leads nowhere but to the public internet.
+//!
+//! The same entrance leads to flock itself where a program runs the agent's turns: a request for a path, and not for a
+//! whole address, goes to what is [`Inside`].
 
 pub mod address;
 mod dial;
+mod inside;
 mod policy;
 mod proxy;
 mod request;
@@ -15,13 +19,14 @@ mod traffic;
 use std::sync::Arc;
 
 pub use dial::{Dial, Internet};
+pub use inside::{Inside, is_inside};
 pub use policy::{ConfiguredEgress, Connection, EgressPolicy, Fate};
 pub use proxy::Proxy;
 pub use rule::{EgressRule, Host, PORTS, RuleError};
 
 use super::helper::Entrance;
 
-/// Where programs in a sandbox find the proxy, on its loopback.
+/// Where programs in a sandbox find the proxy and flock, on its loopback.
 pub const PORT: u16 = 3128;
 
 /// What tells programs in a sandbox about the proxy.

@@ -6,10 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, header};
-use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::address::is_public;
 use super::dial::Dial;
+use super::inside::{Inside, is_inside};
 use super::policy::{Connection, EgressPolicy, Fate};
 use super::request;
 use super::rule::Host;
@@ -31,9 +30,13 @@ pub struct Proxy {
     pub policy: Arc<dyn EgressPolicy>,
     /// How they get there.
     pub dial: Arc<dyn Dial>,
+    /// Whether they may reach anything at all.
+    pub has_network: bool,
+    /// What of flock they may ask for; `None` where there is nothing.
+    pub inside: Option<Arc<dyn Inside>>,
 }
 
-type Answer = Response<BoxBody<Bytes, hyper::Error>>;
+type Answer = Response<Body>;
 
 impl Proxy {
     /// Serves one connection of a program to its end. What it says wrong ends it, or is answered; nothing is
@@ -59,7 +62,13 @@ impl Proxy {
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        if let Some(inside) = self.inside.as_ref().filter(|_| is_for_flock(&request)) {
+            return inside.answer(&self.agent, request).await;
+        }
         let (mut parts, body) = request.into_parts();
+        if !self.has_network {
+            return plain(StatusCode::FORBIDDEN, "this sandbox has no network");
+        }
         let (host, port) = match request::target(&parts) {
             Ok(target) => target,
             Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
@@ -77,7 +86,7 @@ impl Proxy {
             if let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() {
                 tokio::spawn(tunnel(upgrade, stream, visit));
             }
-            return Response::new(Empty::new().map_err(|never| match never {}).boxed());
+            return Response::new(Body::empty());
         }
         if let Err(why) = request::forwarded(&mut parts) {
             return plain(StatusCode::BAD_REQUEST, &why);
@@ -230,12 +239,17 @@ async fn exchange(
     });
     let (mut parts, body) = sender.send_request(request).await?.into_parts();
     request::strip(&mut parts.headers);
-    Ok(Response::from_parts(parts, body.boxed()))
+    Ok(Response::from_parts(parts, Body::new(body)))
+}
+
+/// Whether a request names a path and no server: a proxy is asked for whole addresses.
+fn is_for_flock(request: &Request<Incoming>) -> bool {
+    let uri = request.uri();
+    request.method() != Method::CONNECT && uri.authority().is_none() && is_inside(uri.path())
 }
 
 fn plain(status: StatusCode, text: &str) -> Answer {
-    let body = Full::new(Bytes::from(format!("flock: {text}\n")));
-    let mut answer = Response::new(body.map_err(|never| match never {}).boxed());
+    let mut answer = Response::new(Body::from(format!("flock: {text}\n")));
     *answer.status_mut() = status;
     answer
         .headers_mut()
@@ -296,6 +310,8 @@ mod tests {
             agent: "coder".parse().unwrap(),
             policy: grant.clone(),
             dial: Arc::new(Here(listener.local_addr().unwrap())),
+            has_network: true,
+            inside: None,
         });
         let (mut inside, theirs) = tokio::io::duplex(4096);
         tokio::spawn(proxy.serve(theirs));

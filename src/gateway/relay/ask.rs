@@ -1,0 +1,167 @@
+//! Finds a model that answers: the agent's own, again where its provider failed in passing, then those that stand in
+//! for it and are asked the same way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+
+use super::toll::Toll;
+use super::written::Written;
+use super::{Relay, Ticket, shape};
+use crate::agent::{ModelCall, Trouble, trouble_of};
+use crate::clock::unix_ms;
+use crate::config::{Api, Config};
+use crate::id::ModelRef;
+use crate::provider::http::Refused;
+use crate::provider::passing::{Answer, Want};
+use crate::provider::retry::Decision;
+use crate::provider::{ProviderError, Resolved};
+
+/// What a program asks.
+pub(super) struct Question {
+    pub(super) ticket: Arc<Ticket>,
+    pub(super) api: Api,
+    pub(super) want: Want,
+    pub(super) query: Vec<(&'static str, &'static str)>,
+    pub(super) headers: HeaderMap,
+    pub(super) written: Written,
+}
+
+/// Why it is not answered.
+pub(super) enum No {
+    /// flock does not let it be asked: the budget, or the agent's settings.
+    Forbidden(String),
+    /// No model answered; this is what the last one said.
+    Refused(Refused),
+}
+
+impl Relay {
+    /// The beginning of an answer, and what is set aside for it; nothing is for a count.
+    pub(super) async fn ask(&self, question: &Question) -> Result<(Answer, Option<Toll>), No> {
+        let ticket = &question.ticket;
+        let config = self.live.current();
+        let mut line = self.line(question, &config)?;
+        let mut last: Option<Refused> = None;
+        let mut widest = 0;
+        let mut trouble = None;
+        while let Some(model) = line.pop_front() {
+            let resolved = match self.catalog.resolve(&model, &config) {
+                Ok(resolved) if shape::is_same(resolved.route.api, question.api) => resolved,
+                Ok(_) => continue,
+                Err(error) => {
+                    last.get_or_insert_with(|| error.into());
+                    continue;
+                }
+            };
+            if trouble == Some(Trouble::TooLong) && resolved.context_window <= widest {
+                continue;
+            }
+            if let Some(refused) = &last {
+                let (agent, turn, error) = (&ticket.agent, ticket.turn, &refused.error);
+                tracing::warn!(%agent, %turn, %error, "{} is asked instead", resolved.label);
+            }
+            // Frozen between two calls, it waits; what is not given to it is not taken from its budget.
+            self.oversight.thawed(&ticket.agent).await;
+            let mut toll = match question.want {
+                Want::Count => None,
+                Want::Answer | Want::Stream => Some(self.reserve(question, &resolved).await?),
+            };
+            let refused = match self.ask_one(question, &resolved, toll.as_mut(), line.is_empty()).await {
+                Ok(answer) => {
+                    self.cooldowns.answered(&model);
+                    return Ok((answer, toll));
+                }
+                Err(refused) => refused,
+            };
+            trouble = trouble_of(&refused.error);
+            if let Some(trouble) = trouble {
+                self.cooldowns.failed(&model, trouble, unix_ms());
+            }
+            widest = resolved.context_window;
+            last = Some(refused);
+            if trouble.is_none() {
+                break;
+            }
+        }
+        Err(No::Refused(last.unwrap_or_else(|| nobody(&ticket.model).into())))
+    }
+
+    /// The models that may be asked, as the configuration has them now: a person may have taken one away since the turn
+    /// began, and it is sent nothing then.
+    fn line(&self, question: &Question, config: &Config) -> Result<VecDeque<ModelRef>, No> {
+        let ticket = &question.ticket;
+        let agent = config.agent(&ticket.agent);
+        let agent =
+            agent.ok_or_else(|| No::Forbidden(format!("there is no agent {} any more", ticket.agent)))?;
+        if !agent.models().any(|model| *model == ticket.model) {
+            return Err(No::Forbidden(format!("{} is not a model of {} any more", ticket.model, agent.id)));
+        }
+        Ok(self.cooldowns.order(agent.models(), unix_ms()))
+    }
+
+    async fn reserve(&self, question: &Question, resolved: &Resolved) -> Result<Toll, No> {
+        let ticket = &question.ticket;
+        let call = ModelCall {
+            agent: ticket.agent.clone(),
+            session: ticket.session.clone(),
+            turn: ticket.turn,
+            model: resolved.route.model.clone(),
+            input_estimate: question.written.input(),
+            max_output: question.written.output(u64::from(resolved.max_tokens)),
+            step: ticket.step(),
+        };
+        let reserved = Toll::reserve(&self.oversight, ticket, call).await;
+        reserved.map_err(|paused| No::Forbidden(paused.to_string()))
+    }
+
+    /// Asks one model until it answers or gives up. Nothing of an answer has been passed on meanwhile.
+    async fn ask_one(
+        &self,
+        question: &Question,
+        resolved: &Resolved,
+        mut toll: Option<&mut Toll>,
+        is_last: bool,
+    ) -> Result<Answer, Refused> {
+        let Question { ticket, want, query, headers, written, .. } = question;
+        let name = resolved.route.model();
+        let body = written.to(name, question.api);
+        let policy = if is_last { self.retry } else { self.retry.beside_others() };
+        let mut attempt = 1;
+        loop {
+            let passage = resolved.provider.passage(name, *want);
+            let passage = passage.ok_or_else(|| nobody(&resolved.route.model))?;
+            if let Some(toll) = &mut toll {
+                toll.asks();
+            }
+            let refused = match passage.send(query, headers.clone(), body.clone()).await {
+                Ok(answer) => {
+                    if let Some(toll) = &mut toll {
+                        toll.begins();
+                    }
+                    return Ok(answer);
+                }
+                Err(refused) => refused,
+            };
+            if let Some(toll) = &mut toll {
+                toll.failed(Some(&refused.error));
+            }
+            let Decision::Retry { wait } = policy.next(attempt, &refused.error, rand::random()) else {
+                return Err(refused);
+            };
+            let (agent, turn, error, ms) = (&ticket.agent, ticket.turn, &refused.error, wait.as_millis());
+            tracing::info!(%agent, %turn, %error, ms, "a model is asked again");
+            tokio::time::sleep(wait).await;
+            attempt += 1;
+        }
+    }
+}
+
+fn nobody(model: &ModelRef) -> ProviderError {
+    ProviderError::NotConfigured {
+        provider: model.provider().to_owned(),
+        model: model.to_string(),
+        reason: "requests to it can't be passed on".to_owned(),
+        hint: "flock doctor".to_owned(),
+    }
+}

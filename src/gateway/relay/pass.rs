@@ -1,0 +1,105 @@
+//! `POST /relay/…`: a request of an agent program to its model.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+
+use super::ask::{No, Question};
+use super::written::Written;
+use super::{Relay, Ticket, headers, passing, shape};
+use crate::config::Api;
+use crate::gateway::body;
+use crate::gateway::error::ApiError;
+use crate::gateway::limits::Limits;
+use crate::gateway::state::Gateway;
+use crate::provider::http::Refused;
+
+/// Passes a request on, and its answer back.
+///
+/// # Errors
+///
+/// 404 for what is not passed on; 400, 408 and 413 for a request that can't be; 400 where flock or the provider does not
+/// have it answered: then it makes no sense to ask again, and the program is told so.
+pub async fn on(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(ticket): Extension<Arc<Ticket>>,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
+    let relay = gateway.relay.get().ok_or_else(|| ApiError::internal("there is no relay"))?;
+    let over = ticket.over.clone();
+    tokio::select! {
+        biased;
+        () = over.cancelled() => Err(finally(StatusCode::BAD_REQUEST, "the turn is over")),
+        answer = relay.pass(ticket, request) => answer,
+    }
+}
+
+impl Relay {
+    async fn pass(&self, ticket: Arc<Ticket>, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        let (parts, body) = request.into_parts();
+        let asked = shape::asked(parts.uri.path()).filter(|_| parts.method == Method::POST);
+        let own = |api| ticket.api.is_some_and(|own| shape::is_same(own, api));
+        let Some((api, want)) = asked.filter(|(api, _)| own(*api)) else {
+            return Err(finally(StatusCode::NOT_FOUND, "this is not passed on to the agent's model"));
+        };
+        let place = ticket.places.clone().acquire_owned().await;
+        let place = place.map_err(|_| finally(StatusCode::BAD_REQUEST, "the turn is over"))?;
+        let limits = parts.extensions.get::<Limits>().copied().unwrap_or_default();
+        let bytes = body::whole(body, &limits).await.map_err(ApiError::finally)?;
+        let written = Written::read(bytes.into(), api);
+        let written = written.map_err(|wrong| finally(StatusCode::BAD_REQUEST, wrong))?;
+        let question = Question {
+            api,
+            want,
+            query: passed(api, parts.uri.query().unwrap_or_default()),
+            headers: headers::asked(&parts.headers),
+            written,
+            ticket: ticket.clone(),
+        };
+        match self.ask(&question).await {
+            Ok((answer, toll)) => Ok(passing::response(answer, toll, ticket, place)),
+            Err(No::Forbidden(why)) => {
+                tracing::info!(agent = %ticket.agent, turn = %ticket.turn, why, "a model call is not let through");
+                ticket.calls.note(|count| count.forbidden = Some(why.clone()));
+                Err(finally(StatusCode::BAD_REQUEST, why))
+            }
+            Err(No::Refused(refused)) => Ok(refusal(&ticket, parts.uri.path(), refused)),
+        }
+    }
+}
+
+/// What of a query is passed on.
+fn passed(api: Api, query: &str) -> Vec<(&'static str, &'static str)> {
+    let known = match api {
+        Api::AnthropicMessages => ("beta", "true"),
+        Api::GoogleGenerativeAi => ("alt", "sse"),
+        _ => return Vec::new(),
+    };
+    let asked = query.split('&').any(|pair| pair.split_once('=') == Some(known));
+    asked.then_some(known).into_iter().collect()
+}
+
+/// An error that stays one however often is asked.
+fn finally(status: StatusCode, message: impl Into<String>) -> ApiError {
+    ApiError::new(status, "relay", message).finally()
+}
+
+/// What the program is told where no model answered. flock has asked as often as made sense, so it is a status that
+/// programs do not ask again after: 400 is the only one that none of them does. Where the provider says that the request
+/// is wrong, the program gets that in the provider's own words, because it may know how to mend it.
+fn refusal(ticket: &Ticket, path: &str, refused: Refused) -> Response<Body> {
+    let Refused { error, status, said } = refused;
+    let (agent, turn) = (&ticket.agent, ticket.turn);
+    tracing::warn!(%agent, %turn, %error, status, "no model answered");
+    ticket.calls.note(|count| count.refused = Some((status, error.to_string())));
+    let mut response = finally(StatusCode::BAD_REQUEST, error.to_string()).render(path);
+    if let (Some(said), 400 | 413 | 422) = (said, status) {
+        *response.body_mut() = Body::from(said.to_string());
+    }
+    // Whatever shape it has, it is JSON.
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,147 @@
+//! How each model API is asked, and how it says that something is wrong. Pure.
+
+use serde_json::{Value, json};
+
+use crate::config::Api;
+use crate::provider::passing::Want;
+use crate::runtime::cli::program::relay_path;
+
+/// The wire formats that are passed on, one for each path.
+const APIS: [Api; 4] =
+    [Api::AnthropicMessages, Api::OpenAiResponses, Api::GoogleGenerativeAi, Api::OpenAiCompletions];
+
+/// The wire format that is spoken below this path, and the rest of the path, without a slash before it.
+fn place(path: &str) -> Option<(Api, &str)> {
+    APIS.iter().find_map(|api| Some((*api, path.strip_prefix(relay_path(*api))?.strip_prefix('/')?)))
+}
+
+/// What a request to this path is for, and in which wire format; `None` for all that is not passed on. The model that
+/// a path names is not looked at.
+#[must_use]
+pub fn asked(path: &str) -> Option<(Api, Want)> {
+    let (api, rest) = place(path)?;
+    let want = match (api, rest) {
+        (Api::AnthropicMessages, "v1/messages")
+        | (Api::OpenAiResponses, "responses")
+        | (Api::OpenAiCompletions, "chat/completions") => Want::Answer,
+        (Api::AnthropicMessages, "v1/messages/count_tokens") => Want::Count,
+        (Api::GoogleGenerativeAi, rest) => {
+            let (model, method) = rest.strip_prefix("v1beta/models/")?.rsplit_once(':')?;
+            if model.is_empty() || model.contains('/') {
+                return None;
+            }
+            match method {
+                "generateContent" => Want::Answer,
+                "streamGenerateContent" => Want::Stream,
+                "countTokens" => Want::Count,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    Some((api, want))
+}
+
+/// Whether a path of this wire format is where models of that one are asked: two may share one.
+#[must_use]
+pub fn is_same(one: Api, other: Api) -> bool {
+    relay_path(one) == relay_path(other)
+}
+
+/// An error in the words of the API that is spoken below this path; `None` where none is.
+#[must_use]
+pub fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Option<Value> {
+    let rest = path.strip_prefix("/relay")?;
+    if !rest.is_empty() && !rest.starts_with('/') {
+        return None;
+    }
+    let message = match hint {
+        Some(hint) => format!("flock: {message} ({hint})"),
+        None => format!("flock: {message}"),
+    };
+    let kind = match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
+    };
+    Some(match place(path).map(|(api, _)| api) {
+        Some(Api::GoogleGenerativeAi) => {
+            let word = match status {
+                401 => "UNAUTHENTICATED",
+                403 => "PERMISSION_DENIED",
+                404 => "NOT_FOUND",
+                429 => "RESOURCE_EXHAUSTED",
+                400..=499 => "INVALID_ARGUMENT",
+                _ => "INTERNAL",
+            };
+            json!({"error": {"code": status, "message": message, "status": word}})
+        }
+        Some(Api::OpenAiResponses | Api::OpenAiCompletions) => {
+            json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+        }
+        _ => json!({"type": "error", "error": {"type": kind, "message": message}}),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fixed_list_of_paths_is_passed_on() {
+        for (path, expected) in [
+            ("/relay/anthropic/v1/messages", Some((Api::AnthropicMessages, Want::Answer))),
+            ("/relay/anthropic/v1/messages/count_tokens", Some((Api::AnthropicMessages, Want::Count))),
+            ("/relay/responses/v1/responses", Some((Api::OpenAiResponses, Want::Answer))),
+            ("/relay/completions/v1/chat/completions", Some((Api::OpenAiCompletions, Want::Answer))),
+            (
+                "/relay/google/v1beta/models/gemini-3-pro:streamGenerateContent",
+                Some((Api::GoogleGenerativeAi, Want::Stream)),
+            ),
+            ("/relay/google/v1beta/models/x:generateContent", Some((Api::GoogleGenerativeAi, Want::Answer))),
+            ("/relay/google/v1beta/models/x:countTokens", Some((Api::GoogleGenerativeAi, Want::Count))),
+            ("/relay/google/v1beta/models/x:embedContent", None),
+            ("/relay/google/v1beta/models/:generateContent", None),
+            ("/relay/google/v1beta/models/a/../b:generateContent", None),
+            ("/relay/google/v1beta/files", None),
+            ("/relay/anthropic/v1/messages/", None),
+            ("/relay/anthropic/v1/messages/batches", None),
+            ("/relay/anthropic/v1/files", None),
+            ("/relay/anthropic/../v1/messages", None),
+            ("/relay/anthropicx/v1/messages", None),
+            ("/relay/responses/v1/responses/resp_1", None),
+            ("/relay/completions/v1/models", None),
+            ("/relay/anthropic", None),
+            ("/relay/", None),
+            ("/v1/messages", None),
+        ] {
+            assert_eq!(asked(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_error_has_the_shape_of_its_api() {
+        let of = |path, status| error(path, status, "no", Some("do this")).unwrap();
+        let anthropic = of("/relay/anthropic/v1/messages", 404);
+        assert_eq!(
+            (&anthropic["type"], &anthropic["error"]["type"]),
+            (&json!("error"), &json!("not_found_error"))
+        );
+        let google = of("/relay/google/v1beta/models/x:countTokens", 403);
+        assert_eq!(
+            (&google["error"]["code"], &google["error"]["status"]),
+            (&json!(403), &json!("PERMISSION_DENIED"))
+        );
+        for path in ["/relay/responses/v1/responses", "/relay/completions/v1/chat/completions"] {
+            assert_eq!(of(path, 400)["error"]["type"], "invalid_request_error");
+            assert_eq!(of(path, 400)["error"]["message"], "flock: no (do this)");
+        }
+        for other in ["/relayed", "/v1/models", "/api/agents", "/mcp"] {
+            assert_eq!(error(other, 404, "no", None), None, "{other}");
+        }
+    }
+}

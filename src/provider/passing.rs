@@ -1,0 +1,346 @@
+//! Requests that another program has written in a provider's own wire format: flock puts its address, its headers and
+//! its key to them, passes the answer on as it comes, and reads from it meanwhile what it took.
+//!
+//! Nothing else is changed in either direction, so that what flock does not know yet works too.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+
+use super::http::sse::Events;
+use super::http::{Body, Endpoint, Http, Refused};
+use super::stream::{Decoder, EventError, Progress, explain, take};
+use super::{Delta, ProviderError, Sink, Usage};
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// An answer; the body says whether in one piece, where the wire has one address for both.
+    Answer,
+    /// An answer in pieces, where the wire has an address of its own for that.
+    Stream,
+    /// The number of tokens of a request.
+    Count,
+}
+
+/// The way of one request to its provider.
+pub struct Passage {
+    endpoint: Endpoint,
+    http: Arc<Http>,
+    decoder: Box<dyn Decoder + Send>,
+}
+
+impl Passage {
+    pub(super) fn new(endpoint: Endpoint, http: &Arc<Http>, decoder: Box<dyn Decoder + Send>) -> Self {
+        Self { endpoint, http: Arc::clone(http), decoder }
+    }
+
+    /// Sends a request with these parts of its address and these headers, and waits for the beginning of its answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Provider::call`], and for an answer that begins with an error.
+    pub async fn send(
+        self,
+        query: &[(&str, &str)],
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, Refused> {
+        let Self { endpoint, http, decoder } = self;
+        let mut url = endpoint.url().clone();
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let endpoint = endpoint.at(url);
+        let mut meter =
+            Meter { endpoint: endpoint.clone(), decoder, form: Form::Unknown, longest: http.limits().answer };
+        let key = endpoint.key().map(|key| key.expose().as_bytes().to_vec());
+        let (status, headers, mut body) = endpoint.pass(&http, headers, body).await?;
+        let Some(first) = body.chunk().await? else {
+            return Err(meter.endpoint.failed("it closed the connection without an answer").into());
+        };
+        meter.feed(&first)?;
+        let first = Some(first);
+        Ok(Answer { status, headers, body, meter, first, veil: Veil { key, held: Vec::new() } })
+    }
+}
+
+/// An answer on its way. Dropping it ends the request.
+pub struct Answer {
+    /// Its status; a success.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    body: Body<'static>,
+    meter: Meter,
+    first: Option<Bytes>,
+    veil: Veil,
+}
+
+impl Answer {
+    /// The next bytes; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The provider is silent for too long, breaks off, or reports that it failed. After the last of these there may
+    /// be more bytes, which say it in its own words.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        loop {
+            let piece = match self.first.take() {
+                Some(first) => Some(first),
+                None => self.next().await?,
+            };
+            match piece {
+                Some(piece) => {
+                    let passed = self.veil.pass(piece);
+                    if !passed.is_empty() {
+                        return Ok(Some(passed));
+                    }
+                }
+                None => return Ok(self.veil.rest()),
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        let is_complete = self.meter.is_complete();
+        if is_complete {
+            self.body.settle();
+        }
+        let piece = match self.body.chunk().await {
+            // What goes wrong after the end is no reason to lose it.
+            Err(_) if is_complete => None,
+            piece => piece?,
+        };
+        match &piece {
+            // What a broken event means is seen at the end; it is the reader's to judge.
+            Some(piece) => drop(self.meter.feed(piece)),
+            None => self.meter.end(),
+        }
+        Ok(piece)
+    }
+
+    /// What it took: known when the answer is complete, and its provider has said so.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.meter.usage()
+    }
+
+    /// Whether it has all come, or as good as.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.meter.is_complete()
+    }
+
+    /// Whether nothing else comes.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(&self.meter.form, Form::Events(_, Some(Progress::Done)) | Form::Whole)
+    }
+
+    /// The failure that it reports, if it does.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&ProviderError> {
+        match &self.meter.form {
+            Form::Lost(error) => error.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it comes in a form that flock does not read: nobody knows how it ended.
+    #[must_use]
+    pub const fn is_unread(&self) -> bool {
+        matches!(&self.meter.form, Form::Lost(None))
+    }
+}
+
+/// Reads along what an answer takes.
+struct Meter {
+    endpoint: Endpoint,
+    decoder: Box<dyn Decoder + Send>,
+    form: Form,
+    longest: usize,
+}
+
+/// How an answer comes.
+enum Form {
+    /// Nothing of it has come.
+    Unknown,
+    /// In events.
+    Events(Events, Option<Progress>),
+    /// As one document, of which this much has come.
+    Document(Vec<u8>),
+    /// It was one document, and it was complete.
+    Whole,
+    /// It can't be read; or it failed, and so.
+    Lost(Option<ProviderError>),
+}
+
+impl Meter {
+    /// An error is one that the provider reports, or that no program could read.
+    fn feed(&mut self, piece: &[u8]) -> Result<(), ProviderError> {
+        if matches!(self.form, Form::Unknown) {
+            match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => return Ok(()),
+                Some(b'{') => self.form = Form::Document(Vec::new()),
+                Some(b'[') => self.form = Form::Lost(None),
+                Some(b'<') => return Err(self.endpoint.garbled("it is a web page; check the base URL")),
+                Some(_) => self.form = Form::Events(Events::default(), None),
+            }
+        }
+        let (endpoint, decoder, longest) =
+            (&self.endpoint, &mut *self.decoder, self.longest.saturating_mul(2));
+        let read = match &mut self.form {
+            Form::Events(events, progress) => {
+                let read = events.feed(piece, |data| take(endpoint, progress, data, decoder));
+                if events.pending() > longest { Err(EventError::TooLong) } else { read }
+            }
+            Form::Document(all) if all.len() + piece.len() > longest => Err(EventError::TooLong),
+            Form::Document(all) => {
+                all.extend_from_slice(piece);
+                Ok(())
+            }
+            Form::Unknown | Form::Whole | Form::Lost(_) => Ok(()),
+        };
+        match read {
+            Ok(()) => Ok(()),
+            Err(error @ EventError::Failure { .. }) => {
+                let error = explain(&self.endpoint, error);
+                self.form = Form::Lost(Some(error.clone()));
+                Err(error)
+            }
+            // An answer that flock can't read may be one that the program can.
+            Err(error) => {
+                let error = explain(&self.endpoint, error);
+                tracing::warn!(%error, "what an answer takes can't be read from it");
+                self.form = Form::Lost(None);
+                Ok(())
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    fn end(&mut self) {
+        let (endpoint, decoder) = (&self.endpoint, &mut *self.decoder);
+        match &mut self.form {
+            Form::Document(all) => {
+                self.form = match decoder.whole(all) {
+                    Ok(()) => Form::Whole,
+                    Err(error @ EventError::Failure { .. }) => Form::Lost(Some(explain(endpoint, error))),
+                    Err(_) => Form::Lost(None),
+                };
+            }
+            Form::Events(events, progress) => {
+                // The last event of a stream that broke off may be half of one.
+                drop(events.end(|data| take(endpoint, progress, data, decoder)));
+            }
+            Form::Unknown | Form::Whole | Form::Lost(_) => {}
+        }
+    }
+
+    const fn is_complete(&self) -> bool {
+        matches!(&self.form, Form::Whole | Form::Events(_, Some(Progress::Stopped | Progress::Done)))
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let usage = self.decoder.usage();
+        // Servers that do not count, or are told not to, leave all of it at nothing.
+        (self.is_complete() && usage != Usage::default()).then_some(usage)
+    }
+}
+
+/// Takes the key out of what passes, wherever it is cut: a server that repeats what it was sent must not hand it on.
+struct Veil {
+    key: Option<Vec<u8>>,
+    held: Vec<u8>,
+}
+
+impl Veil {
+    /// What of these bytes, and of those before, can be passed on.
+    fn pass(&mut self, piece: Bytes) -> Bytes {
+        let Some(key) = &self.key else { return piece };
+        if self.held.is_empty() && overlap(&piece, key) == 0 && find(&piece, key).is_none() {
+            return piece;
+        }
+        let mut all = std::mem::take(&mut self.held);
+        all.extend_from_slice(&piece);
+        let mut passed = Vec::with_capacity(all.len());
+        let mut rest = &all[..];
+        while let Some(at) = find(rest, key) {
+            passed.extend_from_slice(&rest[..at]);
+            passed.extend_from_slice(b"[key]");
+            rest = &rest[at + key.len()..];
+        }
+        let held = overlap(rest, key);
+        passed.extend_from_slice(&rest[..rest.len() - held]);
+        self.held = rest[rest.len() - held..].to_vec();
+        passed.into()
+    }
+
+    fn rest(&mut self) -> Option<Bytes> {
+        (!self.held.is_empty()).then(|| std::mem::take(&mut self.held).into())
+    }
+}
+
+fn find(bytes: &[u8], key: &[u8]) -> Option<usize> {
+    let first = *key.first()?;
+    let mut from = 0;
+    while let Some(at) = bytes[from..].iter().position(|byte| *byte == first) {
+        if bytes[from + at..].starts_with(key) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}
+
+/// How much of the end of these bytes may be the beginning of the key.
+fn overlap(bytes: &[u8], key: &[u8]) -> usize {
+    let most = bytes.len().min(key.len().saturating_sub(1));
+    (1..=most).rev().find(|length| key.starts_with(&bytes[bytes.len() - length..])).unwrap_or(0)
+}
+
+/// Where the pieces of an answer go that is only counted.
+pub(super) fn nowhere() -> Sink<'static> {
+    // A closure without a size: no memory is taken, so none is lost.
+    Box::leak(Box::new(|_: Delta| {}))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn passed(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
+        let mut veil = Veil { key: Some(key.as_bytes().to_vec()), held: Vec::new() };
+        let mut all: Vec<u8> =
+            pieces.iter().flat_map(|piece| veil.pass(Bytes::copy_from_slice(piece))).collect();
+        all.extend(veil.rest().into_iter().flatten());
+        all
+    }
+
+    #[test]
+    fn a_key_that_comes_back_is_taken_out_wherever_it_is_cut() {
+        let said = b"your key sk-planted, sk-plan and sk-sk-planted".as_slice();
+        for at in 0..said.len() {
+            let passed = passed("sk-planted", &[&said[..at], &said[at..]]);
+            assert_eq!(String::from_utf8(passed).unwrap(), "your key [key], sk-plan and sk-[key]", "{at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_holds_no_key_passes_unchanged(text in "[aks-]{0,60}", cuts in prop::collection::vec(0usize..60, 0..5)) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+            let expected = text.replace("ska-s", "[key]");
+            prop_assert_eq!(String::from_utf8(passed("ska-s", &pieces)).unwrap(), expected);
+        }
+    }
+}
