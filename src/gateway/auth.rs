@@ -51,7 +51,8 @@ impl Turns {
             Self::Relay => "asks a model here",
             Self::Mcp => "calls tools here",
         };
-        let message = format!("only the program that runs an agent's turn {what}, with the token of that turn");
+        let message =
+            format!("only the program that runs an agent's turn {what}, with the token of that turn");
         ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message)
     }
 

@@ -70,7 +70,7 @@ impl Front {
             .route("/api/settings", put(settings::change))
             .route("/api/plugin/tools/{name}", post(plugin::call))
             .route("/api/plugin/events", post(plugin::report))
-            .route(auth::MCP, post(mcp::post))
+            .route("/mcp", post(mcp::post))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
             .route("/api/tasks", get(tasks::list))
