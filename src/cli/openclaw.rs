@@ -96,7 +96,7 @@ pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
         })
     });
     // What was granted is not in the configuration. Where it can't be read, making ready says why.
-    let basis = Box::new(move || {
+    let basis = Arc::new(move || {
         let granted = Reader::open(&other).ok().flatten().and_then(|reader| reader.granted("mount").ok());
         let mut hasher = DefaultHasher::new();
         for (agent, _, body) in granted.into_iter().flatten() {
@@ -148,7 +148,10 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
     // A gateway that starts at the same time may still be making its tables.
     let end = Instant::now() + TABLES;
     let approved = loop {
-        match approved(home) {
+        // A database may keep who asks waiting.
+        let own = home.clone();
+        let asked = tokio::task::spawn_blocking(move || approved(&own)).await;
+        match asked.map_err(|error| OpenClawError::Unready(error.to_string()))? {
             Ok(approved) => break approved,
             Err(_) if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
             Err(error) => return Err(Unmade { failure: error.into(), passes: true }),

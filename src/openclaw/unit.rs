@@ -31,12 +31,12 @@ use crate::supervise::unit::{OPENCLAW, Refresh, Unit, Unready};
 /// come from higher layers.
 pub type Prepare = Arc<dyn Fn() -> BoxFuture<'static, Result<Ready, Unready>> + Send + Sync>;
 
-/// What of the home, beside its configuration, OpenClaw is started on: a digest that changes with it.
-pub type Basis = Box<dyn Fn() -> u64 + Send + Sync>;
+/// What of the home, beside its configuration, OpenClaw is started on: a digest that changes with it. It may block.
+pub type Basis = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The OpenClaw of a home.
 pub struct OpenClaw {
-    live: Live,
+    live: Arc<Live>,
     instance: String,
     prepare: Prepare,
     basis: Basis,
@@ -67,11 +67,14 @@ impl OpenClaw {
     /// If the home's configuration or instance id can't be read.
     pub fn new(home: Home, prepare: Prepare, basis: Basis) -> Result<Self, ConfigError> {
         let instance = instance::read(&home)?;
-        Ok(Self { live: Live::open(home)?, instance, prepare, basis, started: Arc::default() })
+        Ok(Self { live: Arc::new(Live::open(home)?), instance, prepare, basis, started: Arc::default() })
     }
 
-    fn now(&self) -> (Arc<Config>, u64) {
-        (self.live.current(), (self.basis)())
+    /// What the home says now. It is read on another thread: the supervisor's has others to wait on, and a database
+    /// may keep who asks waiting for seconds. `None` if it can't be known.
+    fn now(&self) -> impl Future<Output = Option<(Arc<Config>, u64)>> + Send + use<> {
+        let (live, basis) = (Arc::clone(&self.live), Arc::clone(&self.basis));
+        async move { tokio::task::spawn_blocking(move || (live.current(), basis())).await.ok() }
     }
 
     fn started(&self) -> MutexGuard<'_, Started> {
@@ -92,7 +95,6 @@ impl Unit for OpenClaw {
         let now = self.now();
         {
             let mut started = self.started();
-            started.basis = Some(now);
             started.retry_at = None;
             started.build = None;
             started.proved = None;
@@ -101,6 +103,9 @@ impl Unit for OpenClaw {
             (self.live.home().clone(), Arc::clone(&self.prepare), Arc::clone(&self.started));
         Box::pin(async move {
             clear(&home).await;
+            // Before anything of it is read: what changes meanwhile is taken up by the next look.
+            let now = now.await;
+            locked(&started).basis = now;
             let ready = prepare().await?;
             port::free(ready.port).await.map_err(|error| Unready {
                 lasting: Some(Kind::Conflict),
@@ -170,34 +175,38 @@ impl Unit for OpenClaw {
         agents(&self.live.current()).next().is_some() && versions::current(self.live.home()).is_some()
     }
 
-    fn is_outdated(&self) -> bool {
-        let (config, digest) = self.now();
-        let started = self.started();
-        let is_due = started.retry_at.is_some_and(|at| clock::unix_ms() >= at);
-        is_due || started.basis.as_ref().is_none_or(|(old, was)| !Arc::ptr_eq(old, &config) || *was != digest)
+    fn is_outdated(&self) -> BoxFuture<'static, bool> {
+        let (now, started) = (self.now(), Arc::clone(&self.started));
+        Box::pin(async move {
+            let now = now.await;
+            let started = locked(&started);
+            let is_due = started.retry_at.is_some_and(|at| clock::unix_ms() >= at);
+            let same = |(old, was): &(Arc<Config>, u64)| {
+                now.as_ref().is_none_or(|(config, digest)| Arc::ptr_eq(old, config) && was == digest)
+            };
+            is_due || !started.basis.as_ref().is_some_and(same)
+        })
     }
 
     fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
-        let now = self.now();
-        let build = {
-            let mut started = self.started();
-            started.basis = Some(now);
-            started.retry_at = None;
-            started.build.clone()
-        };
-        let home = self.live.home().clone();
-        let current = versions::current(&home).map(|version| version.name());
-        if current != build {
-            if home.openclaw_underway().exists() {
-                // An update restarts it, with what is new here too; if it was killed, the next look comes back to it.
-                self.started().basis = None;
-                return Box::pin(std::future::ready(Ok(Refresh::Done)));
-            }
-            let reason = "another version is installed".to_owned();
-            return Box::pin(std::future::ready(Ok(Refresh::Restart(reason))));
-        }
+        let (now, home) = (self.now(), self.live.home().clone());
         let (prepare, started) = (Arc::clone(&self.prepare), Arc::clone(&self.started));
         Box::pin(async move {
+            let now = now.await;
+            let build = {
+                let mut started = locked(&started);
+                started.basis = now;
+                started.retry_at = None;
+                started.build.clone()
+            };
+            if versions::current(&home).map(|version| version.name()) != build {
+                if home.openclaw_underway().exists() {
+                    // An update restarts it, with what is new here too; if it was killed, the next look comes back to it.
+                    locked(&started).basis = None;
+                    return Ok(Refresh::Done);
+                }
+                return Ok(Refresh::Restart("another version is installed".to_owned()));
+            }
             let ready = prepare().await.inspect_err(|unready| {
                 // A machine that was too busy, an engine that did not answer.
                 if unready.lasting.is_none() {

@@ -59,8 +59,8 @@ pub trait Unit: Send + Sync {
     }
 
     /// Whether it was made ready for something else than what the home says now; asked of what is optional.
-    fn is_outdated(&self) -> bool {
-        false
+    fn is_outdated(&self) -> BoxFuture<'static, bool> {
+        Box::pin(std::future::ready(false))
     }
 
     /// Brings what runs up to what the home says now.

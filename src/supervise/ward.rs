@@ -34,6 +34,8 @@ enum What {
     Prepared(Result<Program, Unready>),
     /// What a health check found.
     Checked(Result<Health, Unseen>),
+    /// Whether it was made ready for something else than what the home says now.
+    Looked(bool),
     /// What came of bringing it up to date while it runs.
     Refreshed(Result<Refresh, Unready>),
     /// What outlived the process is gone.
@@ -54,6 +56,7 @@ pub struct Ward {
     check_at: Option<i64>,
     look_at: Option<i64>,
     preparing: Option<JoinHandle<()>>,
+    looking: Option<JoinHandle<()>>,
     refreshing: Option<JoinHandle<()>>,
     clearing: Option<JoinHandle<()>>,
     /// Counts the clearings, so that the end of one that was given up is not taken for the present one's.
@@ -87,6 +90,7 @@ impl Ward {
             check_at: None,
             look_at: None,
             preparing: None,
+            looking: None,
             refreshing: None,
             clearing: None,
             clearings: 0,
@@ -149,14 +153,33 @@ impl Ward {
         }
         match self.state.standing() {
             Standing::Stopped => self.event(Event::Begin, now, journal),
+            Standing::Failed | Standing::Healthy if self.looking.is_none() && self.refreshing.is_none() => {
+                let outdated = self.unit.is_outdated();
+                self.looking = Some(self.beside(async { What::Looked(outdated.await) }));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes up what the home says now, where that is something else than what it was made ready for.
+    fn looked(&mut self, is_outdated: bool, now: i64, journal: &mut Journal<'_>) {
+        if !is_outdated || !self.wished || !self.unit.is_wanted() {
+            return;
+        }
+        match self.state.standing() {
             // Somebody may have mended what it failed of.
-            Standing::Failed if self.unit.is_outdated() => self.event(Event::Start, now, journal),
-            Standing::Healthy if self.refreshing.is_none() && self.unit.is_outdated() => {
+            Standing::Failed => self.event(Event::Start, now, journal),
+            Standing::Healthy => {
                 let refreshed = self.unit.refresh();
                 self.refreshing = Some(self.beside(async { What::Refreshed(refreshed.await) }));
             }
             _ => {}
         }
+    }
+
+    /// Whether it may still get healthy without anybody's doing: a look may find that what it failed of is mended.
+    pub const fn is_hopeful(&self) -> bool {
+        self.state.is_hopeful() || self.looking.is_some()
     }
 
     /// Nobody needs it any more.
@@ -212,6 +235,10 @@ impl Ward {
                 {
                     self.event(Event::NotSpawned(unready), now, journal);
                 }
+            }
+            What::Looked(is_outdated) => {
+                self.looking = None;
+                self.looked(is_outdated, now, journal);
             }
             What::Refreshed(refreshed) => {
                 self.refreshing = None;
@@ -345,6 +372,7 @@ impl Ward {
         self.health = None;
         self.trouble = None;
         self.stale = None;
+        give_up(&mut self.looking);
         give_up(&mut self.refreshing);
         give_up(&mut self.clearing);
         let mut prepared = self.unit.prepare();

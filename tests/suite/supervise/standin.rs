@@ -28,6 +28,7 @@ use crate::support::wait_until;
 struct Script {
     script: &'static str,
     dir: PathBuf,
+    optional: bool,
 }
 
 impl Unit for Script {
@@ -60,6 +61,23 @@ impl Unit for Script {
                 proof: None,
             };
             found.then_some(health).ok_or_else(|| Unseen { reason: "not there".to_owned(), counts: true })
+        })
+    }
+
+    fn is_optional(&self) -> bool {
+        self.optional
+    }
+
+    /// Looks until the file `looked` is there, which it then takes away, and finds something new.
+    fn is_outdated(&self) -> BoxFuture<'static, bool> {
+        let dir = self.dir.clone();
+        Box::pin(async move {
+            let looking = dir.join("looking");
+            std::fs::write(&looking, std::fs::read_to_string(&looking).unwrap_or_default() + "\n").unwrap();
+            while std::fs::remove_file(dir.join("looked")).is_err() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            true
         })
     }
 }
@@ -99,12 +117,20 @@ impl Stage {
         script: &'static str,
         foreground: bool,
     ) -> std::thread::JoinHandle<Result<(), SuperviseError>> {
-        let (home, dir) = (self.home.clone(), self.dir.path().to_owned());
+        self.supervised(Script { script, dir: self.dir.path().to_owned(), optional: false }, foreground)
+    }
+
+    fn supervised(
+        &self,
+        script: Script,
+        foreground: bool,
+    ) -> std::thread::JoinHandle<Result<(), SuperviseError>> {
+        let home = self.home.clone();
         let lock = Lock::acquire(&home.supervisor_lock(), LONG).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let plan = Plan {
-                units: vec![Arc::new(Script { script, dir })],
+                units: vec![Arc::new(script)],
                 limits: limits(),
                 journal: Journal::new(&home, None),
                 foreground,
@@ -255,6 +281,33 @@ fn questions_do_not_keep_an_end_from_being_noticed() {
     });
     assert_eq!(std::fs::read_to_string(stage.dir.path().join("runs")).unwrap().lines().count(), 1);
     assert!(stage.halt().survivors.is_empty());
+    supervisor.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_look_that_takes_long_keeps_nobody_waiting_but_who_wants_to_know_what_it_finds() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let script = "[ -e $DIR/mended ] || exit 5; touch $DIR/healthy; cat";
+    let dir = stage.dir.path().to_owned();
+    let supervisor = stage.supervised(Script { script, dir, optional: true }, false);
+    assert_eq!(stage.ask(Request::WaitReady).units[0].state, Standing::Failed);
+    for _ in 0..2 {
+        assert_eq!(stage.ask(Request::Look).units[0].state, Standing::Failed);
+    }
+    assert_eq!(stage.ask(Request::Status).units[0].state, Standing::Failed);
+    let write = |file: &str| std::fs::write(stage.dir.path().join(file), "").unwrap();
+    wait_until("it looks", LONG, || stage.has("looking").then_some(()).ok_or(String::new()));
+    write("mended");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| stage.ask(Request::WaitReady).units.remove(0).state);
+        assert_eq!(stage.ask(Request::Status).units[0].state, Standing::Failed);
+        let looks = std::fs::read_to_string(stage.dir.path().join("looking")).unwrap();
+        assert_eq!(looks, "\n", "one at a time");
+        write("looked");
+        assert_eq!(waiting.join().unwrap(), Standing::Healthy);
+    });
+    stage.halt();
     supervisor.join().unwrap().unwrap();
 }
 
