@@ -261,19 +261,20 @@ fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) ->
     let reason = own_fault(&error).filter(|_| look.is_staged(home));
     let commit = look.tip.as_ref().and_then(|tip| tip.commit.as_deref());
     let remembered = match (reason, commit) {
-        (Some(reason), Some(commit)) => note_failure(home, commit, None, reason),
+        (Some(reason), Some(commit)) => note_failure(home, commit, None, reason, false),
         _ => false,
     };
     report::not_made(current, error, remembered, look.words)
 }
 
-/// Remembers a version that does not work here, or shall not be used; says whether it could.
-fn remember(home: &Home, version: &Version, reason: String) -> bool {
-    note_failure(home, &version.commit, Some(version.version.clone()), reason)
+/// Remembers a version that does not work here, or shall not be used; says whether it is passed over from now on. What
+/// is doubtful is so the second time.
+fn remember(home: &Home, version: &Version, reason: String, doubtful: bool) -> bool {
+    note_failure(home, &version.commit, Some(version.version.clone()), reason, doubtful)
 }
 
 /// That it could not be remembered changes nothing about what failed.
-fn note_failure(home: &Home, commit: &str, version: Option<String>, reason: String) -> bool {
-    let failed = Failed { version, reason, at: clock::unix_ms() / 1000 };
-    versions::remember_failure(home, commit, failed).is_ok()
+fn note_failure(home: &Home, commit: &str, version: Option<String>, reason: String, doubtful: bool) -> bool {
+    let failed = Failed { version, reason, at: clock::unix_ms() / 1000, doubtful };
+    versions::remember_failure(home, commit, failed).unwrap_or(false)
 }

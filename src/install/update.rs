@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_passed_over_until_a_person_wants_it() {
-        let failure = Failed { version: None, reason: "it did not start".to_owned(), at: 7 };
+        let failure = Failed { version: None, reason: "it did not start".to_owned(), at: 7, doubtful: false };
         let failed = BTreeMap::from([(B.to_owned(), failure.clone())]);
         let branch = version("main", true);
         let newer = tip(Some(B), true);

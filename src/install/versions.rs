@@ -137,22 +137,40 @@ pub struct Failed {
     pub reason: String,
     /// When, in seconds since the epoch.
     pub at: i64,
+    /// Whether it may have been the machine's fault: then it counts only if it comes again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub doubtful: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The commits that did not work here. A record that can't be read remembers none: then they are tried again.
 #[must_use]
 pub fn failed(home: &Home) -> BTreeMap<String, Failed> {
+    let mut known = noted(home);
+    known.retain(|_, failure| !failure.doubtful);
+    known
+}
+
+/// Those, and those of which it is not known yet.
+fn noted(home: &Home) -> BTreeMap<String, Failed> {
     let bytes = atomic::read(&home.openclaw_failed(), MOST_RECORD).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
-/// Remembers that a commit did not work. Only the newest few are kept.
+/// Remembers that a commit did not work; says whether it counts as one that does not from now on. What is doubtful does
+/// the second time. Only the newest few are kept.
 ///
 /// # Errors
 ///
 /// If that can't be written.
-pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<(), InstallError> {
-    let mut known = failed(home);
+pub fn remember_failure(home: &Home, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
+    let mut known = noted(home);
+    failure.doubtful &= !known.contains_key(commit);
+    let counts = !failure.doubtful;
     known.insert(commit.to_owned(), failure);
     while known.len() > MOST_FAILED {
         let Some(oldest) =
@@ -162,7 +180,8 @@ pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<()
         };
         known.remove(&oldest);
     }
-    write_failed(home, &known)
+    write_failed(home, &known)?;
+    Ok(counts)
 }
 
 /// Forgets that a commit did not work: it does now.
@@ -171,7 +190,7 @@ pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<()
 ///
 /// If that can't be written.
 pub fn forget_failure(home: &Home, commit: &str) -> Result<(), InstallError> {
-    let mut known = failed(home);
+    let mut known = noted(home);
     if known.remove(commit).is_none() {
         return Ok(());
     }

@@ -86,8 +86,8 @@ fn what_failed_is_remembered_by_commit_and_bounded() {
     let (_dir, home) = home();
     assert!(failed(&home).is_empty());
     for at in 0..40 {
-        let failure = Failed { version: None, reason: "no luck".to_owned(), at };
-        remember_failure(&home, &format!("{at:040}"), failure).unwrap();
+        let failure = Failed { version: None, reason: "no luck".to_owned(), at, doubtful: false };
+        assert!(remember_failure(&home, &format!("{at:040}"), failure).unwrap());
     }
     assert_eq!(failed(&home).len(), 32);
     assert!(!failed(&home).contains_key(&format!("{:040}", 7)), "the oldest are forgotten");
@@ -95,4 +95,22 @@ fn what_failed_is_remembered_by_commit_and_bounded() {
     assert!(!failed(&home).contains_key(&format!("{:040}", 39)));
     std::fs::write(home.openclaw_failed(), "nonsense").unwrap();
     assert!(failed(&home).is_empty());
+}
+
+#[test]
+fn what_may_be_the_machines_fault_counts_the_second_time() {
+    let (_dir, home) = home();
+    let commit = "a".repeat(40);
+    let failure = |doubtful| Failed { version: None, reason: "it was slow".to_owned(), at: 1, doubtful };
+    assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
+    assert!(failed(&home).is_empty());
+    assert!(remember_failure(&home, &commit, failure(true)).unwrap());
+    assert!(failed(&home).contains_key(&commit));
+    // It worked in between.
+    forget_failure(&home, &commit).unwrap();
+    assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
+    forget_failure(&home, &commit).unwrap();
+    assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
+    assert!(remember_failure(&home, &commit, failure(false)).unwrap());
+    assert!(remember_failure(&home, &commit, failure(true)).unwrap(), "what is known stays so");
 }

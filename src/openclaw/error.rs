@@ -16,6 +16,17 @@ pub struct Refusal {
     pub mend: String,
 }
 
+/// Whose fault it is that a version does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Its own.
+    Version,
+    /// Its own or that of a machine that was too busy or too small for it.
+    Either,
+    /// The machine's.
+    Machine,
+}
+
 /// What keeps OpenClaw from being given a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenClawError {
@@ -45,6 +56,8 @@ pub enum OpenClawError {
         reason: String,
         /// Where its output is.
         log: std::path::PathBuf,
+        /// Whose fault it is.
+        blame: Blame,
     },
     /// A provider wants a key and there is none.
     #[error("OpenClaw can't ask the provider {provider}: {reason}")]

@@ -4,6 +4,7 @@
 //! the schema of the installed version ([`dialect`]), and that [`place`] puts where OpenClaw finds it.
 
 pub mod check;
+pub mod copy;
 pub mod derive;
 pub mod dialect;
 mod error;
@@ -20,7 +21,7 @@ pub mod state;
 pub mod trial;
 pub mod unit;
 
-pub use error::{OpenClawError, Refusal};
+pub use error::{Blame, OpenClawError, Refusal};
 pub use plugin::RUNTIME;
 
 use crate::config::{Agent, Config};

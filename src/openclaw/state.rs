@@ -6,10 +6,11 @@
 //! the rest at the next one.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::copy::{Extent, Patience, copy};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::AgentId;
@@ -26,6 +27,8 @@ struct Note {
     last: Option<String>,
     /// The folder's name of the version that gets its copy back when it is started next.
     put_back: Option<String>,
+    /// Whether the one that was started last has been healthy on it.
+    healthy: bool,
 }
 
 /// What became of the state before a start.
@@ -45,11 +48,11 @@ pub enum Readied {
 ///
 /// # Errors
 ///
-/// If it can't be copied or put back. What is there is whole all the same.
-pub fn ready(home: &Home, version: &Version) -> Result<Readied, HomeError> {
+/// If it can't be copied or put back, or nobody waits for it any more. What is there is whole all the same.
+pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Readied, HomeError> {
     make(&home.openclaw_versions())?;
     // A start that was given up may still be at it.
-    let _one = Lock::acquire(&home.openclaw_versions().join("state-owner.lock"), PATIENCE)?;
+    let _one = alone(home, patience)?;
     let name = version.name();
     let note = read(home);
     let state = home.openclaw_state();
@@ -76,21 +79,57 @@ pub fn ready(home: &Home, version: &Version) -> Result<Readied, HomeError> {
         for old in copies(home) {
             remove(&old)?;
         }
-        readied = match size(&state) {
-            Some(bytes) if bytes <= LARGEST && fits(home, bytes) => {
-                let draft = home.openclaw_versions().join(DRAFT);
-                copy(&state, &draft)?;
-                rename(&draft, &copy_of(home, last))?;
-                Readied::Copied
-            }
-            _ => Readied::TooLarge,
+        readied = if is_copyable(home, &state) {
+            let draft = home.openclaw_versions().join(DRAFT);
+            // Half a copy only takes room.
+            copy(&state, &draft, Extent::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
+            rename(&draft, &copy_of(home, last))?;
+            Readied::Copied
+        } else {
+            Readied::TooLarge
         };
     }
-    let after = Note { last: Some(name), put_back: None };
+    let healthy = note.healthy && readied == Readied::Same && last.is_none();
+    let after = Note { last: Some(name), put_back: None, healthy };
     if after != note {
         write(home, &after)?;
     }
     Ok(readied)
+}
+
+/// Waits until nobody else makes the state ready.
+fn alone(home: &Home, patience: &Patience) -> Result<Lock, HomeError> {
+    let path = home.openclaw_versions().join("state-owner.lock");
+    let end = Instant::now() + LONGEST;
+    loop {
+        let lock = Lock::acquire(&path, PAUSE);
+        patience.check().map_err(failed("wait for", &path))?;
+        match lock {
+            Err(HomeError::Held { .. }) if Instant::now() < end => {}
+            other => return other,
+        }
+    }
+}
+
+/// Remembers that this version, which was started last, is healthy.
+///
+/// # Errors
+///
+/// If that can't be noted.
+pub fn was_seen_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
+    let note = read(home);
+    if note.healthy || note.last.as_deref() != Some(version) {
+        return Ok(());
+    }
+    write(home, &Note { healthy: true, ..note })
+}
+
+/// Whether this version is the one that was started last and has been healthy since it came into use: what was said
+/// since is in the state that it has.
+#[must_use]
+pub fn has_been_healthy(home: &Home, version: &Version) -> bool {
+    let note = read(home);
+    note.healthy && note.last.as_deref() == Some(&version.name())
 }
 
 /// Has a version get back what it left, when it is started next; nothing happens where there is no copy.
@@ -145,50 +184,6 @@ pub fn is_migrated(before: &Path, after: &Path) -> bool {
 /// In which files the known versions keep which conversations an agent has.
 const INDEXES: [&str; 2] = ["sessions/sessions.json", "agent/openclaw-agent.sqlite"];
 
-/// Copies a state. Locks and sockets belong to who runs on it and are left out; links are kept as they are.
-///
-/// # Errors
-///
-/// What could not be copied. What was copied of it stays, to be removed by the caller.
-pub fn copy(from: &Path, to: &Path) -> Result<(), HomeError> {
-    remove(to)?;
-    let mut open = vec![PathBuf::new()];
-    while let Some(inner) = open.pop() {
-        let (source, target) = (from.join(&inner), to.join(&inner));
-        make(&target)?;
-        let entries = fs_err::read_dir(&source).map_err(failed("read", &source))?;
-        for entry in entries {
-            let entry = entry.map_err(failed("read", &source))?;
-            if is_lock(&entry.file_name()) {
-                continue;
-            }
-            let kind = entry.file_type().map_err(failed("look at", entry.path()))?;
-            let place = inner.join(entry.file_name());
-            if kind.is_dir() {
-                open.push(place);
-            } else if kind.is_symlink() {
-                let points = fs_err::read_link(entry.path()).map_err(failed("read", entry.path()))?;
-                std::os::unix::fs::symlink(points, to.join(&place))
-                    .map_err(failed("make", to.join(&place)))?;
-            } else if kind.is_file() {
-                match fs_err::copy(entry.path(), to.join(&place)) {
-                    Ok(_) => {}
-                    // A temporary file of a version that runs.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(failed("copy", entry.path())(error)),
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A lock by its name, as in `gateway.lock` and `gateway.103ffb93.lock.sqlite`.
-fn is_lock(name: &std::ffi::OsStr) -> bool {
-    let name = name.to_string_lossy();
-    name.ends_with(".lock") || name.contains(".lock.")
-}
-
 /// The bytes of all files of a folder; `None` where that can't be found out, and as soon as they are more than is ever
 /// copied.
 #[must_use]
@@ -210,6 +205,12 @@ pub fn size(folder: &Path) -> Option<u64> {
         }
     }
     Some(sum)
+}
+
+/// Whether a copy of a state is not too large and leaves as much free again.
+#[must_use]
+pub fn is_copyable(home: &Home, state: &Path) -> bool {
+    size(state).is_some_and(|bytes| bytes <= LARGEST && fits(home, bytes))
 }
 
 /// Whether a copy of so many bytes leaves as much free again.
@@ -283,7 +284,10 @@ pub(super) fn remove(folder: &Path) -> Result<(), HomeError> {
     }
 }
 
-fn failed(verb: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> HomeError {
+pub(super) fn failed(
+    verb: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(std::io::Error) -> HomeError {
     let path = path.into();
     move |source| HomeError::Io { verb, path, source }
 }
@@ -293,7 +297,9 @@ const COPY: &str = "state-of-";
 /// What the name of a state that was set aside for an older copy of the same version's ends with.
 const SINCE: &str = "-since";
 /// How long another one may be at the same.
-const PATIENCE: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(120);
+/// After how long it is looked whether somebody still waits.
+const PAUSE: Duration = Duration::from_millis(100);
 const DRAFT: &str = ".state-copy";
 const MOST_NOTE: u64 = 64 << 10;
 

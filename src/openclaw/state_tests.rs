@@ -25,7 +25,7 @@ impl Bench {
     }
 
     fn ready(&self, version: &Version) -> Readied {
-        ready(&self.home, version).unwrap()
+        ready(&self.home, version, &Patience::default()).unwrap()
     }
 
     fn kept(&self) -> Vec<String> {
@@ -108,7 +108,7 @@ fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed()
     bench.say("one");
     bench.ready(&new);
     // Killed after the copy, before it was noted who runs now.
-    write(&bench.home, &Note { last: Some(old.name()), put_back: Some(old.name()) }).unwrap();
+    write(&bench.home, &Note { last: Some(old.name()), put_back: Some(old.name()), healthy: false }).unwrap();
     bench.say("two");
     assert_eq!((bench.ready(&old), bench.said()), (Readied::PutBack, "one".to_owned()));
     let aside = bench.home.openclaw_versions().join(format!("state-of-{}-since", old.name()));
@@ -129,7 +129,7 @@ fn one_that_can_not_be_put_back_is_still_to_be() {
     let lock = bench.home.openclaw_versions().join("state-owner.lock");
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    ready(&bench.home, &old).unwrap_err();
+    ready(&bench.home, &old, &Patience::default()).unwrap_err();
     assert!(is_to_be_put_back(&bench.home, &old));
     std::fs::remove_dir(&lock).unwrap();
     assert_eq!(bench.ready(&old), Readied::PutBack);
@@ -165,6 +165,50 @@ fn interrupted_anywhere_it_is_ended_at_the_next_start() {
     make(&half.home.openclaw_versions().join(DRAFT).join("agents")).unwrap();
     assert_eq!(half.ready(&new), Readied::Copied);
     assert_eq!(half.kept(), [format!("state-of-{}", old.name())]);
+}
+
+#[test]
+fn a_copy_that_nobody_waits_for_leaves_all_as_it_was() {
+    let bench = Bench::new();
+    let (old, new) = (version("1"), version("2"));
+    bench.ready(&old);
+    bench.say("one");
+    let waiting = super::super::copy::Waiting::default();
+    let patience = waiting.patience();
+    let held = Lock::try_acquire(&bench.home.openclaw_versions().join("state-owner.lock")).unwrap();
+    std::thread::scope(|scope| {
+        // It waits for another one that is at it.
+        let asked = scope.spawn(|| ready(&bench.home, &new, &patience));
+        drop(waiting);
+        asked.join().unwrap().unwrap_err();
+    });
+    drop(held);
+    ready(&bench.home, &new, &patience).unwrap_err();
+    assert!(bench.kept().is_empty() && !bench.home.openclaw_versions().join(DRAFT).exists());
+    assert_eq!((bench.said(), read(&bench.home).last), ("one".to_owned(), Some(old.name())));
+    assert_eq!(bench.ready(&new), Readied::Copied);
+}
+
+#[test]
+fn that_a_version_was_healthy_is_known_until_another_one_is_started() {
+    let bench = Bench::new();
+    let (old, new) = (version("1"), version("2"));
+    bench.ready(&old);
+    assert!(!has_been_healthy(&bench.home, &old));
+    was_seen_healthy(&bench.home, &new.name()).unwrap();
+    assert!(!has_been_healthy(&bench.home, &new), "it was not started");
+    was_seen_healthy(&bench.home, &old.name()).unwrap();
+    bench.say("one");
+    put_back_at_start(&bench.home, &new).unwrap();
+    leave_as_it_is(&bench.home).unwrap();
+    bench.ready(&old);
+    assert!(has_been_healthy(&bench.home, &old) && !has_been_healthy(&bench.home, &new));
+    bench.ready(&new);
+    assert!(!has_been_healthy(&bench.home, &old) && !has_been_healthy(&bench.home, &new));
+    was_seen_healthy(&bench.home, &new.name()).unwrap();
+    put_back_at_start(&bench.home, &old).unwrap();
+    bench.ready(&old);
+    assert!(!has_been_healthy(&bench.home, &old));
 }
 
 #[test]

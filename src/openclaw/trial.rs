@@ -5,14 +5,16 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::libc;
 use serde_json::{Value, json};
 
 use super::check::Program;
+use super::copy::{Extent, Patience, copy};
 use super::derive::Derived;
 use super::plugin::ID;
-use super::probe::{self, Depth};
+use super::probe::{self, Depth, ProbeError};
 use super::process::{self, Folders};
-use super::{OpenClawError, port, state};
+use super::{Blame, OpenClawError, port, state};
 use crate::error::Kind;
 use crate::home::log::{Cap, Log};
 use crate::home::{Home, HomeError, atomic};
@@ -23,6 +25,7 @@ use crate::supervise::journal::Journal;
 use crate::supervise::leftover;
 use crate::supervise::mark::Mark;
 use crate::supervise::pid;
+use crate::supervise::state::Exit;
 use crate::supervise::unit::OPENCLAW;
 
 /// What is tried.
@@ -45,7 +48,8 @@ pub struct Trial<'a> {
 ///
 /// # Errors
 ///
-/// [`OpenClawError::Untried`] if it ends or does not answer in time; other errors are no fault of the version.
+/// [`OpenClawError::Untried`] if it ends or does not answer in time, with whose fault that may be; other errors are no
+/// fault of the version.
 pub async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     // What an interrupted trial left ended with the flock that began it, but for what left its group.
     clear(home).await?;
@@ -58,14 +62,18 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     let root = folder(home);
     let (config, own) = (root.join("openclaw.json"), root.join("state"));
     state::make(&root)?;
-    match trial.state.filter(|from| is_at_rest(home, from) && state::size(from).is_some()) {
-        Some(from) => state::copy(from, &own)?,
+    match trial.state.filter(|from| is_at_rest(home, from) && state::is_copyable(home, from)) {
+        Some(from) => {
+            let extent = Extent::Alone { live: &home.openclaw_state() };
+            copy(from, &own, extent, &Patience::default())?;
+        }
         None => state::make(&own)?,
     }
     let mut tries = PORTS;
     loop {
         let port = port::for_trial(trial.gateway).ok_or(OpenClawError::NoPort)?;
-        let document = harmless(&trial.derived.document, port, &root);
+        let (document, workspaces) = harmless(&trial.derived.document, port, &root);
+        workspaces.iter().try_for_each(|folder| state::make(folder))?;
         atomic::write(&config, &serde_json::to_vec(&document).unwrap_or_default(), 0o600)?;
         let wrong = match once(home, trial, Folders { config: &config, state: &own }, port).await {
             Ok(()) => return Ok(()),
@@ -74,7 +82,8 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
         tries -= 1;
         // Somebody took the port since it was looked at.
         if tries == 0 || !wrong.is_taken {
-            return Err(OpenClawError::Untried { reason: wrong.reason, log: home.log(LOG) });
+            let Wrong { reason, blame, .. } = wrong;
+            return Err(OpenClawError::Untried { reason, log: home.log(LOG), blame });
         }
     }
 }
@@ -89,13 +98,28 @@ fn is_at_rest(home: &Home, state: &Path) -> bool {
 /// Why it does not work.
 struct Wrong {
     reason: String,
+    blame: Blame,
     /// Whether another program has what it needs.
     is_taken: bool,
 }
 
-impl From<String> for Wrong {
-    fn from(reason: String) -> Self {
-        Self { reason, is_taken: false }
+impl Wrong {
+    /// The machine does not do it.
+    const fn machine(reason: String) -> Self {
+        Self { reason, blame: Blame::Machine, is_taken: false }
+    }
+
+    /// It has ended before it answered.
+    fn ended(exit: Exit, said: Option<&str>) -> Self {
+        let is_taken = (process::ENDINGS.lasting)(exit, said) == Some(Kind::Conflict);
+        let blame = match exit {
+            _ if is_taken => Blame::Machine,
+            // As a kernel does that has no memory left.
+            Exit::Signal(libc::SIGKILL) => Blame::Either,
+            _ => Blame::Version,
+        };
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        Self { reason: format!("{exit}{said}"), blame, is_taken }
     }
 }
 
@@ -105,8 +129,8 @@ async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -
     let mut log = Log::new(home.log(LOG), Cap::default());
     // A log that can't be written is no reason against a version.
     let _ = log.append(format!("$ node openclaw.mjs gateway run (a trial, port {port})\n").as_bytes());
-    let mut child =
-        Child::spawn(&program, &mark(home), log).map_err(|error| format!("it can't be started: {error}"))?;
+    let mut child = Child::spawn(&program, &mark(home), log)
+        .map_err(|error| Wrong::machine(format!("it can't be started: {error}")))?;
     let asked = ask(&mut child, port, &token, trial.limit).await;
     child.kill();
     while matches!(child.ended(), Ok(None)) {
@@ -119,17 +143,18 @@ async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -
 async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), Wrong> {
     let end = Instant::now() + limit;
     loop {
-        if let Some(exit) = child.ended().map_err(|error| error.to_string())? {
+        if let Some(exit) = child.ended().map_err(|error| Wrong::machine(error.to_string()))? {
             let said = child.last_words(process::ENDINGS.tells).await;
-            let is_taken = (process::ENDINGS.lasting)(exit, said.as_deref()) == Some(Kind::Conflict);
-            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-            return Err(Wrong { reason: format!("{exit}{said}"), is_taken });
+            return Err(Wrong::ended(exit, said.as_deref()));
         }
         let left = end.saturating_duration_since(Instant::now()).clamp(LAST_ANSWER, ONE_ANSWER);
         let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
         if Instant::now() >= end {
             let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text());
-            return Err(reason.into());
+            // One that proves to be something else is not slow.
+            let blame =
+                if matches!(error, ProbeError::Impostor { .. }) { Blame::Version } else { Blame::Either };
+            return Err(Wrong { reason, blame, is_taken: false });
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -160,8 +185,9 @@ fn mark(home: &Home) -> Mark {
     Mark::new(home, "openclaw-trial")
 }
 
-/// A configuration with a port of its own whose plugin reaches nobody and which writes into the trial's folder alone.
-fn harmless(document: &Value, port: u16, root: &Path) -> Value {
+/// A configuration with a port of its own whose plugin reaches nobody and which writes into the trial's folder alone,
+/// with the workspaces that it names there.
+fn harmless(document: &Value, port: u16, root: &Path) -> (Value, Vec<PathBuf>) {
     let mut document = document.clone();
     document["gateway"]["port"] = port.into();
     document["logging"]["file"] = json!(root.join("openclaw.log"));
@@ -169,7 +195,22 @@ fn harmless(document: &Value, port: u16, root: &Path) -> Value {
         settings["gateway"] = "http://127.0.0.1:1".into();
         settings["tokenFile"] = json!(root.join("no-token"));
     }
-    document
+    let mut folders = Vec::new();
+    if let Some(Value::Object(agents)) = document.get_mut("agents") {
+        for (key, value) in agents {
+            let all: Vec<&mut Value> = match value {
+                Value::Array(list) => list.iter_mut().collect(),
+                Value::Object(entries) if key == "entries" => entries.values_mut().collect(),
+                one => vec![one],
+            };
+            for place in all.into_iter().filter_map(|one| one.get_mut("workspace")) {
+                let folder = root.join("workspaces").join(folders.len().to_string());
+                *place = json!(folder);
+                folders.push(folder);
+            }
+        }
+    }
+    (document, folders)
 }
 
 /// How many ports are tried.
@@ -192,8 +233,14 @@ mod tests {
             "gateway": {"port": 3790, "mode": "local"},
             "logging": {"file": "/home/openclaw.log", "level": "warn"},
             "plugins": {"entries": {ID: {"config": {"gateway": "http://127.0.0.1:3779", "tokenFile": "/s", "tools": {}}}}},
+            "agents": {
+                "defaults": {"workspace": "/live", "skipBootstrap": true},
+                "entries": {"coder": {"workspace": "/live/coder", "name": "C"}, "tester": {"name": "T"}},
+                "list": [{"id": "coder", "workspace": "/live/coder"}, {"id": "writer", "workspace": "/live/writer"}],
+            },
         });
-        let copy = harmless(&document, 4000, Path::new("/trial"));
+        let (copy, folders) = harmless(&document, 4000, Path::new("/trial"));
+        assert_eq!(folders.len(), 4);
         assert_eq!(
             copy,
             json!({
@@ -202,9 +249,30 @@ mod tests {
                 "plugins": {"entries": {ID: {"config": {
                     "gateway": "http://127.0.0.1:1", "tokenFile": "/trial/no-token", "tools": {},
                 }}}},
+                "agents": {
+                    "defaults": {"workspace": "/trial/workspaces/0", "skipBootstrap": true},
+                    "entries": {"coder": {"workspace": "/trial/workspaces/1", "name": "C"}, "tester": {"name": "T"}},
+                    "list": [
+                        {"id": "coder", "workspace": "/trial/workspaces/2"},
+                        {"id": "writer", "workspace": "/trial/workspaces/3"},
+                    ],
+                },
             })
         );
-        assert_eq!(harmless(&json!({}), 1, Path::new("/t"))["plugins"], json!(null));
+        assert_eq!(harmless(&json!({}), 1, Path::new("/t")).0["plugins"], json!(null));
+    }
+
+    #[test]
+    fn what_a_busy_or_full_machine_does_is_not_the_versions_alone() {
+        for (exit, said, blame) in [
+            (Exit::Code(3), Some("TypeError: x is not a function"), Blame::Version),
+            (Exit::Code(78), None, Blame::Version),
+            (Exit::Signal(libc::SIGSEGV), None, Blame::Version),
+            (Exit::Signal(libc::SIGKILL), None, Blame::Either),
+            (Exit::Code(1), Some("Error: listen EADDRINUSE: 127.0.0.1:3790"), Blame::Machine),
+        ] {
+            assert_eq!(Wrong::ended(exit, said).blame, blame, "{exit} {said:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::check::Program;
+use super::copy::Waiting;
 use super::facts::Ready;
 use super::place::Put;
 use super::probe::{self, Depth, ProbeError};
@@ -133,6 +134,7 @@ impl Unit for OpenClaw {
 
     fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
         let (started, instance) = (Arc::clone(&self.started), self.instance.clone());
+        let home = self.live.home().clone();
         Box::pin(async move {
             let (port, token, version, proved) = {
                 let started = locked(&started);
@@ -143,7 +145,16 @@ impl Unit for OpenClaw {
             let depth = if proved == Some(process) { Depth::Sign } else { Depth::Proof };
             let asked = probe::ask(port, &token, process, depth, CHECK).await;
             asked.map_err(|error: ProbeError| unseen(error.text()))?;
-            locked(&started).proved = Some(process);
+            if proved != Some(process) {
+                let build = {
+                    let mut started = locked(&started);
+                    started.proved = Some(process);
+                    started.build.clone().unwrap_or_default()
+                };
+                // What can't be noted only has an update that is interrupted now be proved again.
+                let noted = move || state::was_seen_healthy(&home, &build);
+                let _ = tokio::task::spawn_blocking(noted).await;
+            }
             Ok(Health {
                 status: "ok".to_owned(),
                 version,
@@ -238,7 +249,10 @@ impl Unit for OpenClaw {
 async fn ready_state(home: &Home, version: &Version) -> Result<(), Unready> {
     let is_needed = state::is_to_be_put_back(home, version);
     let (own, version) = (home.clone(), version.clone());
-    let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version)).await;
+    // A start that is given up must not have who stops it wait for a copy.
+    let waiting = Waiting::default();
+    let patience = waiting.patience();
+    let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version, &patience)).await;
     let not_copied = |why: String| format!("openclaw: what the version before left is not copied: {why}");
     let text = match readied {
         Ok(Ok(Readied::Same)) => return Ok(()),
@@ -269,3 +283,38 @@ const AGAIN: i64 = 30_000;
 const CHECK: Duration = Duration::from_secs(15);
 /// How long removing its containers may take.
 const CLEAR: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::lock::Lock;
+
+    #[test]
+    fn a_start_that_is_given_up_has_nobody_wait_for_its_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
+        home.make_folders().unwrap();
+        fs_err::create_dir_all(home.openclaw_versions()).unwrap();
+        // As long as another one is at it, it would wait for two minutes.
+        let held = Lock::try_acquire(&home.openclaw_versions().join("state-owner.lock")).unwrap();
+        let version: Version = serde_json::from_value(serde_json::json!({
+            "version": "2026.9.6", "commit": "0".repeat(40), "reference": "main", "follows": true, "origin": "/o",
+            "committedAt": 1, "builtAt": 1, "node": "/n/bin/node", "nodeVersion": "24.0.0",
+        }))
+        .unwrap();
+        let (ended, end) = std::sync::mpsc::channel();
+        let stopped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let start = Duration::from_millis(20);
+            let ready = runtime.block_on(async {
+                tokio::time::timeout(start, ready_state(&home, &version)).await.map(|readied| readied.is_ok())
+            });
+            // What blocks is waited for here.
+            drop(runtime);
+            ended.send(ready.is_err()).unwrap();
+        });
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(true));
+        stopped.join().unwrap();
+        drop(held);
+    }
+}

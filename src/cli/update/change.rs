@@ -11,7 +11,7 @@ use crate::install::underway::{Underway, Way};
 use crate::install::{InstallError, Installer, Version, swap, swap_back, versions};
 use crate::openclaw::check::Program;
 use crate::openclaw::trial::{self, Trial};
-use crate::openclaw::{OpenClawError, derive::Derived, place, process, state};
+use crate::openclaw::{Blame, OpenClawError, derive::Derived, place, process, state};
 use crate::supervise::restart::Limits;
 use crate::supervise::state::Standing;
 use crate::{config, env, error};
@@ -80,7 +80,21 @@ impl Change<'_> {
     ///
     /// As [`Change::run`].
     pub fn go_on(&self) -> Result<Done, Failure> {
-        if self.is_served(self.to)? { self.conclude(true) } else { self.prove() }
+        if self.is_served(self.to)? {
+            return self.conclude(true);
+        }
+        if !state::has_been_healthy(self.home, self.to) {
+            return self.prove();
+        }
+        // It has served since, and its conversations went on: it stays in use whatever it does now.
+        match self.context.block_on(async { Ok(self.restart(self.to).await) })? {
+            Ok(serves) => self.conclude(serves),
+            Err(fault @ Unproved::Fault(_)) => {
+                self.conclude(false)?;
+                Err(report::no_longer(self, &fault))
+            }
+            Err(unproved) => Err(report::unproved(self, &unproved)),
+        }
     }
 
     /// Whether this version runs and is healthy.
@@ -116,7 +130,7 @@ impl Change<'_> {
 
     fn conclude(&self, serves: bool) -> Result<Done, Failure> {
         if self.way == Way::Rollback {
-            remember(self.home, self.from, "it was rolled back".to_owned());
+            remember(self.home, self.from, "it was rolled back".to_owned(), false);
         }
         Underway::end(self.installer, self.home)?;
         Ok(Done { serves, put_back: false })
@@ -173,7 +187,7 @@ impl Change<'_> {
     /// Has the version before in use again.
     fn take_back(&self, reason: &str) -> Result<Done, Failure> {
         if self.way == Way::Update {
-            remember(self.home, self.to, format!("it did not get healthy: {reason}"));
+            remember(self.home, self.to, format!("it did not get healthy: {reason}"), false);
         }
         if state::left_by(self.home, self.from).is_some() {
             // The other one was not healthy for a moment: nothing in its state is worth keeping.
@@ -202,9 +216,15 @@ impl Change<'_> {
     }
 
     fn not_tried(&self, error: OpenClawError) -> Failure {
-        let own_fault = matches!(error, OpenClawError::Untried { .. } | OpenClawError::Invalid { .. });
-        let remembered =
-            own_fault && self.way == Way::Update && remember(self.home, self.to, error::chain(&error));
+        let blame = match &error {
+            OpenClawError::Untried { blame, .. } => *blame,
+            OpenClawError::Invalid { .. } => Blame::Version,
+            _ => Blame::Machine,
+        };
+        let doubtful = blame == Blame::Either;
+        let remembered = blame != Blame::Machine
+            && self.way == Way::Update
+            && remember(self.home, self.to, error::chain(&error), doubtful);
         report::not_tried(self, error, remembered)
     }
 }

@@ -158,10 +158,12 @@ pub fn in_own_words(error: InstallError) -> Failure {
     failure
 }
 
+const AGAIN: &str = "it may have been the machine's fault: the next flock update tries this commit again";
 const RETRY: &str = "flock update --retry tries this commit again, else it is passed over";
 
 /// Why a version was not put in use.
 pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) -> Failure {
+    let is_tried = matches!(error, OpenClawError::Untried { .. });
     let mut failure = Failure::from(error);
     failure.message = format!(
         "{} is not put in use: {}; {} is in use as before",
@@ -169,9 +171,10 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
         failure.message,
         name(change.from)
     );
-    if remembered {
+    if remembered || (is_tried && change.way == Way::Update) {
         let look = failure.hint.filter(|hint| hint.starts_with("less ")).map(|hint| format!("{hint}; "));
-        failure.hint = Some(format!("{}{RETRY}", look.unwrap_or_default()));
+        let more = if remembered { RETRY } else { AGAIN };
+        failure.hint = Some(format!("{}{more}", look.unwrap_or_default()));
     }
     failure
 }
@@ -204,6 +207,18 @@ pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
     };
     let text = format!("{text}; {} is in use and has not proved itself", name(change.to));
     Failure::new(Kind::Failed, text).hint("flock update")
+}
+
+/// A version was put in use by a change that was interrupted, has served, and does not get healthy any more.
+pub fn no_longer(change: &Change<'_>, why: &Unproved) -> Failure {
+    let text = format!(
+        "{} does not get healthy: {why}; it has served since it was put in use, so it is not taken back",
+        name(change.to)
+    );
+    Failure::new(Kind::Failed, text).hint(match change.way {
+        Way::Update => "flock update --rollback",
+        Way::Rollback => "flock logs openclaw",
+    })
 }
 
 /// There is no version to go back to.

@@ -146,14 +146,22 @@ fn what_fails_its_trial_never_gets_near_the_one_that_serves() {
     let (home, upstream) = running(Era::Old);
     let first = upstream.head();
     let process = serves(&home, &first);
-    for (step, how, word) in [
-        ("start", "exit:3", "it ended with exit code 3: told to end with 3"),
-        ("start", "crash", "it was ended by SIGKILL"),
-        ("start", "hang", "it was not ready within 6 seconds"),
-        ("health", "never", "it was not ready within 6 seconds"),
-        ("health", "impostor", "it answers HTTP 200 without the token where 401 is due"),
+    for (step, how, doubtful, word) in [
+        ("start", "exit:3", false, "it ended with exit code 3: told to end with 3"),
+        ("start", "crash", true, "it was ended by SIGKILL"),
+        ("start", "hang", true, "it was not ready within 6 seconds"),
+        ("health", "never", true, "it was not ready within 6 seconds"),
+        ("health", "impostor", false, "it answers HTTP 200 without the token where 401 is due"),
     ] {
         let commit = upstream.fault(step, how);
+        if doubtful {
+            // It may have been the machine's fault, once.
+            let told = update(&home, &[]).fails(1);
+            assert!(told.stderr.contains(word) && told.stderr.contains("the next flock update"), "{told:?}");
+            assert!(!told.stderr.contains("--retry"), "{told:?}");
+            assert_eq!(checked(&home, &[])["state"], "available", "{step} {how}");
+            assert_eq!((serves(&home, &first), versions(&home)), (process, 2), "it need not be made again");
+        }
         let told = update(&home, &[]).fails(1);
         for word in [word, "is in use as before", "--retry", &first[..12]] {
             assert!(told.stderr.contains(word), "{step} {how}, {word}: {told:?}");
@@ -294,6 +302,35 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
         }
         is_tidy(&home);
     }
+}
+
+#[test]
+fn what_has_served_since_is_not_taken_back_when_it_fails_later() {
+    let (home, upstream) = running(Era::Old);
+    let first = upstream.head();
+    let before = current(&home);
+    let second = upstream.mend();
+    update(&home, &[]).ok();
+    let process = serves(&home, &second);
+    // Killed after the swap; it was started all the same, and serves. Then something of it breaks.
+    let name = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let underway = json!({"way": "update", "from": name(&before), "to": name(&current(&home))});
+    std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
+    remember(&home, "two");
+    std::fs::write(home.file("openclaw/fault.json"), r#"{"start": "exit:3"}"#).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.pid), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+    wait_until("it has ended", LONG, || (!process.is_alive()).then_some(()).ok_or(String::new()));
+    let told = update(&home, &[]).fails(1);
+    for word in ["has served since it was put in use", "told to end with 3", "flock update --rollback"] {
+        assert!(told.stderr.contains(word), "{word}: {told:?}");
+    }
+    assert_eq!((&record(&home)["commit"], remembered(&home)), (&json!(second), "two".to_owned()));
+    let told = checked(&home, &[]);
+    assert_eq!((&told["interrupted"], &told["failed"]), (&json!(false), &Value::Null));
+    update(&home, &["--rollback"]).ok();
+    serves(&home, &first);
+    assert_eq!(remembered(&home), "two");
 }
 
 #[test]
