@@ -173,7 +173,7 @@ pub fn install(
 /// What came of looking for another version.
 enum Taken {
     /// This one stays in use, and why.
-    Nothing(Version, Look),
+    Nothing(Version, Box<Look>),
     /// This one is in use now.
     Changed(Version, Done),
 }
@@ -191,7 +191,7 @@ fn take(
     let renamed = look.decision == Decision::Current
         && (wanted.reference != current.reference || wanted.repository != current.origin);
     if !renamed && !matches!(look.decision, Decision::New(_)) {
-        return Ok(Taken::Nothing(current.clone(), look));
+        return Ok(Taken::Nothing(current.clone(), Box::new(look)));
     }
     let shown = Shown::new(context);
     let made = install::prepare(installer, home, wanted, &|event| shown.event(&event));
@@ -199,12 +199,12 @@ fn take(
     shown.end();
     if made.commit == current.commit {
         // The same under another name, or what was a shortened commit.
-        return Ok(Taken::Nothing(made, Look { decision: Decision::Current, ..look }));
+        return Ok(Taken::Nothing(made, Box::new(Look { decision: Decision::Current, ..look })));
     }
     let known = versions::failed(home).remove(&made.commit);
     if let Some(failed) = known.filter(|_| !look.retry) {
         let decision = Decision::Failed(made.commit, failed);
-        return Ok(Taken::Nothing(current.clone(), Look { decision, ..look }));
+        return Ok(Taken::Nothing(current.clone(), Box::new(Look { decision, ..look })));
     }
     let done = Change { installer, home, context, way: Way::Update, from: current, to: &made }.run()?;
     versions::forget_failure(home, &made.commit)?;
