@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::lines::{Line, Lines};
-use super::program::{Ended, Exit, Parser, Program, Said};
+use super::program::{Ended, Exit, Parser, Said};
 use super::trace::Trace;
 use crate::provider::Usage;
 use crate::runtime::{Event, Tell};
@@ -36,15 +36,15 @@ pub struct Ear<'t> {
 }
 
 impl<'t> Ear<'t> {
-    /// Tells what happens to `tell`, and what the program calls the conversation to `named`.
+    /// With a reader for it. Tells what happens to `tell`, and what the program calls the conversation to `named`.
     pub fn new(
-        program: &dyn Program,
+        parser: Box<dyn Parser>,
         label: &str,
         tell: Tell<'t>,
         named: Box<dyn FnMut(String) + Send + 't>,
     ) -> Self {
         Self {
-            parser: program.parser(),
+            parser,
             lines: Lines::default(),
             errors: Vec::new(),
             trace: Trace::new(label),

@@ -5,6 +5,7 @@
 //! them reach their models through flock's relay and flock's tools through MCP, with a [`Pass`] that is worth one turn.
 
 mod claude;
+mod codex;
 mod common;
 mod ear;
 pub mod folders;
@@ -34,7 +35,7 @@ pub use program::{
 pub use run::{Cli, Parts as CliParts};
 
 /// The programs that flock knows; there is no other list.
-pub static PROGRAMS: [&dyn Program; 1] = [&claude::Claude];
+pub static PROGRAMS: [&dyn Program; 2] = [&claude::Claude, &codex::Codex];
 
 /// The one with this name.
 #[must_use]

@@ -72,6 +72,26 @@ fn claude_code_is_found_where_its_installer_did_not_run() {
 }
 
 #[test]
+fn codex_comes_with_its_helpers_and_without_its_launcher() {
+    let triple = format!("vendor/{}-unknown-linux-musl", std::env::consts::ARCH);
+    let nested = "lib/node_modules/@openai/codex/node_modules/@openai";
+    for place in [nested, "lib/node_modules/@openai"] {
+        let install = Install::new();
+        let command = install.put("lib/node_modules/@openai/codex/bin/codex.js", b"#!/usr/bin/env node\n");
+        let folder = format!("{place}/codex-linux-{}/{triple}", arch());
+        let file = install.put(&format!("{folder}/bin/codex"), NATIVE);
+        install.put(&format!("{folder}/codex-resources/bwrap"), NATIVE);
+        let parts = parts("codex", &command).unwrap();
+        assert_eq!(parts.mounts, [(install.path(&folder), "/opt/flock/codex/native".to_owned())]);
+        assert_eq!(parts.host, [file.display().to_string()]);
+        assert_eq!(parts.sandbox, ["/opt/flock/codex/native/bin/codex"]);
+    }
+    let install = Install::new();
+    let alone = install.put("usr/local/bin/codex", NATIVE);
+    assert_eq!(parts("codex", &alone).unwrap().mounts, [(alone, "/opt/flock/codex/codex".to_owned())]);
+}
+
+#[test]
 fn what_is_missing_is_said_with_what_to_do() {
     let install = Install::new();
     let command = install.put("@anthropic-ai/claude-code/cli.js", b"#!/usr/bin/env node\n");

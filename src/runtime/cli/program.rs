@@ -62,8 +62,8 @@ pub trait Program: Send + Sync {
     /// What such a turn can't have, and what can be done about it.
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String>;
 
-    /// A reader for what one run of it prints.
-    fn parser(&self) -> Box<dyn Parser>;
+    /// A reader for what one run of it in this conversation prints.
+    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser>;
 }
 
 /// Reads what one run of a program prints. Whatever that is, it never panics, and what it does not know it passes over.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::lines::{Line, Lines};
-use super::program::{Ended, Exit, Program, Said};
+use super::program::{Conversation, Ended, Exit, Program, Said};
 use super::trace::Trace;
 use super::{PROGRAMS, named};
 use crate::runtime::ToolEvent;
@@ -18,6 +18,14 @@ struct Case {
     output: Vec<u8>,
     stderr: String,
     code: i32,
+}
+
+const NEW: Conversation<'_> = Conversation::New(uuid::Uuid::nil());
+
+impl Case {
+    fn conversation(&self) -> Conversation<'_> {
+        if self.name.starts_with("resume") { Conversation::Resumed("before") } else { NEW }
+    }
 }
 
 fn cases(program: &dyn Program) -> Vec<Case> {
@@ -51,8 +59,14 @@ fn cases(program: &dyn Program) -> Vec<Case> {
 }
 
 /// What a program's reader makes of a run.
-fn read(program: &dyn Program, output: &[u8], stderr: &str, code: i32) -> (Vec<Said>, Vec<String>, Ended) {
-    let mut parser = program.parser();
+fn read(
+    program: &dyn Program,
+    conversation: Conversation<'_>,
+    output: &[u8],
+    stderr: &str,
+    code: i32,
+) -> (Vec<Said>, Vec<String>, Ended) {
+    let mut parser = program.parser(conversation);
     let mut lines = Lines::default();
     let (mut said, mut noise) = (Vec::new(), Vec::new());
     let mut tell = |line: Line<'_>| match line {
@@ -114,7 +128,7 @@ fn line(said: &Said) -> String {
 fn told(program: &dyn Program) -> String {
     let mut told = String::new();
     for case in cases(program) {
-        let (said, noise, ended) = read(program, &case.output, &case.stderr, case.code);
+        let (said, noise, ended) = read(program, case.conversation(), &case.output, &case.stderr, case.code);
         let _ = writeln!(told, "== {} (exit {})", case.name, case.code);
         for said in &said {
             let _ = writeln!(told, "{}", line(said));
@@ -140,20 +154,25 @@ fn claude_code_is_read() {
     insta::assert_snapshot!(told(named("claude").unwrap()));
 }
 
+#[test]
+fn codex_is_read() {
+    insta::assert_snapshot!(told(named("codex").unwrap()));
+}
+
 /// What it takes for a program's run to have ended well: the event that says so. Each has its own, so a stream that was
 /// cut anywhere before it is no answer, whatever the exit code.
 #[test]
 fn a_stream_that_is_cut_short_is_no_answer() {
     for program in PROGRAMS {
         for case in cases(program) {
-            let (_, _, whole) = read(program, &case.output, &case.stderr, case.code);
+            let (_, _, whole) = read(program, case.conversation(), &case.output, &case.stderr, case.code);
             let ends: Vec<usize> =
                 case.output.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at).collect();
             let Some(last) = ends.len().checked_sub(2).map(|at| ends[at] + 1) else { continue };
             for cut in ends.iter().map(|end| end + 1).take_while(|cut| *cut <= last) {
                 for cut in [cut, cut.saturating_sub(20), cut + 20] {
                     let cut = cut.min(last + 20);
-                    let (_, _, ended) = read(program, &case.output[..cut], "", 0);
+                    let (_, _, ended) = read(program, case.conversation(), &case.output[..cut], "", 0);
                     assert!(
                         !matches!(ended, Ended::Well { .. }),
                         "{}/{} cut at {cut} of {}: {ended:?}, whole: {whole:?}",
@@ -273,7 +292,7 @@ proptest! {
     #[test]
     fn any_event_is_survived(events in prop::collection::vec(odd_value(), 0..8), code in -1i32..200) {
         for program in PROGRAMS {
-            let mut parser = program.parser();
+            let mut parser = program.parser(NEW);
             let mut said = Vec::new();
             for event in &events {
                 parser.line(event, &mut said);
@@ -313,7 +332,7 @@ proptest! {
                 place = format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
             }
             *events[at].pointer_mut(&place).unwrap() = odd.clone();
-            let mut parser = program.parser();
+            let mut parser = program.parser(NEW);
             let mut said = Vec::new();
             for event in &events {
                 parser.line(event, &mut said);
@@ -325,7 +344,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived_and_are_no_answer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for program in PROGRAMS {
-            let (_, _, ended) = read(program, &bytes, &String::from_utf8_lossy(&bytes), 0);
+            let (_, _, ended) = read(program, NEW, &bytes, &String::from_utf8_lossy(&bytes), 0);
             prop_assert!(!matches!(ended, Ended::Well { .. }), "{ended:?}");
         }
     }

@@ -249,7 +249,8 @@ impl Course<'_> {
                 known = Some(name);
             }
         };
-        let mut ear = Ear::new(cli.program, order.agent.as_str(), tell, Box::new(named));
+        let parser = cli.program.parser(conversation);
+        let mut ear = Ear::new(parser, order.agent.as_str(), tell, Box::new(named));
         let doom = ear.doom.clone();
         let mut heard = |piece: Piece<'_>| ear.hear(piece);
         let code = tokio::select! {

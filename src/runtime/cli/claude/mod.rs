@@ -167,7 +167,7 @@ impl Program for Claude {
         Ok(run)
     }
 
-    fn parser(&self) -> Box<dyn Parser> {
+    fn parser(&self, _conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::default())
     }
 }

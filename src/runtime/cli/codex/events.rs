@@ -1,0 +1,249 @@
+//! What Codex prints with `codex exec --json`: one event for each item of its work, an answer's text whole.
+
+use serde_json::{Value, json};
+
+use crate::provider::Usage;
+use crate::runtime::ToolEvent;
+use crate::runtime::cli::common::{self, content, count, one_line, text, valid_status};
+use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+
+const TITLE: &str = "Codex";
+
+/// Words with which it says that it has no such conversation.
+const UNKNOWN: &str = "no rollout found for thread id";
+
+/// Words with which it says that flock's tools can't be reached.
+const NO_TOOLS: &str = "required MCP servers failed to initialize";
+
+/// Reads its events.
+pub(super) struct Events {
+    /// What it counts is of the whole conversation, not of this run.
+    is_resumed: bool,
+    conversation: String,
+    /// Something of an answer was told since the last call; something of thinking.
+    has_text: bool,
+    has_thought: bool,
+    /// Calls that have not ended, by their item's id.
+    open: Vec<String>,
+    /// Something was said or done.
+    begun: bool,
+    /// The last error that was no mere retry.
+    error: Option<String>,
+    end: Option<End>,
+}
+
+enum End {
+    Completed,
+    Failed(String),
+}
+
+impl Events {
+    pub(super) fn new(is_resumed: bool) -> Self {
+        Self {
+            is_resumed,
+            conversation: String::new(),
+            has_text: false,
+            has_thought: false,
+            open: Vec::new(),
+            begun: false,
+            error: None,
+            end: None,
+        }
+    }
+
+    fn item(&mut self, item: &Value, is_done: bool, said: &mut Vec<Said>) {
+        let id = text(item, "/id").unwrap_or_default();
+        match text(item, "/type").unwrap_or_default() {
+            "agent_message" if is_done => {
+                let message = text(item, "/text").unwrap_or_default();
+                if !message.is_empty() {
+                    let before = if self.has_text { "\n\n" } else { "" };
+                    said.push(Said::Text(format!("{before}{message}")));
+                    self.has_text = true;
+                    self.begun = true;
+                }
+            }
+            "reasoning" if is_done => {
+                let thought = text(item, "/text").unwrap_or_default();
+                if !thought.is_empty() {
+                    let before = if self.has_thought { "\n\n" } else { "" };
+                    said.push(Said::Thinking(format!("{before}{thought}")));
+                    self.has_thought = true;
+                    self.begun = true;
+                }
+            }
+            "command_execution" => {
+                let arguments = json!({"command": text(item, "/command").unwrap_or_default()});
+                self.began(id, "command_execution", arguments, said);
+                if is_done {
+                    self.ran(id, item, said);
+                }
+            }
+            "file_change" => {
+                let changes = item.get("changes").cloned().unwrap_or_default();
+                self.began(id, "file_change", json!({ "changes": changes }), said);
+                if is_done {
+                    self.ended(id, "file_change", String::new(), failure(item, ""), said);
+                }
+            }
+            "mcp_tool_call" => self.mcp(id, item, is_done, said),
+            "web_search" if is_done => {
+                self.begun = true;
+                if let Some(query) = text(item, "/query").or_else(|| text(item, "/action/query")) {
+                    said.push(Said::Search(query.to_owned()));
+                }
+            }
+            "error" if is_done => {
+                said.push(Said::Note(one_line(text(item, "/message").unwrap_or_default())));
+            }
+            _ => {}
+        }
+    }
+
+    /// A command has ended.
+    fn ran(&mut self, id: &str, item: &Value, said: &mut Vec<Said>) {
+        let output = text(item, "/aggregated_output").unwrap_or_default();
+        let code = item.get("exit_code").and_then(Value::as_i64);
+        if let Some(code) = code {
+            said.push(Said::Exit { call: id.to_owned(), code });
+        }
+        let error = match code {
+            Some(code) if code != 0 => Some(format!("exit code {code}\n{output}")),
+            _ => failure(item, output),
+        };
+        self.ended(id, "command_execution", output.to_owned(), error, said);
+    }
+
+    fn mcp(&mut self, id: &str, item: &Value, is_done: bool, said: &mut Vec<Said>) {
+        let server = text(item, "/server").unwrap_or_default();
+        if server == common::SERVER {
+            // Both its events come in the order of the stream; one is enough.
+            if !is_done || !self.open.iter().any(|open| open == id) {
+                self.begun = true;
+                self.has_text = false;
+                self.has_thought = false;
+                said.push(Said::Anew(String::new()));
+            }
+            if is_done {
+                self.open.retain(|open| open != id);
+            } else {
+                self.open.push(id.to_owned());
+            }
+            return;
+        }
+        let tool = format!("{server}.{}", text(item, "/tool").unwrap_or_default());
+        self.began(id, &tool, item.get("arguments").cloned().unwrap_or_default(), said);
+        if is_done {
+            let result = item.pointer("/result/content").map(content).unwrap_or_default();
+            let error = failure(item, &result);
+            self.ended(id, &tool, result, error, said);
+        }
+    }
+
+    /// A call begins, unless it was told before.
+    fn began(&mut self, id: &str, tool: &str, arguments: Value, said: &mut Vec<Said>) {
+        if self.open.iter().any(|open| open == id) {
+            return;
+        }
+        self.begun = true;
+        self.has_text = false;
+        self.has_thought = false;
+        self.open.push(id.to_owned());
+        said.push(Said::Tool(ToolEvent::Began { call: id.to_owned(), tool: tool.to_owned(), arguments }));
+    }
+
+    fn ended(&mut self, id: &str, tool: &str, result: String, error: Option<String>, said: &mut Vec<Said>) {
+        self.open.retain(|open| open != id);
+        let (call, tool) = (id.to_owned(), tool.to_owned());
+        said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
+    }
+
+    fn completed(&mut self, line: &Value, said: &mut Vec<Said>) {
+        self.end = Some(End::Completed);
+        if self.is_resumed {
+            return;
+        }
+        let (all, read) = (count(line, "/usage/input_tokens"), count(line, "/usage/cached_input_tokens"));
+        let write = count(line, "/usage/cache_write_input_tokens");
+        said.push(Said::Usage(Usage {
+            input: all.saturating_sub(read).saturating_sub(write),
+            output: count(line, "/usage/output_tokens"),
+            cache_read: read,
+            cache_write: write,
+            cost: None,
+        }));
+    }
+}
+
+impl Parser for Events {
+    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+        match text(line, "/type").unwrap_or_default() {
+            "thread.started" => {
+                if let Some(id) = text(line, "/thread_id").filter(|id| *id != self.conversation) {
+                    id.clone_into(&mut self.conversation);
+                    said.push(Said::Conversation(id.to_owned()));
+                }
+            }
+            kind @ ("item.started" | "item.updated" | "item.completed") => {
+                if let Some(item) = line.get("item") {
+                    self.item(item, kind == "item.completed", said);
+                }
+            }
+            "error" => {
+                let message = one_line(text(line, "/message").unwrap_or_default());
+                if message.starts_with("Reconnecting...") {
+                    said.push(Said::Retrying(message));
+                } else {
+                    self.error = Some(message);
+                }
+            }
+            "turn.completed" => self.completed(line, said),
+            "turn.failed" => {
+                let message = one_line(text(line, "/error/message").unwrap_or("it does not say why"));
+                self.end = Some(End::Failed(message));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+        match (&self.end, &self.error) {
+            (Some(End::Completed), _) => Ended::Well { cut: false },
+            (Some(End::Failed(message)), _) | (None, Some(message)) => {
+                Ended::Failed { status: status(message), message: message.clone() }
+            }
+            (None, None) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
+            (None, None) => match exit.stderr.split_once(NO_TOOLS) {
+                Some((_, why)) if !self.begun => Ended::Failed {
+                    status: None,
+                    message: one_line(&format!(
+                        "{TITLE} can't use flock's tools{}",
+                        why.lines().next().unwrap_or_default()
+                    )),
+                },
+                _ => common::broken(TITLE, exit),
+            },
+        }
+    }
+}
+
+/// Why an item failed, if it did; its output where it says nothing else.
+fn failure(item: &Value, output: &str) -> Option<String> {
+    let message = text(item, "/error/message").or_else(|| text(item, "/error"));
+    match (message, text(item, "/status")) {
+        (Some(message), _) => Some(message.to_owned()),
+        (None, Some(status @ ("failed" | "declined"))) => {
+            Some(if output.is_empty() { status.to_owned() } else { output.to_owned() })
+        }
+        _ => None,
+    }
+}
+
+/// The status of the model's server in what is said of a failure.
+fn status(message: &str) -> Option<u16> {
+    ["unexpected status ", "last status: "].into_iter().find_map(|words| {
+        let (_, rest) = message.split_once(words)?;
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok().and_then(valid_status)
+    })
+}

@@ -1,0 +1,261 @@
+//! Codex.
+
+mod catalog;
+mod events;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::common::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::program::{
+    Conversation, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
+};
+use crate::config::{Api, Effort};
+
+/// Codex.
+pub struct Codex;
+
+/// What it has beside its shell and its patches: nothing of that is wanted, or seen by anybody.
+const DISABLED: [&str; 12] = [
+    "apps",
+    "plugins",
+    "remote_plugin",
+    "goals",
+    "multi_agent",
+    "image_generation",
+    "hooks",
+    "memories",
+    "shell_snapshot",
+    "api_key_model_discovery",
+    "skill_mcp_dependency_install",
+    "tool_suggest",
+];
+
+/// What in its folder would change how it works, had the agent put it there.
+const STEERING: [&str; 14] = [
+    ".agents",
+    ".env",
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "auth.json",
+    "hooks",
+    "hooks.json",
+    "managed_config.toml",
+    "memories",
+    "plugins",
+    "prompts",
+    "requirements.toml",
+    "rules",
+    "skills",
+];
+
+/// Bytes of a setting on a command line. The kernel takes 128 KiB for a word.
+const WORD: usize = 100 << 10;
+
+impl Program for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn title(&self) -> &'static str {
+        "Codex"
+    }
+
+    fn command(&self) -> &'static str {
+        "codex"
+    }
+
+    fn package(&self) -> &'static str {
+        "@openai/codex"
+    }
+
+    fn oldest(&self) -> &'static str {
+        "0.169.0"
+    }
+
+    fn speaks(&self, api: Api) -> bool {
+        api == Api::OpenAiResponses
+    }
+
+    fn parts(&self, command: &Path) -> Result<Parts, String> {
+        // npm's command is a launcher that runs on Node; beside the program there are helpers that it starts.
+        let vendor = format!("vendor/{}-unknown-linux-musl/bin/codex", std::env::consts::ARCH);
+        let package = format!("codex-linux-{}/{vendor}", common::npm_arch());
+        let places =
+            [format!("node_modules/@openai/{package}"), format!("@openai/{package}"), package, vendor];
+        let file =
+            common::native(command, &places).ok_or_else(|| common::incomplete(command, self.package()))?;
+        let folder = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
+        match folder.filter(|folder| folder.join("codex-resources").is_dir()) {
+            Some(folder) => Ok(Parts {
+                mounts: vec![(folder.to_owned(), "/opt/flock/codex/native".to_owned())],
+                host: vec![file.display().to_string()],
+                sandbox: vec!["/opt/flock/codex/native/bin/codex".to_owned()],
+            }),
+            None => Ok(common::single(self.name(), &file)),
+        }
+    }
+
+    fn version(&self, printed: &str) -> Option<String> {
+        common::version(printed)
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { takes_names: false, renews_prompt: false, least_memory: 128 << 20 }
+    }
+
+    fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
+        let words = ["debug", "models", "--bundled"];
+        let arguments = words.into_iter().map(str::to_owned).collect();
+        let home = turn.state.map(|state| ("CODEX_HOME".to_owned(), state.to_owned()));
+        let environment = home.into_iter().collect();
+        let invocation = Invocation { arguments, environment, ..Invocation::default() };
+        Some(Learned { invocation, file: None, take: catalog::taken })
+    }
+
+    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+        let mut run = Invocation { input: common::prompt(turn), ..Invocation::default() };
+        let models = turn.learned.and_then(|all| catalog::of(all, turn));
+        let catalog = models
+            .as_ref()
+            .map(|models| common::file(&mut run, turn, "models.json", json!({"models": models}).to_string()));
+        let settings = settings(turn, catalog.as_deref(), models.as_deref());
+
+        let mut arguments = vec!["exec".to_owned()];
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        if let Conversation::Resumed(_) = turn.conversation {
+            add(&["resume"]);
+        }
+        add(&[
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "--ignore-rules",
+        ]);
+        if !turn.model.is_empty() {
+            add(&["-m", turn.model]);
+        }
+        for feature in DISABLED {
+            add(&["--disable", feature]);
+        }
+        if let Some(state) = turn.state {
+            // In a file: a command line is for all to see, and has no room for a long prompt.
+            run.environment.push(("CODEX_HOME".to_owned(), state.to_owned()));
+            let config = settings.iter().fold(String::new(), |mut text, (name, value)| {
+                let _ = writeln!(text, "{name} = {value}");
+                text
+            });
+            run.state = STEERING
+                .iter()
+                .map(|path| StateFile { path: (*path).to_owned(), content: None })
+                .chain([StateFile { path: "config.toml".to_owned(), content: Some(config) }])
+                .collect();
+        } else {
+            // The person's own settings are neither read nor written, their login is used.
+            add(&["--ignore-user-config"]);
+            for (name, value) in settings {
+                if value.len() > WORD {
+                    return Err(format!(
+                        "Codex can't be told {name} of {} bytes with its own login; shorten the agent's files, or \
+                         give its model's provider in models.providers",
+                        value.len()
+                    ));
+                }
+                add(&["-c", &format!("{name}={value}")]);
+            }
+        }
+        if let Conversation::Resumed(thread) = turn.conversation {
+            add(&[thread]);
+        }
+        add(&["-"]);
+        run.arguments = arguments;
+        if let Some(token) = turn.relay_token {
+            run.environment.push((RELAY_KEY.to_owned(), token.to_owned()));
+        }
+        run.environment.push((MCP_TOKEN.to_owned(), turn.mcp_token.to_owned()));
+        Ok(run)
+    }
+
+    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
+        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+}
+
+/// Its settings, with the values as TOML has them.
+fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) -> Vec<(String, String)> {
+    let mut settings = Vec::new();
+    let mut set = |name: &str, value: Value| settings.push((name.to_owned(), toml(&value)));
+    for (name, value) in [
+        // No AGENTS.md, no skills, no web, and nothing to anybody but the model's server.
+        ("project_doc_max_bytes", json!(0)),
+        ("skills.bundled.enabled", json!(false)),
+        ("skills.include_instructions", json!(false)),
+        ("web_search", json!("disabled")),
+        ("check_for_update_on_startup", json!(false)),
+        ("analytics.enabled", json!(false)),
+        ("feedback.enabled", json!(false)),
+        // What it runs needs neither.
+        ("shell_environment_policy.exclude", json!([RELAY_KEY, MCP_TOKEN])),
+    ] {
+        set(name, value);
+    }
+    if !turn.system.is_empty() {
+        set("developer_instructions", json!(turn.system));
+    }
+    if let Some(effort) = turn.effort {
+        set("model_reasoning_effort", json!(level(effort, models)));
+    }
+    if let Some(catalog) = catalog {
+        set("model_catalog_json", json!(catalog));
+    }
+    if turn.relay_token.is_some() {
+        set("model_provider", json!(SERVER));
+        let base = format!("{}{}", turn.origin, relay_path(Api::OpenAiResponses));
+        for (name, value) in [
+            ("name", json!(SERVER)),
+            ("base_url", json!(base)),
+            ("env_key", json!(RELAY_KEY)),
+            ("wire_api", json!("responses")),
+            ("request_max_retries", json!(2)),
+            ("stream_max_retries", json!(2)),
+        ] {
+            set(&format!("model_providers.{SERVER}.{name}"), value);
+        }
+    }
+    for (name, value) in [
+        ("url", json!(format!("{}/mcp", turn.origin))),
+        ("bearer_token_env_var", json!(MCP_TOKEN)),
+        // Without flock's tools there is to be no turn.
+        ("required", json!(true)),
+        ("default_tools_approval_mode", json!("approve")),
+    ] {
+        set(&format!("mcp_servers.{SERVER}.{name}"), value);
+    }
+    settings
+}
+
+/// A value as TOML: its basic strings are those of JSON but for one character, which JSON leaves as it is.
+fn toml(value: &Value) -> String {
+    value.to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// A word for how much the model is to think, of those it takes: not every one can be told not to.
+fn level(effort: Effort, models: Option<&[Value]>) -> &'static str {
+    let has = |level: &str| {
+        models
+            .and_then(<[Value]>::first)
+            .and_then(|model| model.get("supported_reasoning_levels"))
+            .is_some_and(|levels| {
+                let all = levels.as_array().into_iter().flatten();
+                all.into_iter().any(|known| common::text(known, "/effort") == Some(level))
+            })
+    };
+    match effort {
+        Effort::Off => ["none", "minimal"].into_iter().find(|level| has(level)).unwrap_or("low"),
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+    }
+}
