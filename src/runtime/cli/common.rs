@@ -79,9 +79,10 @@ pub fn broken(title: &str, exit: &Exit<'_>) -> Ended {
     Ended::Broken { message }
 }
 
-/// The last line of a program's standard error that says something, on one line.
+/// The last line of a program's standard error that says something and is no warning, on one line.
 pub fn last_line(stderr: &str) -> String {
-    stderr.lines().rev().map(one_line).find(|line| !line.is_empty()).unwrap_or_default()
+    let says = |line: &String| !line.is_empty() && !line.starts_with("WARNING");
+    stderr.lines().rev().map(one_line).find(says).unwrap_or_default()
 }
 
 /// The first word of what a program prints that looks like a version, as `2.1.330`.

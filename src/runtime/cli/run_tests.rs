@@ -68,7 +68,7 @@ impl Program for Scripted {
             state: vec![StateFile { path: "settings".to_owned(), content: Some("flock's".to_owned()) }],
         })
     }
-    fn parser(&self) -> Box<dyn Parser> {
+    fn parser(&self, _conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(Reader(None))
     }
 }
