@@ -58,6 +58,8 @@ vars! {
     NO_PROXY = "NO_PROXY", "Hosts to reach without that proxy; 127.0.0.1 always is";
     SSL_CERT_FILE = "SSL_CERT_FILE", "Certificates to trust for https instead of the system's";
     MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "The most staged files that the marker of a compacted conversation names; wins over the configuration";
+    MCP_URL = "FLOCK_MCP_URL", "Set by flock for the programs that run agents' turns: where flock mcp finds flock's tools";
+    MCP_TOKEN = "FLOCK_MCP_TOKEN", "Set by flock for the same programs: what opens flock's tools in that one turn";
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
 }
 

@@ -55,6 +55,9 @@ if [ -z "$quick" ]; then
     step "The A2A clients"
     ./standalone/a2a.sh
 
+    step "The MCP client"
+    ./standalone/mcp.sh
+
     step "The real OpenClaw"
     ./standalone/openclaw.sh
 

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use super::derived;
 use super::engine::Engine;
 use super::recent::words;
 use super::trace;
 use super::transcript::{Exchange, MessageRecord, Scope, exchanges, look};
 use super::turn::TurnError;
-use crate::id::{SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::Role;
 use crate::runtime::NATIVE;
 
@@ -31,20 +32,28 @@ pub struct Stored {
     pub model: Option<String>,
     /// When it was written, in Unix milliseconds.
     pub at: i64,
-    /// What the program told of its work: with the answer, or with the last message of a turn without one.
+    /// The log of what was done: with the answer, or with the last message of a turn without one. Where no program told
+    /// one it is made of the calls that the transcript has, if it was asked for.
     pub trace: Vec<String>,
 }
 
 impl Engine {
-    /// The newest `limit` messages of a session, oldest first; none where there is no such session.
+    /// The newest `limit` messages of a session, oldest first; none where there is no such session. `with_trace` asks for
+    /// logs of turns that no program told one of, too.
     ///
     /// # Errors
     ///
     /// As [`TurnError`] says.
-    pub fn messages(&self, key: &SessionKey, limit: usize) -> Result<Vec<Stored>, TurnError> {
+    pub fn messages(
+        &self,
+        key: &SessionKey,
+        limit: usize,
+        with_trace: bool,
+    ) -> Result<Vec<Stored>, TurnError> {
         let mut newest = Vec::new();
-        self.each_turn(key, |exchange| {
-            newest.extend(stored(exchange).into_iter().rev());
+        let scope = if with_trace { Scope::Whole } else { Scope::All };
+        self.each_turn(key, scope, |exchange| {
+            newest.extend(stored(exchange, key.agent()).into_iter().rev());
             newest.len() < limit
         })?;
         newest.truncate(limit);
@@ -59,8 +68,8 @@ impl Engine {
     /// As [`TurnError`] says.
     pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<Stored>, TurnError> {
         let mut found = None;
-        self.each_turn(key, |exchange| {
-            let answer = stored(exchange).pop().filter(|last| last.role == Role::Assistant);
+        self.each_turn(key, Scope::All, |exchange| {
+            let answer = stored(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
             found = answer.filter(|answer| answer.turn == turn);
             // It has just ended: another one of the session may have begun since, and seldom more.
             found.is_none()
@@ -68,16 +77,20 @@ impl Engine {
         Ok(found)
     }
 
-    fn each_turn(&self, key: &SessionKey, take: impl FnMut(Exchange) -> bool) -> Result<(), TurnError> {
+    fn each_turn(
+        &self,
+        key: &SessionKey,
+        scope: Scope,
+        take: impl FnMut(Exchange) -> bool,
+    ) -> Result<(), TurnError> {
         let Some(session) = self.parts.store.session(key)? else { return Ok(()) };
-        let path = self.transcript_path(&session);
-        read(&path, take)
+        read(&self.transcript_path(&session), scope, take)
     }
 }
 
-fn read(path: &Path, take: impl FnMut(Exchange) -> bool) -> Result<(), TurnError> {
+fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result<(), TurnError> {
     let Some(file) = look(path)? else { return Ok(()) };
-    exchanges(&file, Scope::All, MOST_BYTES, take).map_err(|source| TurnError::Transcript {
+    exchanges(&file, scope, MOST_BYTES, take).map_err(|source| TurnError::Transcript {
         what: "read",
         path: path.to_owned(),
         source,
@@ -85,13 +98,12 @@ fn read(path: &Path, take: impl FnMut(Exchange) -> bool) -> Result<(), TurnError
 }
 
 /// The messages of a turn, oldest first.
-fn stored(exchange: Exchange) -> Vec<Stored> {
-    let Exchange { said, answer, began, ended, .. } = exchange;
+fn stored(exchange: Exchange, agent: &AgentId) -> Vec<Stored> {
+    let log = log(&exchange, agent);
+    let Exchange { said, answer, began, .. } = exchange;
     let runtime = began.as_ref().and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned());
-    let model = answer
-        .as_ref()
-        .and_then(|answer| answer.model.clone())
-        .or_else(|| began.and_then(|began| began.model));
+    let of_answer = answer.as_ref().and_then(|answer| answer.model.clone());
+    let model = of_answer.or_else(|| began.and_then(|began| began.model));
     let one = |record: MessageRecord| Stored {
         turn: record.turn,
         role: record.message.role,
@@ -99,14 +111,22 @@ fn stored(exchange: Exchange) -> Vec<Stored> {
         runtime: runtime.clone(),
         model: model.clone(),
         at: record.at,
-        trace: trace::checked(&record.trace),
+        trace: Vec::new(),
         id: record.id,
     };
     let mut messages: Vec<Stored> = said.into_iter().chain(answer).map(one).collect();
-    if let (Some(last), Some(end)) = (messages.last_mut(), ended)
-        && last.trace.is_empty()
-    {
-        last.trace = trace::checked(&end.trace);
+    if let Some(last) = messages.last_mut() {
+        last.trace = log;
     }
     messages
+}
+
+fn log(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
+    let told = exchange.answer.iter().map(|answer| &answer.trace);
+    let told: Vec<String> =
+        told.chain(exchange.ended.iter().map(|end| &end.trace)).flatten().cloned().collect();
+    // What was brought from elsewhere is not this agent's work.
+    let is_own = !exchange.said.iter().chain(&exchange.answer).any(|message| message.imported);
+    let lines = if told.is_empty() && is_own { derived::trace(exchange, agent) } else { told };
+    trace::checked(&lines)
 }

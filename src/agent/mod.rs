@@ -12,6 +12,7 @@ mod compacting;
 pub mod compaction;
 pub mod context;
 pub mod delegated;
+mod derived;
 pub mod engine;
 pub mod estimate;
 mod failover;

@@ -187,9 +187,8 @@ proptest! {
     }
 }
 
-/// Of a long transcript only the end is read, and most of that is not parsed.
 #[test]
-fn a_long_transcript_costs_little() {
+fn long_turns_are_read_back_to_their_questions() {
     let turn_of = |calls: usize| {
         let mut records = turn("go", "done", &[]);
         let turn = TurnId::new();
@@ -228,9 +227,6 @@ fn a_long_transcript_costs_little() {
     }
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&lines).unwrap();
-    let began = std::time::Instant::now();
     let told = recent(&file, &coder()).unwrap();
-    let took = began.elapsed();
     assert_eq!(told.matches("[user] go\n[coder] agent: done").count(), 5);
-    println!("{} MB in {took:?}", lines.len() / 1_000_000);
 }

@@ -21,6 +21,7 @@ pub mod init;
 mod installing;
 pub mod list;
 pub mod logs;
+pub mod mcp;
 mod misuse;
 mod models;
 pub mod nix;
@@ -134,6 +135,8 @@ enum Verb {
     #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
+    Mcp(mcp::Args),
+    #[command(hide = true)]
     Supervise(supervise::Args),
 }
 
@@ -167,6 +170,7 @@ impl Verb {
             Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
+            Self::Mcp(args) => mcp::run(&args, context),
             Self::Supervise(args) => supervise::run(&args, context),
         }
     }

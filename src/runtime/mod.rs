@@ -111,7 +111,8 @@ pub trait Runtime: Send + Sync {
         false
     }
 
-    /// Whether it is to be told in [`Order::recent`] what was said before: its program may have to begin anew.
+    /// Whether it is to be told in [`Order::recent`] what was said before, because its program may have to begin anew.
+    /// Such a one tells [`Event::Trace`] of all that its program does, but for calls of flock's tools.
     fn wants_recent(&self) -> bool {
         false
     }

@@ -27,6 +27,7 @@ use self::ledger::{Ledger, Open};
 pub use self::outside::Witness;
 use super::call;
 use super::calls::Hand;
+use super::derived;
 use super::engine::Engine;
 use super::halt::Halt;
 use super::history;
@@ -37,7 +38,7 @@ use super::steps::Events;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::config::Effort;
 use crate::id::{SessionKey, hex};
-use crate::provider::message::ToolCall;
+use crate::provider::message::{ToolCall, joined_text};
 use crate::provider::{Block, Message, Response, Role, StopReason};
 use crate::runtime::{Event, Order, Reply, Runtime, ToolEvent};
 use crate::store::Session;
@@ -244,13 +245,15 @@ impl Course<'_> {
             }
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
-            Event::Trace(told) => {
-                for line in running.trace.push(&told) {
-                    tracing::info!(agent = %self.context.agent, "{line}");
-                }
-            }
+            Event::Trace(told) => self.log(&told, running),
         }
         Ok(())
+    }
+
+    fn log(&self, told: &str, running: &mut Running) {
+        for line in running.trace.push(told) {
+            tracing::info!(agent = %self.context.agent, "{line}");
+        }
     }
 
     async fn opened(&self, knock: Knock, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
@@ -303,6 +306,13 @@ impl Course<'_> {
             content: content.clone().into(),
             is_error,
         })?;
+        if self.runtime.wants_recent() {
+            let failure = is_error.then(|| joined_text(&content));
+            let agent = &self.context.agent;
+            for line in derived::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {
+                self.log(&line, running);
+            }
+        }
         let name = asked.tool.clone();
         self.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
         Ok((Answered { content, is_error }, halted))

@@ -117,7 +117,7 @@ pub async fn list(
     let key = filter.session_key.as_deref();
     let session = session_of(&chosen(&gateway, filter.agent.as_deref(), key)?, key)?;
     let engine = sessions::engine(&gateway)?.clone();
-    let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit)).await;
+    let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit, with_trace)).await;
     let messages = read.map_err(ApiError::internal)?.map_err(|error| failure_of(error))?;
     let messages: Vec<Value> = messages.iter().map(|message| shown(message, with_trace)).collect();
     Ok(Answer(json!({"messages": messages})))

@@ -98,6 +98,17 @@ async fn a_call_is_that_agents_and_is_in_the_transcript() {
     let told: Vec<&str> = told.iter().map(|entry| entry.text.as_str()).collect();
     assert!(told.iter().any(|text| text.starts_with("[calls flock_channel_post")), "{told:?}");
     assert!(told.iter().any(|text| text.starts_with("[flock_channel_post answered")), "{told:?}");
+    // And in the log of what the agent did, where the program's own log has them not.
+    let (_, listed) = crew.ask(Call::get(&format!("/api/messages?sessionKey={key}&includeTrace=1"))).await;
+    let trace = listed["messages"][1]["trace"].as_str().unwrap();
+    assert!(
+        trace.starts_with("[coder] tool: flock_channel_post channelId=dev message=by the program"),
+        "{trace}"
+    );
+    assert!(
+        trace.contains("\n[coder] tool: flock_create_agent agentId=mole role=orchestrator → failed\n  "),
+        "{trace}"
+    );
     crew.stopped().await;
 }
 
@@ -200,6 +211,82 @@ async fn what_is_no_message_is_refused_as_json_rpc_has_it() {
 fn raw(body: &str) -> Call {
     // As it is: what is no JSON must get through to be refused.
     Call::post("/mcp").header("content-type", "application/json").bytes(body.as_bytes())
+}
+
+/// `standalone/mcp.sh` has the official client; without it, this says so and passes.
+#[tokio::test]
+async fn the_official_client_uses_the_tools() {
+    let Some(python) = std::env::var_os("FLOCK_TEST_MCP_PYTHON") else {
+        eprintln!("the official MCP client was left out: standalone/mcp.sh has it");
+        return;
+    };
+    let mut crew = Crew::new().await;
+    let channel = json!({"id": "dev", "topic": "work", "members": ["coder", "tester"]});
+    assert_eq!(crew.ask(Call::post("/api/channels").json(&channel).unwrap()).await.0, 201);
+    let (turn, answer) = crew.begin().await;
+    let mut client = std::process::Command::new(python);
+    client
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/standalone/mcp_client.py"))
+        .args([&format!("http://127.0.0.1:{}/mcp", crew.port), env!("CARGO_BIN_EXE_flock")])
+        .env("FLOCK_MCP_TOKEN", &turn.token);
+    let status = tokio::task::spawn_blocking(move || client.status()).await.unwrap().unwrap();
+    assert!(status.success(), "{status}");
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn messages_come_by_standard_streams_too() {
+    let mut crew = Crew::new().await;
+    let (turn, answer) = crew.begin().await;
+    let url = format!("http://127.0.0.1:{}/mcp", crew.port);
+    let long = format!("{{\"jsonrpc\": \"2.0\", \"id\": 3, \"x\": \"{}\"}}", "x".repeat(3 << 20));
+    let input = [
+        r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#,
+        "",
+        r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#,
+        &long,
+        "no message",
+        r#"{"jsonrpc": "2.0", "id": "two", "method": "tools/list"}"#,
+    ]
+    .join("\n");
+    let answers = pipe(&url, &turn.token, &input).await;
+    let of = |id: &Value| answers.iter().filter(|answer| answer["id"] == *id).collect::<Vec<_>>();
+    assert_eq!(answers.len(), 4, "{answers:?}");
+    assert_eq!(of(&json!(1))[0]["result"], json!({}));
+    assert!(of(&json!("two"))[0]["result"]["tools"].is_array());
+    let codes: Vec<i64> =
+        of(&Value::Null).iter().map(|answer| answer["error"]["code"].as_i64().unwrap()).collect();
+    assert!(codes.contains(&-32_700) && codes.contains(&-32_000), "no message, and one too long: {codes:?}");
+    // Whose turn it is, is the token's to say.
+    let refused = pipe(&url, "wrong", r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#).await;
+    assert_eq!(
+        (&refused[0]["id"], &refused[0]["error"]["code"]),
+        (&json!(1), &json!(-32_000)),
+        "{refused:?}"
+    );
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    crew.stopped().await;
+}
+
+/// What `flock mcp` answers to these lines.
+async fn pipe(url: &str, token: &str, input: &str) -> Vec<Value> {
+    use std::io::Write as _;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_flock"));
+    command.arg("mcp").env("FLOCK_MCP_URL", url).env("FLOCK_MCP_TOKEN", token);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let input = input.to_owned();
+    let output = tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[tokio::test]

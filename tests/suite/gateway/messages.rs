@@ -194,3 +194,26 @@ async fn settings_change_what_runs_an_agent_and_nothing_that_can_not() {
     assert_eq!(rows.count(), 3, "{audit}");
     crew.stopped().await;
 }
+
+#[tokio::test]
+async fn the_trace_of_flocks_own_turns_is_made_of_their_calls() {
+    let crew = Crew::new().await;
+    let script = json!({"replies": [{"steps": [
+        {"calls": [{"name": "flock_status", "arguments": {}}]},
+        {"calls": [{"name": "flock_channel_read", "arguments": {"channelId": "nowhere"}}]},
+        {"say": "All is well."},
+    ]}]});
+    std::fs::create_dir_all(crew.home.scripts()).unwrap();
+    std::fs::write(crew.home.scripts().join("check"), script.to_string()).unwrap();
+    let settings = json!({"agent": "tester", "cli": "native", "model": "script/check"});
+    assert_eq!(crew.ask(Call::put("/api/settings").json(&settings).unwrap()).await.0, 200);
+    let (status, answer) = crew.say(json!({"agent": "tester", "prompt": "how is it?"})).await.unwrap();
+    assert_eq!((status, &answer["cli"]), (200, &json!("native")), "{answer}");
+    let (_, listed) = crew.ask(Call::get("/api/messages?agent=tester&includeTrace=1")).await;
+    let trace = listed["messages"][1]["trace"].as_str().unwrap();
+    let lines: Vec<&str> = trace.lines().collect();
+    assert_eq!(lines[0], "[tester] tool: flock_status → ok", "{trace}");
+    assert_eq!(lines[1], "[tester] tool: flock_channel_read channelId=nowhere → failed", "{trace}");
+    assert!(trace.contains("\n[tester] agent: All is well.\n[tester] tokens: in="), "{trace}");
+    crew.stopped().await;
+}

@@ -1,0 +1,69 @@
+//! The log of a turn that no program told one of, made of what the transcript has: flock's own loop, and OpenClaw, write
+//! down every call with its result.
+
+use serde_json::Value;
+
+use super::transcript::Exchange;
+use crate::id::AgentId;
+use crate::provider::Block;
+use crate::provider::message::joined_text;
+use crate::runtime::ToolEvent;
+use crate::runtime::cli::Said;
+use crate::runtime::cli::trace::Trace;
+
+/// What was done in a turn that was read whole, in the form of a program's own log.
+pub(super) fn trace(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut trace = Trace::new(agent.as_str());
+    let records = exchange.between.iter().chain(&exchange.answer);
+    for block in records.flat_map(|record| &record.message.content) {
+        if let Some(said) = said(block) {
+            trace.said(&said, &mut lines);
+        }
+    }
+    if let Some(usage) = exchange.ended.as_ref().and_then(|end| end.usage) {
+        trace.said(&Said::Usage(usage), &mut lines);
+    }
+    trace.end(&mut lines);
+    lines
+}
+
+/// A call of one of flock's tools, as a line of such a log: programs leave those out that come to flock.
+pub(super) fn call(agent: &AgentId, tool: &str, arguments: &Value, failure: Option<&str>) -> Vec<String> {
+    let (mut lines, mut trace) = (Vec::new(), Trace::new(agent.as_str()));
+    let (call, tool, arguments) = (String::new(), tool.to_owned(), arguments.clone());
+    let ended = ToolEvent::Ended {
+        call: call.clone(),
+        tool: tool.clone(),
+        result: String::new(),
+        error: failure.map(str::to_owned),
+        took: None,
+    };
+    for event in [ToolEvent::Began { call, tool, arguments }, ended] {
+        trace.said(&Said::Tool(event), &mut lines);
+    }
+    lines
+}
+
+fn said(block: &Block) -> Option<Said> {
+    Some(match block {
+        Block::Text { text, .. } => Said::Text(text.clone()),
+        Block::Thinking { thinking, .. } => Said::Thinking(thinking.clone()),
+        Block::ToolCall { id, name, arguments, .. } => Said::Tool(ToolEvent::Began {
+            call: id.clone(),
+            tool: name.clone(),
+            arguments: arguments.clone(),
+        }),
+        Block::ToolResult { call_id, name, content, is_error } => {
+            let result = joined_text(content);
+            Said::Tool(ToolEvent::Ended {
+                call: call_id.clone(),
+                tool: name.clone(),
+                error: is_error.then(|| result.clone()),
+                result,
+                took: None,
+            })
+        }
+        Block::Image { .. } | Block::Other(_) => return None,
+    })
+}
