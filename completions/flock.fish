@@ -173,7 +173,7 @@ sysadmin\t'Looks after the machine; not sandboxed'
 worker\t'Does the work'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l model -d 'Its model; without one the default model' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer, production-first-developer, project-manager, qa, security-adviser, or the name of a file in the home\'s archetypes/' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns: native, or openclaw where that is installed' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns: native; openclaw where that is installed; or an installed agent program: claude, codex, gemini or opencode' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How much its model thinks before it answers; left to the provider where it is not said' -r -f -a "off\t'Not at all, where the model can be told so'
 low\t'A little'
 medium\t'As usual'
@@ -188,7 +188,7 @@ complete -c flock -n "__fish_flock_using_subcommand add" -l home -d 'Use this ho
 complete -c flock -n "__fish_flock_using_subcommand add" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal that does not ask for none'
 always\t'Always'
 never\t'Never'"
-complete -c flock -n "__fish_flock_using_subcommand add" -l on-host -d 'Run a CLI runtime on the host itself; not in this flock yet'
+complete -c flock -n "__fish_flock_using_subcommand add" -l on-host -d 'Run its agent program on this machine itself, as you and with your rights, instead of in its container. A model without a provider in this home is then left to the program\'s own login'
 complete -c flock -n "__fish_flock_using_subcommand add" -l no-container -d 'Leave out the container; it is made at the agent\'s first command'
 complete -c flock -n "__fish_flock_using_subcommand add" -l json -d 'Print JSON for programs'
 complete -c flock -n "__fish_flock_using_subcommand add" -s q -l quiet -d 'Say less: only data, warnings and errors'

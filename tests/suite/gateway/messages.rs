@@ -86,10 +86,21 @@ async fn a_program_is_told_of_before_and_what_a_person_left_is_forgotten() {
         turn.say("nothing known");
     })
     .await;
+    // The same by the path for it.
+    let path = format!("/api/sessions/{KEY}/reset");
+    assert_eq!(crew.ask(Call::post(&path)).await, (200, json!({"reset": true})));
+    exchange(&mut crew, "five", |turn| {
+        assert_eq!(turn.order.recent, "");
+        turn.say("nor now");
+    })
+    .await;
     // The record has all of it.
     let contents: Vec<String> =
         messages(&crew, "").await.iter().map(|m| m["content"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(contents, ["one", "done", "two", "again", "three", "fresh", "four", "nothing known"]);
+    assert_eq!(
+        contents,
+        ["one", "done", "two", "again", "three", "fresh", "four", "nothing known", "five", "nor now"]
+    );
     crew.stopped().await;
 }
 
