@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flock::agent::Taken;
 use flock::config::{Api, Live};
+use flock::gateway::front::Front;
 use flock::gateway::relay::tickets::{Opened, Tickets};
 use flock::gateway::relay::{MOST, Relay};
 use flock::id::{AgentId, TurnId};
@@ -12,9 +13,12 @@ use flock::provider::Catalog;
 use flock::provider::retry::Policy;
 use flock::runtime::Order;
 use flock::runtime::cli::program::relay_path;
+use flock::sandbox::egress::{Connection, EgressPolicy, EgressRule, Internet, Proxy};
 use flock::supervise::loopback::{Answer, Call, Client};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::crew::Crew;
 use super::house::{House, LIMIT, TOKEN};
 use crate::agent::watch::Watch;
 use crate::support::model_server::{Chunk, ModelServer, Reply};
@@ -582,6 +586,166 @@ async fn the_real_key_is_in_nothing_that_the_program_or_a_log_sees() {
     assert!(log.contains("no model answered") && !log.contains("planted"), "{log}");
     assert!(!log.contains("flock-relay-"), "nor is the token");
     assert!(!log.contains(TOKEN));
+}
+
+#[tokio::test]
+async fn from_a_sandbox_only_its_own_agents_tokens_open_these_paths_and_no_others_are_there() {
+    let setting = Setting::new(Api::AnthropicMessages).await;
+    let opened = setting.open();
+    let (relay, mcp) = (opened.relay.clone().unwrap(), opened.mcp.clone());
+    let own = setting.house.port;
+    let ask = |agent: &'static str, line: &str, host: &str, token: &str, body: &str| {
+        let gateway = setting.house.gateway.clone();
+        let length = body.len();
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nanthropic-version: 2023-06-01\r\n\
+             Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        async move {
+            let proxy = Proxy {
+                agent: agent.parse().unwrap(),
+                policy: Arc::new(Closed),
+                dial: Arc::new(Internet::default()),
+                has_network: false,
+                inside: Some(Arc::new(Front::new(gateway))),
+            };
+            let (mut inside, theirs) = tokio::io::duplex(1 << 16);
+            tokio::spawn(Arc::new(proxy).serve(theirs));
+            inside.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            tokio::time::timeout(LIMIT, inside.read_to_string(&mut answer)).await.unwrap().unwrap();
+            answer
+        }
+    };
+    let (here, body) = ("127.0.0.1:3128", setting.body().to_string());
+    let path = format!("POST {}", setting.path());
+    let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
+    let answer = ask("coder", &path, here, &relay, &body).await;
+    assert!(status(&answer) == "200" && answer.contains("ok") && answer.contains("message_stop"), "{answer}");
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}).to_string();
+    let answer = ask("coder", "POST /mcp", here, &mcp, &hello).await;
+    assert!(status(&answer) == "200" && answer.contains("serverInfo"), "{answer}");
+    let far = format!("POST http://127.0.0.1:{own}{}", setting.path());
+    for (agent, line, host, token, expected, word) in [
+        ("tester", path.as_str(), here, relay.as_str(), "403", "permission_error"),
+        ("tester", "POST /mcp", here, &mcp, "403", "foreign_token"),
+        ("coder", &path, here, &mcp, "401", "authentication_error"),
+        ("coder", &path, here, TOKEN, "403", "permission_error"),
+        ("coder", &path, "evil.example", &relay, "403", "permission_error"),
+        ("coder", &path, &format!("127.0.0.1:{own}"), &relay, "403", "permission_error"),
+        ("coder", "GET /api/agents", here, TOKEN, "403", "no network"),
+        ("coder", "GET /health", here, TOKEN, "403", "no network"),
+        ("coder", "POST /mcp/x", here, &mcp, "403", "no network"),
+        ("coder", &far, here, &relay, "403", "no network"),
+        ("coder", "CONNECT 127.0.0.1:443", here, &relay, "403", "no network"),
+    ] {
+        let answer = ask(agent, line, host, token, &body).await;
+        assert!(status(&answer) == expected && answer.contains(word), "{agent} {line} {host}: {answer}");
+    }
+    assert_eq!(setting.server.requests().len(), 1);
+}
+
+/// Lets nothing through.
+struct Closed;
+
+impl EgressPolicy for Closed {
+    fn rules(&self, _: &AgentId) -> Vec<EgressRule> {
+        Vec::new()
+    }
+
+    fn note(&self, _: &AgentId, connection: &Connection) {
+        panic!("nothing may be tried: {connection:?}");
+    }
+}
+
+#[tokio::test]
+async fn budgets_usage_and_the_answer_count_the_same_and_nothing_twice() {
+    let server = ModelServer::start();
+    let mut crew = Crew::with(Some(Api::AnthropicMessages), |document| {
+        document["models"] = json!({"providers": {"fake": provider(&server, Api::AnthropicMessages)}});
+        document["agents"]["defaults"]["model"] = json!({"primary": "fake/test-model"});
+        let own = &mut document["plugins"]["entries"]["flock"]["config"];
+        own["budgets"] = json!({"agent": {"coder": {"tokens": 60_000}}});
+    })
+    .await;
+    let (turn, answer) = crew.begin().await;
+    // Before the first call nothing is set aside: the turn itself costs nothing.
+    until_sums(&crew, (0, 0)).await;
+    let call = |tokens: u64| {
+        let body = json!({"model": "x", "max_tokens": tokens, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
+        let call = Call::post("/relay/anthropic/v1/messages").json(&body).unwrap();
+        call.header("x-api-key", turn.relay.as_deref().unwrap()).header("anthropic-version", "2023-06-01")
+    };
+    for _ in 0..2 {
+        let (status, _) = whole(Client::new(crew.port).send(call(300), LIMIT).await.unwrap()).await;
+        assert_eq!(status, 200);
+    }
+    until_sums(&crew, (2, 30)).await;
+    // What is asked for does not fit any more; it is said to the program, and costs nothing.
+    let (status, text) = whole(Client::new(crew.port).send(call(70_000), LIMIT).await.unwrap()).await;
+    assert!(status == 400 && text.contains("budget"), "{text}");
+    assert!(turn.ticket.calls.now().forbidden.is_some());
+    assert_eq!(server.requests().len(), 2);
+    let count = turn.ticket.calls.now();
+    assert_eq!((count.answered, count.usage.input + count.usage.output), (2, 30));
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
+    until_sums(&crew, (2, 30)).await;
+    let (_, by_model) = crew.ask(Call::get("/api/usage?by=model")).await;
+    assert_eq!(by_model["usage"][0]["name"], "fake/test-model");
+    let sessions = flock::store::Store::open(&crew.home).unwrap().sessions(None, 10).unwrap();
+    let counted: Vec<u64> =
+        sessions.iter().map(|session| session.tokens.input + session.tokens.output).collect();
+    assert_eq!(counted, [30], "the answer's own count");
+    crew.stopped().await;
+}
+
+/// Waits until `GET /api/usage` tells of so many calls and tokens.
+async fn until_sums(crew: &Crew, expected: (u64, u64)) {
+    let end = std::time::Instant::now() + LIMIT;
+    loop {
+        let (_, body) = crew.ask(Call::get("/api/usage?by=agent")).await;
+        if (&body["total"]["calls"], &body["total"]["tokens"]) == (&expected.0.into(), &expected.1.into()) {
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "{body}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Not a promise but a measure: `cargo test --test suite -- --ignored --nocapture relays_added`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn what_the_relays_added_time_to_the_first_byte_is() {
+    let setting = Setting::new(Api::AnthropicMessages).await;
+    setting.server.forget_requests();
+    let opened = setting.open();
+    let direct = Client::new(setting.server.address().port());
+    let mut body = setting.body();
+    body["system"] = "word ".repeat(18_000).into();
+    let call = |path: &str, token: &str| {
+        let call = Call::post(path).json(&body).unwrap();
+        call.header("x-api-key", token).header("anthropic-version", "2023-06-01")
+    };
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..200 {
+        for (relayed, times) in times.iter_mut().enumerate() {
+            let from = std::time::Instant::now();
+            let mut answer = if relayed == 1 {
+                setting.begin(call(&setting.path(), opened.relay.as_deref().unwrap())).await
+            } else {
+                direct.send(call("/v1/messages", KEY), LIMIT).await.unwrap()
+            };
+            answer.chunk(LIMIT).await.unwrap().unwrap();
+            times.push(from.elapsed());
+            while answer.chunk(LIMIT).await.unwrap().is_some() {}
+        }
+    }
+    let [direct, relayed] = times.map(|mut times| {
+        times.sort_unstable();
+        (times[100], times[190])
+    });
+    println!("to the first byte, median and 95 of 100: direct {direct:?}, relayed {relayed:?}");
 }
 
 /// What is written to a log that takes everything.
