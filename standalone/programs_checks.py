@@ -254,8 +254,6 @@ class Agent:
             turn = pool.submit(own, "POST", "/api/message", {"prompt": f"{self.word}\n{marks}", "agent": self.name}, 40)
             running = until(60, lambda: self.processes(sleeper))
             self.check("a long command runs", running, self.processes(""))
-            session = parsed(flock("--json", "session", "list")[1])
-            since = time.monotonic()
             # The client goes away, and with it the turn.
             turn.result()
         gone = until(20, lambda: not self.processes(sleeper))
@@ -264,7 +262,7 @@ class Agent:
     def processes(self, text):
         name = f"flock-sbx-{self.name}"
         found = [one for one in run("docker", "ps", "--format", "{{.Names}}")[1].split() if one.startswith(name)]
-        lines = run("docker", "top", found[0], "-eo", "args")[1].splitlines()[1:] if found else []
+        lines = run("docker", "top", found[0], "-eo", "pid,args")[1].splitlines()[1:] if found else []
         return [line for line in lines if text in line]
 
 

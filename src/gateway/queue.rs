@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::id::SessionKey;
+use crate::provider::BoxFuture;
 
 /// Why a turn may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,16 +42,36 @@ struct Line {
 }
 
 /// A place in a session's line, given up when dropped.
-#[derive(Debug)]
 pub struct Place {
     queues: Arc<Queues>,
     session: SessionKey,
-    turn: Arc<Semaphore>,
+    at: At,
     is_nested: bool,
 }
 
+/// Where in its line a place is.
+enum At {
+    /// At its front.
+    Front(Option<OwnedSemaphorePermit>),
+    /// Behind others. It stands in the line already, whoever is the first to wait.
+    Behind(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
+}
+
+impl At {
+    /// The last place of a line.
+    fn end_of(line: Arc<Semaphore>) -> Self {
+        // Without a task's budget, which could keep it from being put into the line at once. The line is never closed, so
+        // there is always a permit to come.
+        let turn = tokio::task::unconstrained(async move { line.acquire_owned().await.ok() });
+        let mut turn: BoxFuture<'static, _> = Box::pin(turn);
+        match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(permit) => Self::Front(permit),
+            Poll::Pending => Self::Behind(turn),
+        }
+    }
+}
+
 /// The right to run one turn of a session, given back when dropped.
-#[derive(Debug)]
 pub struct Permit {
     _turn: Option<OwnedSemaphorePermit>,
     _overall: Option<OwnedSemaphorePermit>,
@@ -87,9 +109,10 @@ impl Queues {
             return Err(Full::Session);
         }
         line.places += 1;
-        let turn = line.turn.clone();
+        // Still under the lock: who enters first stands first.
+        let at = At::end_of(line.turn.clone());
         lines.places += 1;
-        Ok(Place { queues: self.clone(), session: session.clone(), turn, is_nested: nested })
+        Ok(Place { queues: self.clone(), session: session.clone(), at, is_nested: nested })
     }
 
     /// How many turns run or wait.
@@ -105,9 +128,11 @@ impl Queues {
 
 impl Place {
     /// Waits for its turn.
-    pub async fn wait(self) -> Permit {
-        // Neither semaphore is ever closed, so there is always a permit to come.
-        let turn = self.turn.clone().acquire_owned().await.ok();
+    pub async fn wait(mut self) -> Permit {
+        let turn = match std::mem::replace(&mut self.at, At::Front(None)) {
+            At::Front(permit) => permit,
+            At::Behind(turn) => turn.await,
+        };
         let overall =
             if self.is_nested { None } else { self.queues.turns.clone().acquire_owned().await.ok() };
         Permit { _turn: turn, _overall: overall, _place: self }
@@ -146,12 +171,45 @@ mod tests {
         let queues = Arc::new(Queues::new(4, 1, 8));
         let first = queues.enter(&key("x"), false).unwrap().wait().await;
         let second = queues.enter(&key("x"), false).unwrap();
-        assert_eq!(queues.enter(&key("x"), false).unwrap_err(), Full::Session);
+        assert_eq!(queues.enter(&key("x"), false).err(), Some(Full::Session));
         let _other = queues.enter(&key("y"), false).unwrap().wait().await;
         drop(first);
         drop(second.wait().await);
         assert_eq!(queues.places(), 1);
         assert!(!queues.lines().sessions.contains_key(&key("x")), "an empty line is forgotten");
+    }
+
+    #[tokio::test]
+    async fn who_enters_first_is_first_whoever_waits_first() {
+        let queues = Arc::new(Queues::new(4, 100, 100));
+        let running = queues.enter(&key("x"), false).unwrap().wait().await;
+        let places: Vec<Place> = (0..50).map(|_| queues.enter(&key("x"), false).unwrap()).collect();
+        let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+        for (number, place) in places.into_iter().enumerate().rev() {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let permit = place.wait().await;
+                sender.send(number).unwrap();
+                drop(permit);
+            });
+            tokio::task::yield_now().await;
+        }
+        drop((running, sender));
+        let mut seen = Vec::new();
+        while let Some(number) = order.recv().await {
+            seen.push(number);
+        }
+        assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_place_that_is_given_up_holds_nobody_up() {
+        let queues = Arc::new(Queues::new(4, 100, 100));
+        let front = queues.enter(&key("x"), false).unwrap();
+        let behind = queues.enter(&key("x"), false).unwrap();
+        let last = queues.enter(&key("x"), false).unwrap();
+        drop((front, behind));
+        assert!(!is_blocked(last).await);
     }
 
     #[tokio::test]
@@ -161,6 +219,6 @@ mod tests {
         assert!(is_blocked(queues.enter(&key("y"), false).unwrap()).await);
         assert!(!is_blocked(queues.enter(&key("y"), true).unwrap()).await);
         let _waiting = queues.enter(&key("z"), false).unwrap();
-        assert_eq!(queues.enter(&key("w"), false).unwrap_err(), Full::Gateway);
+        assert_eq!(queues.enter(&key("w"), false).err(), Some(Full::Gateway));
     }
 }

@@ -96,8 +96,10 @@ impl TurnFolder {
     pub fn make(home: &Home, agent: &AgentId, turn: TurnId, first: bool) -> Result<Self, String> {
         let turns = turns(home, agent);
         if first {
-            // What an earlier process left; it is not worth failing a turn for.
-            drop(fs_err::remove_dir_all(&turns));
+            // What an earlier process left; it is not worth failing a turn for. The folder itself stays: it is mounted.
+            for left in fs_err::read_dir(&turns).into_iter().flatten().flatten() {
+                drop(fs_err::remove_dir_all(left.path()));
+            }
         }
         let folder = turns.join(turn.to_string());
         let made = fs_err::create_dir_all(&folder).and_then(|()| readable(&folder, 0o755));
@@ -223,8 +225,16 @@ mod tests {
         assert!(!state.join("commands").exists());
         assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the host's");
         let path = turn.path().to_owned();
+        let turns = std::os::unix::fs::MetadataExt::ino(&path.parent().unwrap().metadata().unwrap());
+        let other: AgentId = "tester".parse().unwrap();
+        let left = self::turns(&home, &other).join("left");
+        fs_err::create_dir_all(&left).unwrap();
+        drop(TurnFolder::make(&home, &other, TurnId::new(), true).unwrap());
+        assert!(!left.exists(), "what an earlier process left is removed");
         let second = TurnFolder::make(&home, &agent, TurnId::new(), false).unwrap();
         assert!(path.exists(), "another turn's files stay");
+        let now = std::os::unix::fs::MetadataExt::ino(&path.parent().unwrap().metadata().unwrap());
+        assert_eq!(turns, now, "it is mounted");
         drop((turn, second));
         assert!(!path.exists());
     }

@@ -1,7 +1,7 @@
 //! Where agent programs are on this machine.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::program::{Parts, Program};
@@ -66,6 +66,5 @@ fn search_path() -> OsString {
     let home = dirs::home_dir();
     let usual = home.iter().flat_map(|home| USUAL.iter().map(|place| home.join(place)));
     let all = std::env::split_paths(&own).filter(|folder| folder.is_absolute());
-    let all = all.chain(usual).chain([Path::new("/usr/local/bin").to_owned()]);
-    std::env::join_paths(all).unwrap_or(own)
+    std::env::join_paths(all.chain(usual)).unwrap_or(own)
 }

@@ -69,7 +69,7 @@ fn what_this_flock_can_not_do_is_refused_plainly() {
             &home,
             &[
                 "add x --role boss",
-                "add x --runtime claude",
+                "add x --runtime claude --role sysadmin",
                 "add x --runtime perl",
                 "add x --network none --egress example.org",
                 "add x --role sysadmin --egress example.org",
@@ -78,6 +78,7 @@ fn what_this_flock_can_not_do_is_refused_plainly() {
                 "add x --egress 10.0.0.1",
                 "add x --egress *",
                 "add x --on-host",
+                "add x --runtime claude --on-host --memory 1g",
                 "add x --memory lots",
                 "add x --memory 1k",
                 "add x --cpus 0",

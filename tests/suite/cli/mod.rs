@@ -10,6 +10,7 @@ mod freeze;
 mod handover;
 mod init;
 mod killed;
+mod programs;
 mod prompt;
 mod reference;
 mod remove;
