@@ -108,6 +108,12 @@ fn method(root: &Url, model: &str, want: Want) -> Url {
     url
 }
 
+/// The `thinkingConfig` of a model for this effort; `None` where it can't be told.
+#[must_use]
+pub fn thinking(model: &str, effort: crate::config::Effort) -> Option<serde_json::Value> {
+    Family::of(model).thinking(effort).and_then(|thinking| serde_json::to_value(thinking).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ const PROMPT: &str = "[Current Message]\n/help @SOUL.md $skill\0 --version";
 fn turn<'a>(program: &dyn Program) -> Turn<'a> {
     let api = *APIS.iter().find(|api| program.speaks(**api)).unwrap();
     Turn {
+        provider: "provider-1",
         model: "model-1",
         api: Some(api),
         context_window: 200_000,
@@ -155,9 +156,60 @@ fn settings_of_codex_are_toml() {
     assert!(program.invocation(&Turn { system: &long, ..turn(program) }).is_ok());
 }
 
+#[test]
+fn gemini_cli_is_started_so() {
+    let program = named("gemini").unwrap();
+    let learned = program.learned(&turn(program)).unwrap();
+    assert_eq!(learned.file.as_deref(), Some("own-system.md"));
+    assert!((learned.take)(" \n").is_none());
+    let own = (learned.take)("You work well.\n").unwrap();
+    let asked = shown(&Ok(learned.invocation.clone()));
+    assert!(!asked.contains("token-1") && !asked.contains("/mcp") && !asked.contains("3128"), "{asked}");
+    assert!(asked.contains("GEMINI_WRITE_SYSTEM_MD=/state/own-system.md"), "{asked}");
+    insta::assert_snapshot!(told("gemini", Some(&own)));
+
+    let missing = program.invocation(&Turn { learned: None, ..turn(program) });
+    assert!(missing.unwrap_err().contains("own system prompt"));
+    let none = Turn { system: "", ..turn(program) };
+    assert!(program.learned(&none).is_none() && program.invocation(&none).is_ok());
+    let run = program.invocation(&Turn {
+        model: "gemini-2.5-pro",
+        effort: Some(Effort::Low),
+        learned: Some(&own),
+        ..turn(program)
+    });
+    let settings = run.unwrap().state.pop().unwrap().content.unwrap();
+    let settings: Value = serde_json::from_str(&settings).unwrap();
+    let change = &settings["modelConfigs"]["customOverrides"][0];
+    assert_eq!(change["match"]["model"], "gemini-2.5-pro");
+    assert_eq!(change["modelConfig"]["generateContentConfig"]["thinkingConfig"]["thinkingBudget"], 2_048);
+}
+
+#[test]
+fn opencode_is_started_so() {
+    insta::assert_snapshot!(told("opencode", None));
+    let program = named("opencode").unwrap();
+    for (api, sdk, base) in [
+        (Api::OpenAiCompletions, "@ai-sdk/openai-compatible", "/relay/completions/v1"),
+        (Api::OpenAiResponses, "@ai-sdk/openai", "/relay/responses/v1"),
+        (Api::AnthropicMessages, "@ai-sdk/anthropic", "/relay/anthropic/v1"),
+        (Api::GoogleGenerativeAi, "@ai-sdk/google", "/relay/google/v1beta"),
+    ] {
+        let run = program.invocation(&Turn { api: Some(api), model: "a/b:c", ..turn(program) }).unwrap();
+        let config = run.environment.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
+        let config: Value = serde_json::from_str(&config.1).unwrap();
+        assert_eq!(config["provider"]["flock"]["npm"], sdk);
+        assert_eq!(config["provider"]["flock"]["options"]["baseURL"], format!("http://127.0.0.1:3128{base}"));
+        assert_eq!(config["provider"]["flock"]["models"]["a/b:c"]["limit"]["output"], 8_000);
+        assert!(run.arguments.iter().any(|word| word == "flock/a/b:c"));
+    }
+    let odd = Turn { api: Some(Api::BedrockConverseStream), ..turn(program) };
+    assert!(program.invocation(&odd).is_err());
+}
+
 /// Turns of all kinds that a program does not refuse.
 fn runs(program: &dyn Program) -> Vec<(Turn<'static>, Invocation)> {
-    let first = turn(program);
+    let first = Turn { learned: Some("What it says itself."), ..turn(program) };
     let mut runs = Vec::new();
     for conversation in [first.conversation, Conversation::Resumed("conversation-1")] {
         for (relay_token, state, api) in [

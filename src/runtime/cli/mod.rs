@@ -10,10 +10,12 @@ mod common;
 mod ear;
 pub mod folders;
 pub mod gate;
+mod gemini;
 pub mod host;
 mod learned;
 pub mod lines;
 pub mod locate;
+mod opencode;
 pub mod program;
 mod run;
 pub mod trace;
@@ -35,7 +37,8 @@ pub use program::{
 pub use run::{Cli, Parts as CliParts};
 
 /// The programs that flock knows; there is no other list.
-pub static PROGRAMS: [&dyn Program; 2] = [&claude::Claude, &codex::Codex];
+pub static PROGRAMS: [&dyn Program; 4] =
+    [&claude::Claude, &codex::Codex, &gemini::Gemini, &opencode::OpenCode];
 
 /// The one with this name.
 #[must_use]

@@ -92,6 +92,50 @@ fn codex_comes_with_its_helpers_and_without_its_launcher() {
 }
 
 #[test]
+fn opencode_is_one_file() {
+    let install = Install::new();
+    let npm = install.put("lib/node_modules/opencode-ai/bin/opencode.exe", NATIVE);
+    let own = install.put(".opencode/bin/opencode", NATIVE);
+    for file in [npm, own] {
+        assert_eq!(
+            parts("opencode", &file).unwrap().mounts,
+            [(file, "/opt/flock/opencode/opencode".to_owned())]
+        );
+    }
+    let install = Install::new();
+    let command = install.put("node_modules/opencode-ai/bin/opencode", b"#!/usr/bin/env node\n");
+    let file = install.put(&format!("node_modules/opencode-linux-{}/bin/opencode", arch()), NATIVE);
+    assert_eq!(parts("opencode", &command).unwrap().mounts[0].0, file);
+}
+
+#[test]
+fn gemini_cli_is_its_folder_and_the_node_beside_it() {
+    let install = Install::new();
+    let package = "lib/node_modules/@google/gemini-cli";
+    let command = install.put(&format!("{package}/bundle/gemini.js"), b"#!/usr/bin/env node\n");
+    install.put(&format!("{package}/package.json"), b"{}");
+    let node = install.put("bin/node", NATIVE);
+    let node = fs_err::canonicalize(node).unwrap();
+    let found = parts("gemini", &command).unwrap();
+    assert_eq!(
+        found.mounts,
+        [
+            (node.clone(), "/opt/flock/gemini/node".to_owned()),
+            (install.path(package), "/opt/flock/gemini/gemini-cli".to_owned())
+        ]
+    );
+    assert_eq!(found.host, [node.display().to_string(), command.display().to_string()]);
+    assert_eq!(found.sandbox[1], "/opt/flock/gemini/gemini-cli/bundle/gemini.js");
+    assert!(found.sandbox[1].starts_with("/opt/flock/gemini/"));
+
+    let linked = [NATIVE, b"..libnode.so.127.."].concat();
+    install.put("bin/node", &linked);
+    let error = parts("gemini", &command).unwrap_err();
+    assert!(error.contains("nodejs.org"), "{error}");
+    assert!(parts("gemini", &install.put("bin/gemini", b"#!/bin/sh\n")).is_err());
+}
+
+#[test]
 fn what_is_missing_is_said_with_what_to_do() {
     let install = Install::new();
     let command = install.put("@anthropic-ai/claude-code/cli.js", b"#!/usr/bin/env node\n");

@@ -128,6 +128,8 @@ pub enum Conversation<'a> {
 /// One run of a program, as flock wants it. Paths are as the program sees them.
 #[derive(Clone, Debug)]
 pub struct Turn<'a> {
+    /// The model's provider, by its name in the configuration.
+    pub provider: &'a str,
     /// The provider's name of the model; empty where the program is to take its own.
     pub model: &'a str,
     /// How the model is asked; `None` where the program asks with its own login.

@@ -159,6 +159,16 @@ fn codex_is_read() {
     insta::assert_snapshot!(told(named("codex").unwrap()));
 }
 
+#[test]
+fn gemini_cli_is_read() {
+    insta::assert_snapshot!(told(named("gemini").unwrap()));
+}
+
+#[test]
+fn opencode_is_read() {
+    insta::assert_snapshot!(told(named("opencode").unwrap()));
+}
+
 /// What it takes for a program's run to have ended well: the event that says so. Each has its own, so a stream that was
 /// cut anywhere before it is no answer, whatever the exit code.
 #[test]

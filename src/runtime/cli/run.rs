@@ -203,6 +203,7 @@ impl Course<'_> {
         let text = prompt::compose(recent, &said(&order.messages));
         let relay = self.pass.relay.as_ref();
         let mut turn = Turn {
+            provider: order.model.provider(),
             model: order.model.model(),
             api: relay.map(|relay| relay.api),
             context_window: relay.map_or(0, |relay| relay.context_window),

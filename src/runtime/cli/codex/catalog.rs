@@ -16,6 +16,8 @@ pub(super) fn taken(printed: &str) -> Option<String> {
     models.retain(|model| model.is_object() && text(model, "/slug").is_some());
     for model in models.iter_mut() {
         model["supports_search_tool"] = json!(false);
+        // Sub-agents, which some models have whatever else is said of them.
+        model["multi_agent_version"] = Value::Null;
     }
     (!models.is_empty()).then(|| json!({ "models": models }).to_string())
 }

@@ -1,0 +1,318 @@
+//! Gemini CLI.
+
+mod events;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::common::{self, MCP_TOKEN, SERVER};
+use super::program::{
+    Conversation, Covered, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
+};
+use crate::config::Api;
+use crate::provider::google;
+
+/// Gemini CLI.
+pub struct Gemini;
+
+/// What keeps it from questions, from the network beside its model, and from a second process of itself.
+const SWITCHES: [(&str, &str); 6] = [
+    ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
+    ("GEMINI_CLI_NO_RELAUNCH", "true"),
+    ("GEMINI_TELEMETRY_ENABLED", "false"),
+    ("NO_COLOR", "1"),
+    // It warns of lesser ones.
+    ("TERM", "xterm-256color"),
+    ("COLORTERM", "truecolor"),
+];
+
+/// Tools that are not offered: sub-agents, the web, and what asks a person. A list of those that are would leave out
+/// flock's, too.
+const EXCLUDED: [&str; 11] = [
+    "activate_skill",
+    "ask_user",
+    "cli_help",
+    "codebase_investigator",
+    "enter_plan_mode",
+    "exit_plan_mode",
+    "google_web_search",
+    "invoke_agent",
+    "save_memory",
+    "update_topic",
+    "web_fetch",
+];
+
+/// What in its folder would change how it works, had the agent put it there.
+const STEERING: [&str; 15] = [
+    ".agents",
+    ".env",
+    ".gemini/.env",
+    ".gemini/GEMINI.md",
+    ".gemini/agents",
+    ".gemini/commands",
+    ".gemini/extensions",
+    ".gemini/google_accounts.json",
+    ".gemini/hooks",
+    ".gemini/memory",
+    ".gemini/oauth_creds.json",
+    ".gemini/policies",
+    ".gemini/skills",
+    ".gemini/system.md",
+    ".gemini/trustedFolders.json",
+];
+
+/// The file in its folder that it writes its own system prompt to.
+const OWN_PROMPT: &str = "own-system.md";
+
+/// Nobody listens on this port: a request that is to fail goes there.
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+impl Program for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn title(&self) -> &'static str {
+        "Gemini CLI"
+    }
+
+    fn command(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn package(&self) -> &'static str {
+        "@google/gemini-cli"
+    }
+
+    fn oldest(&self) -> &'static str {
+        "0.61.0"
+    }
+
+    fn speaks(&self, api: Api) -> bool {
+        api == Api::GoogleGenerativeAi
+    }
+
+    fn parts(&self, command: &Path) -> Result<Parts, String> {
+        let script = Path::new("bundle/gemini.js");
+        let package = command
+            .ancestors()
+            .skip(1)
+            .find(|folder| folder.join("package.json").is_file() && folder.join(script).is_file())
+            .ok_or_else(|| common::incomplete(command, self.package()))?;
+        let node = node(package)?;
+        Ok(Parts {
+            mounts: vec![
+                (node.clone(), "/opt/flock/gemini/node".to_owned()),
+                (package.to_owned(), "/opt/flock/gemini/gemini-cli".to_owned()),
+            ],
+            host: vec![node.display().to_string(), package.join(script).display().to_string()],
+            sandbox: vec![
+                "/opt/flock/gemini/node".to_owned(),
+                "/opt/flock/gemini/gemini-cli/bundle/gemini.js".to_owned(),
+            ],
+        })
+    }
+
+    fn version(&self, printed: &str) -> Option<String> {
+        common::version(printed)
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { takes_names: true, renews_prompt: true, least_memory: 1 << 30 }
+    }
+
+    fn covered(&self) -> &'static [Covered] {
+        &[Covered { name: "GEMINI.md", is_folder: false }, Covered { name: ".gemini", is_folder: true }]
+    }
+
+    fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
+        // A system prompt of ours replaces its own: it is to have both.
+        let state = turn.state.filter(|_| turn.relay_token.is_some() && !turn.system.is_empty())?;
+        let mut run = Invocation { arguments: arguments(turn), ..Invocation::default() };
+        run.arguments.extend(["-p".to_owned(), "x".to_owned()]);
+        run.environment = environment(state);
+        for (name, value) in [
+            // It writes its prompt before it asks its model.
+            ("GEMINI_WRITE_SYSTEM_MD", format!("{state}/{OWN_PROMPT}").as_str()),
+            ("GOOGLE_GEMINI_BASE_URL", NOWHERE),
+            ("GEMINI_API_KEY", "none"),
+        ] {
+            run.environment.push((name.to_owned(), value.to_owned()));
+        }
+        run.state = files(settings(turn, false));
+        run.state.push(StateFile { path: OWN_PROMPT.to_owned(), content: None });
+        Some(Learned { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
+    }
+
+    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+        let (Some(token), Some(state)) = (turn.relay_token, turn.state) else {
+            // Its settings, flock's tools among them, are read from its folder alone, and so is its login.
+            return Err("Gemini CLI can't be given flock's tools beside its user's own settings; give the \
+                        model's provider in models.providers, with the api google-generative-ai"
+                .to_owned());
+        };
+        let mut run = Invocation {
+            arguments: arguments(turn),
+            environment: environment(state),
+            // Else it reads files into the prompt, wherever one is named after that sign.
+            input: common::prompt(turn).replace('@', "\\@"),
+            files: Vec::new(),
+            state: files(settings(turn, true)),
+        };
+        let (word, name) = match turn.conversation {
+            Conversation::New(id) => ("--session-id", id.to_string()),
+            Conversation::Resumed(id) => ("--resume", id.to_owned()),
+        };
+        // The prompt comes on its standard input; without `-p` it would not be taken from there alone.
+        run.arguments.extend([word.to_owned(), name, "-p".to_owned(), String::new()]);
+        let base = format!("{}{}", turn.origin, relay_path(Api::GoogleGenerativeAi));
+        let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
+        set("GEMINI_API_KEY", token);
+        set("GOOGLE_GEMINI_BASE_URL", &base);
+        set(MCP_TOKEN, turn.mcp_token);
+        if !turn.system.is_empty() {
+            let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
+            let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));
+            let path = common::file(&mut run, turn, "system.md", whole);
+            run.environment.push(("GEMINI_SYSTEM_MD".to_owned(), path));
+        }
+        Ok(run)
+    }
+
+    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
+        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+}
+
+/// The Node beside which the package was installed, else the first on PATH: the file itself, which has to be all that
+/// it consists of.
+fn node(package: &Path) -> Result<PathBuf, String> {
+    let beside = package.ancestors().filter(|folder| folder.ends_with("lib")).find_map(Path::parent);
+    let beside = beside.map(|prefix| prefix.join("bin/node"));
+    let named = which::which_all("node").into_iter().flatten();
+    let mut scripts = false;
+    for path in beside.into_iter().chain(named) {
+        let Ok(path) = fs_err::canonicalize(&path) else { continue };
+        if !common::is_native(&path) {
+            scripts = true;
+        } else if is_whole(&path) {
+            return Ok(path);
+        } else {
+            return Err(format!(
+                "{} needs libraries of this machine that a sandbox has not; install Node from nodejs.org and put \
+                 it first on PATH",
+                path.display()
+            ));
+        }
+    }
+    let found = if scripts { "node on PATH is a script" } else { "there is no node on PATH" };
+    Err(format!("{found}; it runs on Node, which can be had from nodejs.org"))
+}
+
+/// Distributions make Node of a small program and a library; one file has many megabytes.
+fn is_whole(node: &Path) -> bool {
+    const SMALL: u64 = 8 << 20;
+    fs_err::metadata(node).is_ok_and(|found| found.len() > SMALL)
+        || fs_err::read(node).is_ok_and(|all| !all.windows(7).any(|word| word == b"libnode"))
+}
+
+fn arguments(turn: &Turn<'_>) -> Vec<String> {
+    let mut words = vec!["-o", "stream-json", "--approval-mode", "yolo"];
+    if !turn.model.is_empty() {
+        words.extend(["-m", turn.model]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn environment(state: &str) -> Vec<(String, String)> {
+    let mut environment = common::environment(&SWITCHES);
+    environment.push(("GEMINI_CLI_HOME".to_owned(), state.to_owned()));
+    environment.push(("NODE_COMPILE_CACHE".to_owned(), format!("{state}/.cache/node")));
+    environment
+}
+
+fn files(settings: Value) -> Vec<StateFile> {
+    let gone = STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None });
+    let settings =
+        StateFile { path: ".gemini/settings.json".to_owned(), content: Some(settings.to_string()) };
+    gone.chain([settings]).collect()
+}
+
+fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
+    let mut settings = json!({
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+        "general": {
+            "enableAutoUpdate": false,
+            "enableAutoUpdateNotification": false,
+            "checkpointing": {"enabled": false},
+            "maxAttempts": 2,
+            "retryFetchErrors": false,
+        },
+        "privacy": {"usageStatisticsEnabled": false},
+        "telemetry": {"enabled": false},
+        "context": {"includeDirectoryTree": false, "discoveryMaxDirs": 0},
+        "skills": {"enabled": false},
+        "hooksConfig": {"enabled": false},
+        "advanced": {"ignoreLocalEnv": true},
+        "model": {"skipNextSpeakerCheck": true},
+        "ide": {"enabled": false},
+        "admin": {"extensions": {"enabled": false}},
+        "experimental": {"enableAgents": false},
+        "tools": {"exclude": EXCLUDED},
+    });
+    if let Some(thinking) = turn.effort.and_then(|effort| google::thinking(turn.model, effort)) {
+        settings["modelConfigs"] = json!({"customOverrides": [{
+            "match": {"model": turn.model},
+            "modelConfig": {"generateContentConfig": {"thinkingConfig": thinking}},
+        }]});
+    }
+    if with_tools {
+        settings["mcp"] = json!({"allowed": [SERVER]});
+        settings["mcpServers"] = json!({SERVER: {
+            "httpUrl": format!("{}/mcp", turn.origin),
+            "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
+            "trust": true,
+            "timeout": 60_000,
+        }});
+    }
+    settings
+}
+
+/// Takes the prompt that it wrote.
+fn own_prompt(written: &str) -> Option<String> {
+    let text = written.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A text without the words that it would put something else in the place of, as `${AvailableTools}`.
+fn broken_up(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut parts = text.split("${");
+    whole.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let word = part.split('}').next().unwrap_or_default();
+        let is_its =
+            matches!(word, "AvailableTools" | "AgentSkills" | "SubAgents") || word.ends_with("_ToolName");
+        whole.push_str(if is_its { "$ {" } else { "${" });
+        whole.push_str(part);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_it_would_replace_are_broken_up() {
+        for (text, expected) in [
+            ("a ${AvailableTools} ${HOME} $x ${", "a $ {AvailableTools} ${HOME} $x ${"),
+            ("${AgentSkills}${SubAgents}", "$ {AgentSkills}$ {SubAgents}"),
+            ("${read_file_ToolName} ${${AvailableTools}}", "$ {read_file_ToolName} ${$ {AvailableTools}}"),
+            ("no words", "no words"),
+        ] {
+            assert_eq!(broken_up(text), expected);
+        }
+    }
+}

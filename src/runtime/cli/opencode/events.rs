@@ -1,0 +1,152 @@
+//! What OpenCode prints with `run --format json`. It has no event for the end: the last step says whether it was one.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::provider::Usage;
+use crate::runtime::ToolEvent;
+use crate::runtime::cli::common::{self, count, one_line, status, text};
+use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+
+const TITLE: &str = "OpenCode";
+
+/// How flock's tools are called: after the server's name.
+const FLOCKS: &str = "flock_";
+
+/// Words with which it says that it has no such conversation.
+const UNKNOWN: &str = "Session not found";
+
+/// Reads its events.
+pub(super) struct Events {
+    is_resumed: bool,
+    conversation: String,
+    /// Something of an answer was told since the last call; something of thinking.
+    has_text: bool,
+    has_thought: bool,
+    /// Something was said or done.
+    begun: bool,
+    /// Why the last step ended, if it has.
+    reason: Option<String>,
+    error: Option<(Option<u16>, String)>,
+    usage: Usage,
+    cost: f64,
+}
+
+impl Events {
+    pub(super) fn new(is_resumed: bool) -> Self {
+        Self {
+            is_resumed,
+            conversation: String::new(),
+            has_text: false,
+            has_thought: false,
+            begun: false,
+            reason: None,
+            error: None,
+            usage: Usage::default(),
+            cost: 0.0,
+        }
+    }
+
+    /// A call is told once it has ended.
+    fn called(&mut self, part: &Value, said: &mut Vec<Said>) {
+        let (Some(call), Some(tool)) = (text(part, "/callID"), text(part, "/tool")) else { return };
+        self.begun = true;
+        self.has_text = false;
+        self.has_thought = false;
+        if tool.starts_with(FLOCKS) {
+            said.push(Said::Anew(String::new()));
+            return;
+        }
+        if let Some(query) = text(part, "/state/input/query").filter(|_| tool == "websearch") {
+            said.push(Said::Search(query.to_owned()));
+        }
+        let (call, tool) = (call.to_owned(), tool.to_owned());
+        let arguments = part.pointer("/state/input").cloned().unwrap_or_default();
+        said.push(Said::Tool(ToolEvent::Began { call: call.clone(), tool: tool.clone(), arguments }));
+        let result = text(part, "/state/output").unwrap_or_default().to_owned();
+        let code = part.pointer("/state/metadata/exit").and_then(Value::as_i64);
+        if let Some(code) = code {
+            said.push(Said::Exit { call: call.clone(), code });
+        }
+        let error = match (text(part, "/state/status"), code) {
+            (Some("error"), _) => Some(text(part, "/state/error").unwrap_or("failed").to_owned()),
+            (_, Some(code)) if code != 0 => Some(format!("exit code {code}\n{result}")),
+            _ => None,
+        };
+        let (start, end) = (count(part, "/state/time/start"), count(part, "/state/time/end"));
+        let took = end.checked_sub(start).filter(|_| start > 0).map(Duration::from_millis);
+        said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took }));
+    }
+
+    fn step(&mut self, part: &Value, said: &mut Vec<Said>) {
+        self.reason = Some(text(part, "/reason").unwrap_or_default().to_owned());
+        self.usage += Usage {
+            input: count(part, "/tokens/input"),
+            output: count(part, "/tokens/output").saturating_add(count(part, "/tokens/reasoning")),
+            cache_read: count(part, "/tokens/cache/read"),
+            cache_write: count(part, "/tokens/cache/write"),
+            cost: None,
+        };
+        said.push(Said::Usage(self.usage));
+        self.cost += common::dollars(part, "/cost").unwrap_or_default();
+        if self.cost > 0.0 {
+            said.push(Said::Cost(self.cost));
+        }
+    }
+}
+
+impl Parser for Events {
+    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+        if let Some(id) = text(line, "/sessionID").filter(|id| *id != self.conversation) {
+            id.clone_into(&mut self.conversation);
+            said.push(Said::Conversation(id.to_owned()));
+        }
+        let kind = text(line, "/type").unwrap_or_default();
+        if matches!(kind, "step_start" | "text" | "reasoning" | "tool_use") {
+            // The step that has ended was not the last one.
+            self.reason = None;
+        }
+        let words = text(line, "/part/text").filter(|words| !words.is_empty());
+        match (kind, words) {
+            ("text", Some(words)) => {
+                let before = if self.has_text { "\n\n" } else { "" };
+                said.push(Said::Text(format!("{before}{words}")));
+                self.has_text = true;
+                self.begun = true;
+            }
+            ("reasoning", Some(words)) => {
+                let before = if self.has_thought { "\n\n" } else { "" };
+                said.push(Said::Thinking(format!("{before}{words}")));
+                self.has_thought = true;
+                self.begun = true;
+            }
+            ("tool_use", _) => {
+                if let Some(part) = line.get("part") {
+                    self.called(part, said);
+                }
+            }
+            ("step_finish", _) => {
+                if let Some(part) = line.get("part") {
+                    self.step(part, said);
+                }
+            }
+            ("error", _) => {
+                let message = text(line, "/error/data/message").or_else(|| text(line, "/error/name"));
+                let message = one_line(message.unwrap_or("it does not say why"));
+                self.error = Some((status(line, "/error/data/statusCode"), message));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+        match (&self.error, self.reason.as_deref()) {
+            (Some((status, message)), _) => Ended::Failed { status: *status, message: message.clone() },
+            (None, Some("stop")) if exit.code == 0 => Ended::Well { cut: false },
+            (None, Some("length")) if exit.code == 0 => Ended::Well { cut: true },
+            (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
+            (None, _) => common::broken(TITLE, exit),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! OpenCode.
+
+mod events;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::common::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
+use crate::config::{Api, Effort};
+
+/// OpenCode.
+pub struct OpenCode;
+
+/// What keeps it from the network beside its model, and from what others have put into the working folder.
+const SWITCHES: [(&str, &str); 8] = [
+    ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+    ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+    ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
+    ("OPENCODE_DISABLE_PROJECT_CONFIG", "1"),
+    ("OPENCODE_DISABLE_CLAUDE_CODE", "1"),
+    ("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1"),
+    ("OPENCODE_DISABLE_SHARE", "1"),
+    ("OPENCODE_DISABLE_TERMINAL_TITLE", "1"),
+];
+
+/// What in its folder would change how it works, had the agent put it there.
+const STEERING: [&str; 6] =
+    [".agents", ".claude", ".opencode", "config", "data/opencode/auth.json", "data/opencode/mcp-auth.json"];
+
+/// The file with the system prompt in its folder. Its path stands in the prompt, so it has to stay the same: a provider
+/// keeps the beginning of a conversation only as long as that does not change.
+const SYSTEM: &str = "system.md";
+
+impl Program for OpenCode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn title(&self) -> &'static str {
+        "OpenCode"
+    }
+
+    fn command(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn package(&self) -> &'static str {
+        "opencode-ai"
+    }
+
+    fn oldest(&self) -> &'static str {
+        "1.18.33"
+    }
+
+    fn speaks(&self, api: Api) -> bool {
+        sdk(api).is_some()
+    }
+
+    fn parts(&self, command: &Path) -> Result<Parts, String> {
+        let package = format!("opencode-linux-{}", common::npm_arch());
+        let places = [
+            "bin/opencode.exe".to_owned(),
+            format!("node_modules/{package}/bin/opencode"),
+            format!("{package}/bin/opencode"),
+            format!("node_modules/{package}-baseline/bin/opencode"),
+            format!("{package}-baseline/bin/opencode"),
+        ];
+        let file =
+            common::native(command, &places).ok_or_else(|| common::incomplete(command, self.package()))?;
+        Ok(common::single(self.name(), &file))
+    }
+
+    fn version(&self, printed: &str) -> Option<String> {
+        common::version(printed)
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { takes_names: false, renews_prompt: true, least_memory: 1 << 30 }
+    }
+
+    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+        let mut run = Invocation { input: common::prompt(turn), ..Invocation::default() };
+        run.environment = common::environment(&SWITCHES);
+        let mut system = None;
+        if let Some(state) = turn.state {
+            for (name, folder) in [
+                ("XDG_DATA_HOME", "data"),
+                ("XDG_CONFIG_HOME", "config"),
+                ("XDG_STATE_HOME", "state"),
+                ("XDG_CACHE_HOME", "cache"),
+            ] {
+                run.environment.push((name.to_owned(), format!("{state}/{folder}")));
+            }
+            run.state = STEERING
+                .iter()
+                .map(|path| StateFile { path: (*path).to_owned(), content: None })
+                .chain([StateFile {
+                    path: SYSTEM.to_owned(),
+                    content: (!turn.system.is_empty()).then(|| turn.system.to_owned()),
+                }])
+                .collect();
+            system = Some(format!("{state}/{SYSTEM}"));
+        } else {
+            // Its user's settings, with an AGENTS.md among them, are looked for there; the login is elsewhere.
+            run.environment.push(("XDG_CONFIG_HOME".to_owned(), format!("{}/config", turn.files)));
+            if !turn.system.is_empty() {
+                system = Some(common::file(&mut run, turn, SYSTEM, turn.system.to_owned()));
+            }
+        }
+        let system = system.filter(|_| !turn.system.is_empty());
+
+        let (config, model) = config(turn, system)?;
+        let mut arguments = vec!["run", "--format", "json", "--thinking", "--auto", "--title", SERVER];
+        if !turn.model.is_empty() {
+            arguments.extend(["-m", &model]);
+        }
+        if let Some(effort) = turn.effort.filter(|effort| *effort != Effort::Off) {
+            arguments.extend(["--variant", effort.as_str()]);
+        }
+        if let Conversation::Resumed(id) = turn.conversation {
+            arguments.extend(["-s", id]);
+        }
+        run.arguments = arguments.into_iter().map(str::to_owned).collect();
+
+        let mut set = |name: &str, value: String| run.environment.push((name.to_owned(), value));
+        set("OPENCODE_CONFIG_CONTENT", config.to_string());
+        set(MCP_TOKEN, turn.mcp_token.to_owned());
+        if let Some(token) = turn.relay_token {
+            set(RELAY_KEY, token.to_owned());
+            // It would ask the web for what is in its settings.
+            set("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned());
+        }
+        Ok(run)
+    }
+
+    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
+        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+}
+
+/// The SDK that asks this way, of those it carries, and what its base URL has after the relay's.
+const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
+    match api {
+        Api::AnthropicMessages => Some(("@ai-sdk/anthropic", "/v1")),
+        Api::GoogleGenerativeAi => Some(("@ai-sdk/google", "/v1beta")),
+        Api::OpenAiResponses => Some(("@ai-sdk/openai", "")),
+        Api::OpenAiCompletions => Some(("@ai-sdk/openai-compatible", "")),
+        _ => None,
+    }
+}
+
+/// Its settings, and its name for the model.
+fn config(turn: &Turn<'_>, system: Option<String>) -> Result<(Value, String), String> {
+    let mut config = json!({
+        "autoupdate": false,
+        "share": "disabled",
+        "snapshot": false,
+        // Sub-agents, the web, and what asks a person are not offered.
+        "permission": {
+            "*": "allow",
+            "task": "deny",
+            "skill": "deny",
+            "webfetch": "deny",
+            "websearch": "deny",
+            "codesearch": "deny",
+            "question": "deny",
+        },
+        "plugin": [],
+        "lsp": false,
+        "formatter": false,
+        "instructions": system.as_slice(),
+        "mcp": {SERVER: {
+            "type": "remote",
+            "url": format!("{}/mcp", turn.origin),
+            "headers": {"Authorization": format!("Bearer {{env:{MCP_TOKEN}}}")},
+            "oauth": false,
+            "enabled": true,
+            "timeout": 30_000,
+        }},
+    });
+    let (Some(_), Some(api)) = (turn.relay_token, turn.api) else {
+        let model = format!("{}/{}", turn.provider, turn.model);
+        if !turn.model.is_empty() {
+            config["model"] = json!(model);
+            config["small_model"] = json!(model);
+        }
+        return Ok((config, model));
+    };
+    let (npm, version) = sdk(api).ok_or("OpenCode can't ask this provider's api")?;
+    let model = format!("{SERVER}/{}", turn.model);
+    config["model"] = json!(model);
+    config["small_model"] = json!(model);
+    config["enabled_providers"] = json!([SERVER]);
+    config["provider"] = json!({SERVER: {
+        "npm": npm,
+        "name": SERVER,
+        "options": {
+            "baseURL": format!("{}{}{version}", turn.origin, relay_path(api)),
+            "apiKey": format!("{{env:{RELAY_KEY}}}"),
+        },
+        "models": {turn.model: {
+            "name": turn.model,
+            "limit": {"context": turn.context_window, "output": turn.max_tokens},
+            "reasoning": turn.effort != Some(Effort::Off),
+            "tool_call": true,
+        }},
+    }});
+    Ok((config, model))
+}
