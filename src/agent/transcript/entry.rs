@@ -104,6 +104,10 @@ mod tests {
         for model in FOR_PEOPLE {
             assert_eq!(kind(Some(model), false), Kind::ForPeople);
         }
+        let mut traced = MessageRecord::new(TurnId::new(), 1, Message::text(Role::Assistant, "x"));
+        let plain = Entry::stored(&traced, traced.message.clone());
+        traced.trace = vec!["[coder] cmd: ls → exit 0".into()];
+        assert_eq!(Entry::stored(&traced, traced.message.clone()), plain, "the log is for people");
         assert_eq!(kind(Some("openclaw/main"), false), Kind::Said);
         assert_eq!((kind(None, true), kind(None, false)), (Kind::Filled, Kind::Said));
     }

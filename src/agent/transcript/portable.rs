@@ -291,7 +291,8 @@ mod tests {
             redacted: Some("r".into()),
         };
         let said = Block::Text { text: "é".into(), signature: Some("msg_1".into()) };
-        let answer = message("a", Role::Assistant, vec![thought, said, signed]);
+        let mut answer = message("a", Role::Assistant, vec![thought, said, signed]);
+        answer.trace = vec!["[coder] cmd: ls → exit 0".into(), "  a\tb".into()];
         let given = Block::ToolResult {
             call_id: "1".into(),
             name: "exec".into(),
@@ -312,7 +313,12 @@ mod tests {
             keep_from: Some("a".into()),
             ..CompactionRecord::default()
         };
-        let turn = TurnRecord { steps: Some(1), ..TurnRecord::new(TurnId::new(), Phase::Done, 2) };
+        let turn = TurnRecord {
+            steps: Some(1),
+            runtime: Some("claude".into()),
+            trace: vec!["[coder] agent: é".into()],
+            ..TurnRecord::new(TurnId::new(), Phase::Done, 2)
+        };
         vec![
             Record::Turn(TurnRecord { state: Phase::Started, ..turn.clone() }),
             Record::Message(Box::new(asked)),
@@ -321,7 +327,7 @@ mod tests {
             Record::Command(command),
             Record::Compaction(Box::new(compaction)),
             Record::Turn(turn),
-            Record::Reset(ResetRecord { id: "r".into(), at: 3, keeps_recent: false }),
+            Record::Reset(ResetRecord { id: "r".into(), at: 3, keeps_recent: true }),
         ]
     }
 

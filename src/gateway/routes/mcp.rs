@@ -212,6 +212,15 @@ mod tests {
     }
 
     #[test]
+    fn text_and_pictures_come_back_in_the_protocols_form() {
+        let picture = Block::Image { media_type: "image/png".into(), data: "AAAA".into() };
+        let blocks = [Block::text("a"), picture, Block::Other(json!({"type": "hologram"}))];
+        let shown: Vec<Value> = blocks.iter().filter_map(shown).collect();
+        let picture = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+        assert_eq!(shown, [json!({"type": "text", "text": "a"}), picture]);
+    }
+
+    #[test]
     fn a_call_has_an_id_that_can_stand_in_a_record() {
         assert_eq!(call_id(&Value::Null, &json!(7)), "mcp.7");
         assert_eq!(call_id(&Value::Null, &json!("a b\n")), "mcp.ab");

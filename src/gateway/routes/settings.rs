@@ -4,18 +4,23 @@ use std::sync::Arc;
 
 use axum::Json as Answer;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::messages::chosen;
 use crate::clock::unix_ms;
-use crate::config::{self, Agent, ConfigError, Effort, Network, agents};
+use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role, agents};
+use crate::error::Explain as _;
 use crate::gateway::body::Json;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
+use crate::home::Home;
 use crate::id::ModelRef;
 use crate::openclaw::plugin;
+use crate::provider::{Catalog, catalog};
 use crate::runtime::NATIVE;
+use crate::runtime::cli::{self, Program, locate};
 use crate::store::Level;
 use crate::swarm::By;
 
@@ -32,15 +37,30 @@ pub struct Change {
 /// Changes it, from the agent's next turn on.
 pub async fn change(
     State(gateway): State<Arc<Gateway>>,
-    Json(Change { agent, cli, model, effort }): Json<Change>,
+    Json(Change { agent, cli: wanted, model, effort }): Json<Change>,
 ) -> Result<Answer<Value>, ApiError> {
     let agent = chosen(&gateway, agent.as_deref(), None)?;
-    check(&gateway, &agent, &cli)?;
+    check(&gateway, &agent, &wanted)?;
+    if let Some(program) = cli::named(&wanted) {
+        let (gateway, agent, model) = (gateway.clone(), agent.clone(), model.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let model = model.as_ref().or(agent.model.as_ref());
+            check_program(
+                program,
+                &agent,
+                model,
+                &gateway.config(),
+                gateway.home(),
+                locate::find(program).map(drop),
+            )
+        });
+        looked.await.map_err(ApiError::internal)??;
+    }
     let home = gateway.home().clone();
-    let (id, runtime, wanted) = (agent.id.clone(), cli.clone(), model.clone());
+    let id = agent.id.clone();
     // The editor waits for other writers, and holds a lock meanwhile.
     let edited = tokio::task::spawn_blocking(move || {
-        config::edit(&home, |document| agents::set_runtime(document, &id, &runtime, wanted.as_ref(), effort))
+        config::edit(&home, |document| agents::set_runtime(document, &id, &wanted, model.as_ref(), effort))
     });
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
     let changed = gateway.agent(agent.id.as_str())?;
@@ -72,4 +92,75 @@ fn check(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError
         )));
     }
     Ok(())
+}
+
+/// Whether an agent program can run this agent's turns; `found` says whether it is installed.
+fn check_program(
+    program: &dyn Program,
+    agent: &Agent,
+    model: Option<&ModelRef>,
+    config: &Config,
+    home: &Home,
+    found: Result<(), String>,
+) -> Result<(), ApiError> {
+    let title = program.title();
+    if agent.role == Role::Sysadmin && !agent.on_host {
+        let text = format!("a sysadmin has no sandbox, so {title} would run on this machine itself");
+        return Err(ApiError::invalid("no_sandbox", text).with_hint(format!(
+            "flock config set plugins.entries.flock.config.gatewayAgents[{}].onHost true",
+            agent.id
+        )));
+    }
+    found.map_err(|why| {
+        let text = format!("{title} is not installed: {why}");
+        ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
+            .with_hint(format!("npm install -g {}", program.package()))
+    })?;
+    let Some(model) = model else { return Ok(()) };
+    // With its own login it asks whatever it is logged in to.
+    if agent.on_host && Catalog::new(home.clone()).describe(model, config).is_err() {
+        return Ok(());
+    }
+    let wire = catalog::wire(model, config).map_err(|error| {
+        let hint = error.hint().unwrap_or_else(|| "flock config validate".to_owned());
+        ApiError::new(StatusCode::FAILED_DEPENDENCY, "provider_not_configured", error.to_string())
+            .with_hint(hint)
+    })?;
+    if program.speaks(wire.api) {
+        return Ok(());
+    }
+    let text = format!("{title} can't ask {model}: it does not speak {}", wire.api.as_str());
+    Err(ApiError::invalid("model_not_spoken", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{parse, starter};
+
+    #[test]
+    fn a_program_has_to_be_there_and_to_speak_with_the_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let mut document =
+            starter::document(&home, Some(&"anthropic/claude-opus-4-5".parse().unwrap()), "token", 4_000);
+        for (id, role) in [("coder", Role::Worker), ("admin", Role::Sysadmin)] {
+            agents::add(&mut document, &home, &agents::NewAgent::new(id.parse().unwrap(), role)).unwrap();
+        }
+        let config = parse::config(&document, &home).unwrap();
+        let claude = cli::named("claude").unwrap();
+        let asked = |id: &str, model: &str, found: Result<(), String>| {
+            let agent = config.agent(&id.parse().unwrap()).unwrap();
+            let checked = check_program(claude, agent, Some(&model.parse().unwrap()), &config, &home, found);
+            checked.err().map(|error| (error.status.as_u16(), error.code.into_owned(), error.hint.is_some()))
+        };
+        let told = |status, code: &str, hint| Some((status, code.to_owned(), hint));
+        assert_eq!(asked("coder", "anthropic/claude-opus-4-5", Ok(())), None);
+        assert_eq!(asked("coder", "openai/gpt-5.5", Ok(())), told(400, "model_not_spoken", false));
+        assert_eq!(asked("coder", "script/demo", Ok(())), told(424, "provider_not_configured", true));
+        let missing = Err("no command claude".to_owned());
+        let model = "anthropic/claude-opus-4-5";
+        assert_eq!(asked("coder", model, missing), told(424, "runtime_not_installed", true));
+        assert_eq!(asked("admin", model, Ok(())), told(400, "no_sandbox", true));
+    }
 }
