@@ -118,7 +118,7 @@ pub async fn list(
     let session = session_of(&chosen(&gateway, filter.agent.as_deref(), key)?, key)?;
     let engine = sessions::engine(&gateway)?.clone();
     let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit, with_trace)).await;
-    let messages = read.map_err(ApiError::internal)?.map_err(|error| failure_of(error))?;
+    let messages = read.map_err(ApiError::internal)?.map_err(failure_of)?;
     let messages: Vec<Value> = messages.iter().map(|message| shown(message, with_trace)).collect();
     Ok(Answer(json!({"messages": messages})))
 }
