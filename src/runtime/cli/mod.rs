@@ -26,6 +26,8 @@ mod invocation_tests;
 #[cfg(test)]
 mod parts_tests;
 #[cfg(test)]
+mod reading_tests;
+#[cfg(test)]
 mod recorded_tests;
 
 pub use gate::{Calls, Gate, Pass, Relayed};

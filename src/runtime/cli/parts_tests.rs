@@ -130,8 +130,11 @@ fn gemini_cli_is_its_folder_and_the_node_beside_it() {
 
     let linked = [NATIVE, b"..libnode.so.127.."].concat();
     install.put("bin/node", &linked);
-    let error = parts("gemini", &command).unwrap_err();
-    assert!(error.contains("nodejs.org"), "{error}");
+    // Another one may be on this machine's PATH.
+    match parts("gemini", &command) {
+        Ok(found) => assert_ne!(found.mounts[0].0, node),
+        Err(error) => assert!(error.contains("nodejs.org"), "{error}"),
+    }
     assert!(parts("gemini", &install.put("bin/gemini", b"#!/bin/sh\n")).is_err());
 }
 

@@ -20,7 +20,7 @@ struct Case {
     code: i32,
 }
 
-const NEW: Conversation<'_> = Conversation::New(uuid::Uuid::nil());
+pub(super) const NEW: Conversation<'_> = Conversation::New(uuid::Uuid::nil());
 
 impl Case {
     fn conversation(&self) -> Conversation<'_> {
@@ -82,7 +82,7 @@ fn read(
 }
 
 /// The text that a caller has as the answer: that since the last call.
-fn answer(said: &[Said]) -> String {
+pub(super) fn answer(said: &[Said]) -> String {
     let mut text = String::new();
     for said in said {
         match said {
@@ -100,7 +100,7 @@ fn shown(text: &str) -> String {
     format!("{short:?}{}", if short.len() < text.len() { "…" } else { "" })
 }
 
-fn line(said: &Said) -> String {
+pub(super) fn line(said: &Said) -> String {
     match said {
         Said::Conversation(name) => format!("conversation {name}"),
         Said::Text(text) => format!("text {}", shown(text)),

@@ -132,6 +132,8 @@ impl Trace {
                 let outcome = match (open.exit, error) {
                     (Some(code), _) => format!("exit {code}"),
                     (None, Some(_)) => "failed".to_owned(),
+                    // Not every program says how a command went.
+                    (None, None) if open.is_command => "ended".to_owned(),
                     (None, None) => "ok".to_owned(),
                 };
                 self.line(&format!("{} → {outcome}", open.what), lines);

@@ -21,6 +21,8 @@ const UNKNOWN: &str = "No conversation found with session ID";
 /// Reads its events.
 #[derive(Default)]
 pub(super) struct Events {
+    /// It is to go on with a conversation.
+    is_resumed: bool,
     conversation: String,
     /// The answer's text since the last call.
     answer: String,
@@ -84,9 +86,10 @@ impl Parser for Events {
 
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         let unknown = exit.stderr.contains(UNKNOWN);
+        let is_fresh = self.is_resumed && !self.begun;
         match (&self.result, &self.doomed) {
-            (Some(result), _) if result.is_unknown && !self.begun => Ended::Unknown,
-            (None, _) if unknown && !self.begun => Ended::Unknown,
+            (Some(result), _) if result.is_unknown && is_fresh => Ended::Unknown,
+            (None, _) if unknown && is_fresh => Ended::Unknown,
             (_, Some(why)) => Ended::Failed { status: None, message: why.clone() },
             (Some(result), None) if result.is_error => {
                 Ended::Failed { status: result.status, message: result.message.clone() }
@@ -105,6 +108,10 @@ impl Parser for Events {
 }
 
 impl Events {
+    pub(super) fn new(is_resumed: bool) -> Self {
+        Self { is_resumed, ..Self::default() }
+    }
+
     fn system(&mut self, line: &Value, said: &mut Vec<Said>) {
         match text(line, "/subtype").unwrap_or_default() {
             "init" => {

@@ -167,7 +167,7 @@ impl Program for Claude {
         Ok(run)
     }
 
-    fn parser(&self, _conversation: Conversation<'_>) -> Box<dyn Parser> {
-        Box::new(events::Events::default())
+    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
+        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
     }
 }

@@ -191,23 +191,18 @@ fn node(package: &Path) -> Result<PathBuf, String> {
     let beside = package.ancestors().filter(|folder| folder.ends_with("lib")).find_map(Path::parent);
     let beside = beside.map(|prefix| prefix.join("bin/node"));
     let named = which::which_all("node").into_iter().flatten();
-    let mut scripts = false;
+    let mut found = "there is no node on PATH".to_owned();
     for path in beside.into_iter().chain(named) {
         let Ok(path) = fs_err::canonicalize(&path) else { continue };
         if !common::is_native(&path) {
-            scripts = true;
+            found = format!("{} is a script", path.display());
         } else if is_whole(&path) {
             return Ok(path);
         } else {
-            return Err(format!(
-                "{} needs libraries of this machine that a sandbox has not; install Node from nodejs.org and put \
-                 it first on PATH",
-                path.display()
-            ));
+            found = format!("{} needs libraries of this machine that a sandbox has not", path.display());
         }
     }
-    let found = if scripts { "node on PATH is a script" } else { "there is no node on PATH" };
-    Err(format!("{found}; it runs on Node, which can be had from nodejs.org"))
+    Err(format!("{found}; it runs on Node: install that from nodejs.org and put it on PATH"))
 }
 
 /// Distributions make Node of a small program and a library; one file has many megabytes.
