@@ -163,7 +163,7 @@ fn gemini_cli_is_started_so() {
     assert_eq!(learned.file.as_deref(), Some("own-system.md"));
     assert!((learned.take)(" \n").is_none());
     let own = (learned.take)("You work well.\n").unwrap();
-    let asked = shown(&Ok(learned.invocation.clone()));
+    let asked = shown(&Ok(learned.invocation));
     assert!(!asked.contains("token-1") && !asked.contains("/mcp") && !asked.contains("3128"), "{asked}");
     assert!(asked.contains("GEMINI_WRITE_SYSTEM_MD=/state/own-system.md"), "{asked}");
     insta::assert_snapshot!(told("gemini", Some(&own)));

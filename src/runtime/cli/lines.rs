@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_costs_itself_alone() {
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(50));
-        let seen = read(&[long[..20].as_bytes(), long[20..].as_bytes(), b"\n{\"b\":1}\n"], 40, 1000);
+        let seen = read(&[&long.as_bytes()[..20], &long.as_bytes()[20..], b"\n{\"b\":1}\n"], 40, 1000);
         assert_eq!(seen, ["noise (a line that was too long was passed over)", "event {\"b\":1}"]);
         assert_eq!(read(&[long.as_bytes()], 40, 1000), ["noise (a line that was too long was passed over)"]);
         assert_eq!(read(&[long.as_bytes()], 58, 1000).len(), 1);

@@ -151,8 +151,8 @@ impl Trace {
 
     /// The first lines of what a command gave.
     fn output(&mut self, output: &str, lines: &mut Vec<String>) {
-        let mut shown = 0;
-        for line in output.split(clean::is_line_end).filter(|line| !line.trim().is_empty()) {
+        let some = output.split(clean::is_line_end).filter(|line| !line.trim().is_empty());
+        for (shown, line) in some.enumerate() {
             if self.is_full {
                 return;
             }
@@ -167,7 +167,6 @@ impl Trace {
                 seen.push('…');
             }
             self.add(format!("  {seen}"), lines);
-            shown += 1;
         }
     }
 
@@ -238,7 +237,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             shown.push(',');
         }
         shown.push(digit);
@@ -349,7 +348,7 @@ mod tests {
             let seen = lines(&[
                 Said::Text(a.clone()),
                 Said::Thinking(b.clone()),
-                began(&c, &d, json!({ e.clone(): f.clone(), "x": [a.clone()] })),
+                began(&c, &d, json!({ e.as_str(): f, "x": [a] })),
                 ended(&c, &d, &e, Some(&f)),
                 began("x", &d, json!({ "command": f })),
                 ended("x", &d, &b, None),

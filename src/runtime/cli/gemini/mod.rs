@@ -140,7 +140,7 @@ impl Program for Gemini {
         ] {
             run.environment.push((name.to_owned(), value.to_owned()));
         }
-        run.state = files(settings(turn, false));
+        run.state = files(&settings(turn, false));
         run.state.push(StateFile { path: OWN_PROMPT.to_owned(), content: None });
         Some(Learned { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
     }
@@ -158,7 +158,7 @@ impl Program for Gemini {
             // Else it reads files into the prompt, wherever one is named after that sign.
             input: common::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
-            state: files(settings(turn, true)),
+            state: files(&settings(turn, true)),
         };
         let (word, name) = match turn.conversation {
             Conversation::New(id) => ("--session-id", id.to_string()),
@@ -227,7 +227,7 @@ fn environment(state: &str) -> Vec<(String, String)> {
     environment
 }
 
-fn files(settings: Value) -> Vec<StateFile> {
+fn files(settings: &Value) -> Vec<StateFile> {
     let gone = STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None });
     let settings =
         StateFile { path: ".gemini/settings.json".to_owned(), content: Some(settings.to_string()) };

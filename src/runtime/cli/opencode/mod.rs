@@ -111,7 +111,7 @@ impl Program for OpenCode {
         }
         let system = system.filter(|_| !turn.system.is_empty());
 
-        let (config, model) = config(turn, system)?;
+        let (config, model) = config(turn, system.as_deref())?;
         let mut arguments = vec!["run", "--format", "json", "--thinking", "--auto", "--title", SERVER];
         if !turn.model.is_empty() {
             arguments.extend(["-m", &model]);
@@ -152,7 +152,7 @@ const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
 }
 
 /// Its settings, and its name for the model.
-fn config(turn: &Turn<'_>, system: Option<String>) -> Result<(Value, String), String> {
+fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), String> {
     let mut config = json!({
         "autoupdate": false,
         "share": "disabled",
