@@ -15,6 +15,9 @@ use crate::runtime::NATIVE;
 /// The most bytes of a transcript that are looked through for one listing.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
+/// The bytes of texts after which a listing ends early.
+const MOST_TEXT: usize = 8 * 1024 * 1024;
+
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
@@ -50,11 +53,15 @@ impl Engine {
         limit: usize,
         with_trace: bool,
     ) -> Result<Vec<Stored>, TurnError> {
-        let mut newest = Vec::new();
+        let mut newest: Vec<Stored> = Vec::new();
+        let mut size = 0;
         let scope = if with_trace { Scope::Whole } else { Scope::All };
         self.each_turn(key, scope, |exchange| {
-            newest.extend(stored(exchange, key.agent()).into_iter().rev());
-            newest.len() < limit
+            for message in stored(exchange, key.agent()).into_iter().rev() {
+                size += message.content.len();
+                newest.push(message);
+            }
+            newest.len() < limit && size < MOST_TEXT
         })?;
         newest.truncate(limit);
         newest.reverse();

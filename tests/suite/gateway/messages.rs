@@ -48,6 +48,14 @@ async fn a_message_is_answered_and_both_are_read_with_the_trace_only_where_it_is
     assert_eq!(told[0]["trace"], Value::Null);
     assert_eq!(told[1]["trace"], "[coder] cmd: ls → exit 0\n  notes\\u{1b}[2J.md");
     assert_eq!(messages(&crew, "&limit=1").await[0]["role"], "assistant");
+    // Long texts end a page early, and are never cut.
+    let long = "x".repeat(3 << 20);
+    for _ in 0..4 {
+        exchange(&mut crew, &long, |turn| turn.say("read")).await;
+    }
+    let page = messages(&crew, "").await;
+    assert_eq!(page.len(), 6);
+    assert!(page.iter().all(|message| message["role"] == "assistant" || message["content"] == long.as_str()));
     crew.stopped().await;
 }
 
@@ -131,7 +139,8 @@ async fn a_turn_that_failed_keeps_its_trace() {
 #[tokio::test]
 async fn without_an_agent_it_is_the_orchestrator_in_the_persons_own_session() {
     let mut crew = Crew::new().await;
-    let answer = crew.say(json!({"prompt": "hello"}));
+    // There is nothing yet that it could begin anew after.
+    let answer = crew.say(json!({"prompt": "hello", "forceNew": true}));
     let turn = crew.turn().await;
     assert_eq!(turn.order.agent.as_str(), "orchestrator");
     let own = format!("agent:orchestrator:flock:main:{}", flock::process::login());
