@@ -25,7 +25,8 @@ macro_rules! vars {
 vars! {
     HOME_DIR = "FLOCK_HOME", "The home to use instead of ~/.flock; --home wins over it";
     LOG = "FLOCK_LOG", "What the gateway and the supervisor log, as in info or flock=debug";
-    DEBUG = "FLOCK_DEBUG", "1 logs raw provider events as well";
+    DEBUG = "FLOCK_DEBUG", "1 logs raw events of providers and agent programs as well";
+    ANY_DEBUG = "DEBUG", "1 does what FLOCK_DEBUG=1 does";
     NO_PROGRESS = "FLOCK_NO_PROGRESS", "1 turns progress bars into plain lines";
     NO_COLOR = "NO_COLOR", "Any value turns colour off";
     TERM = "TERM", "dumb turns colour and progress bars off";

@@ -318,6 +318,31 @@ def secrets_are_kept():
     check("no provider's key is in a file of the home's", not found, found)
 
 
+class OnHost(Agent):
+    """The same program on this machine itself, where a person chose that."""
+
+    def __init__(self, program):
+        super().__init__(program)
+        self.name, self.word = f"{program}-host", f"host-{program}"
+
+    def everything(self):
+        line = ["add", self.name, "--runtime", self.program, "--model", f"{self.provider}/{self.model}", "--on-host"]
+        must(f"add {self.name} --on-host", *line)
+        self.check("status shows it", "this machine itself" in flock("status")[1])
+        status, answer, found = self.turn("run pwd; env; echo made > made.txt")
+        content = answer.get("content") or ""
+        self.check("on the host: its shell runs in the workspace", f"{HOME}/workspaces/{self.name}" in content, (status, answer))
+        self.check("on the host: no key is there", content and not any(key in content for key in keys().values()), content)
+        self.check("on the host: the right key came", found and all(one["key"] == "right" for one in found), found)
+        status, answer, found = self.turn("say second answer")
+        self.check("on the host: it goes on", answer.get("content") == "second answer" and "made.txt" in json.dumps(found), answer)
+        call = json.dumps({"channelId": "site", "message": f"posted by {self.name}"})
+        self.turn(f"mcp flock_channel_post {call}")
+        posts = parsed(flock("--json", "channel", "read", "site")[1]).get("messages", [])
+        authors = [one["author"] for one in posts if one["content"] == f"posted by {self.name}"]
+        self.check("on the host: flock's tools are there", authors == [self.name], posts[-3:])
+
+
 def usage_is_right():
     spent = parsed(flock("--json", "usage")[1])
     check("usage can be shown", spent, spent)
@@ -334,6 +359,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(agent.everything) for agent in agents]:
             done.result()
+    for program in [one for one in PROGRAMS if one in ("claude", "codex")]:
+        OnHost(program).everything()
     secrets_are_kept()
     usage_is_right()
     must("stop", "stop")

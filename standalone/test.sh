@@ -61,6 +61,9 @@ if [ -z "$quick" ]; then
     step "The real OpenClaw"
     ./standalone/openclaw.sh
 
+    step "The real agent programs"
+    ./standalone/programs.sh
+
     step "The whole life of a home, in a container with the host's engine"
     ./standalone/compose.sh
 fi

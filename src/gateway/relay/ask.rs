@@ -33,15 +33,13 @@ pub(super) enum No {
     /// flock does not let it be asked: the budget, or the agent's settings.
     Forbidden(String),
     /// No model answered; this is what the last one said.
-    Refused(Box<Refused>),
+    Refused(Refused),
 }
 
 impl Relay {
     /// The beginning of an answer, and what is set aside for it; nothing is for a count.
     pub(super) async fn ask(&self, question: &Question) -> Result<(Answer, Option<Toll>), No> {
         let ticket = &question.ticket;
-        // Frozen between two calls, it waits; what is changed meanwhile counts.
-        self.oversight.thawed(&ticket.agent).await;
         let config = self.live.current();
         let mut line = self.line(question, &config)?;
         let mut last: Option<Refused> = None;
@@ -63,7 +61,7 @@ impl Relay {
                 let (agent, turn, error) = (&ticket.agent, ticket.turn, &refused.error);
                 tracing::warn!(%agent, %turn, %error, "{} is asked instead", resolved.label);
             }
-            // What is not asked for it is not taken from its budget.
+            // Frozen between two calls, it waits; what is not given to it is not taken from its budget.
             self.oversight.thawed(&ticket.agent).await;
             let mut toll = match question.want {
                 Want::Count => None,
@@ -86,7 +84,7 @@ impl Relay {
                 break;
             }
         }
-        Err(No::Refused(Box::new(last.unwrap_or_else(|| nobody(&ticket.model).into()))))
+        Err(No::Refused(last.unwrap_or_else(|| nobody(&ticket.model).into())))
     }
 
     /// The models that may be asked, as the configuration has them now: a person may have taken one away since the turn

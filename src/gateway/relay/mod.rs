@@ -12,6 +12,7 @@ mod headers;
 pub mod inside;
 pub mod pass;
 mod passing;
+mod repair;
 pub mod shape;
 pub mod tickets;
 mod toll;

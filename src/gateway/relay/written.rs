@@ -10,6 +10,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::repair;
 use crate::config::Api;
 
 /// What a picture is estimated to take, whatever its size.
@@ -39,6 +40,7 @@ impl Written {
     ///
     /// What is wrong with it, for whoever wrote the program.
     pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
+        let bytes = repair::repaired(&bytes, api).unwrap_or(bytes);
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
         let found = reader.deserialize_map(Entries).and_then(|found| reader.end().map(|()| found));
         let found =
@@ -126,7 +128,7 @@ impl<'de> Visitor<'de> for Entries {
                 "n" => found.times = Some(value),
                 "generationConfig" | "generation_config" => found.generation = Some(value),
                 other => {
-                    found.others |= ["model", "models"].iter().any(|one| other.eq_ignore_ascii_case(one));
+                    found.others |= ["model", "models"].iter().any(|one| other.eq_ignore_ascii_case(one))
                 }
             }
         }

@@ -92,11 +92,11 @@ impl<'t> Ear<'t> {
         let event = match line {
             Line::Event(event) => event,
             Line::Noise(text) => {
-                tracing::debug!(text = %crate::clean::inline(text), "a program said something that is no event");
+                tracing::trace!(text = %crate::clean::inline(text), "a program said something that is no event");
                 return;
             }
         };
-        tracing::debug!(event = %crate::clean::inline(&event.to_string()), "a program's event");
+        tracing::trace!(event = %crate::clean::inline(&event.to_string()), "a program's event");
         let mut said = Vec::new();
         self.parser.line(&event, &mut said);
         for said in said {

@@ -16,7 +16,7 @@ use super::locate::{self, Found};
 use super::program::{Conversation, Ended, Invocation, Learned, Program, Turn};
 use super::{host, learned, verdict};
 use crate::clock;
-use crate::config::{Agent, Config};
+use crate::config::{Agent, Autonomy, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::{AgentId, hex};
@@ -83,6 +83,21 @@ impl Cli {
         let config = (self.parts.config)();
         let agent = config.agent(&order.agent);
         let agent = agent.ok_or_else(|| self.failed(format!("there is no agent {}", order.agent)))?;
+        if agent.autonomy == Autonomy::Readonly {
+            // Its own tools write and run what they like in the sandbox; nobody asks flock about them.
+            return Err(RuntimeError::Refused {
+                program: self.program.title(),
+                status: 403,
+                message: format!(
+                    "agent {} may only read, and the program's own tools can't be held to that",
+                    agent.id
+                ),
+                hint: format!(
+                    "flock config set plugins.entries.flock.config.gatewayAgents[{}].autonomy supervised",
+                    agent.id
+                ),
+            });
+        }
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
         let pass = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
         let course = Course { cli: self, order, agent, found, pass, folder: self.folder(order)? };

@@ -15,4 +15,4 @@ mod rig;
 mod sessions;
 mod text_calls;
 mod turns;
-pub mod watch;
+mod watch;

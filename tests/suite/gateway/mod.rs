@@ -12,6 +12,5 @@ mod mcp;
 mod messages;
 mod process;
 mod queue;
-mod relay;
 mod reload;
 mod stop;

@@ -1,0 +1,81 @@
+//! What a program writes wrong again and again, put right before its model's server refuses it. Pure.
+//!
+//! Gemini CLI (seen in 0.61) gives each result of a call twice once it goes on with a conversation that has calls, which
+//! Google's API refuses: there have to be as many results as there were calls.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use memchr::memmem;
+use serde_json::Value;
+
+use crate::config::Api;
+
+/// The request put right; `None` where nothing is wrong with it, which is then sent byte for byte.
+#[must_use]
+pub fn repaired(bytes: &[u8], api: Api) -> Option<Bytes> {
+    const RESULT: &str = "functionResponse";
+    if api != Api::GoogleGenerativeAi || memmem::find_iter(bytes, RESULT).nth(1).is_none() {
+        return None;
+    }
+    let mut body: Value = serde_json::from_slice(bytes).ok()?;
+    let mut is_changed = false;
+    for content in body.get_mut("contents")?.as_array_mut()? {
+        let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) else { continue };
+        let mut seen = HashSet::new();
+        let before = parts.len();
+        parts.retain(|part| {
+            let id = part.get(RESULT).and_then(|result| result.get("id")?.as_str());
+            id.is_none_or(|id| seen.insert(id.to_owned()))
+        });
+        is_changed |= parts.len() < before;
+    }
+    is_changed.then(|| body.to_string().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(id: &str, text: &str) -> Value {
+        json!({"functionResponse": {"id": id, "name": "run", "response": {"output": text}}})
+    }
+
+    fn repaired_body(body: &Value) -> Option<Value> {
+        let sent = repaired(body.to_string().as_bytes(), Api::GoogleGenerativeAi)?;
+        serde_json::from_slice(&sent).ok()
+    }
+
+    #[test]
+    fn a_result_that_is_given_twice_is_given_once() {
+        let body = |parts: Vec<Value>| {
+            json!({"systemInstruction": {"parts": []}, "contents": [
+                {"role": "user", "parts": [{"text": "functionResponse"}]},
+                {"role": "user", "parts": parts},
+                {"role": "user", "parts": [result("a", "in another turn")]},
+            ], "n": 1.5})
+        };
+        let twice = vec![result("a", "1"), result("b", "2"), result("a", "1"), json!({"text": "x"})];
+        let once = vec![result("a", "1"), result("b", "2"), json!({"text": "x"})];
+        assert_eq!(repaired_body(&body(twice)), Some(body(once.clone())));
+        assert_eq!(repaired_body(&body(once)), None, "what is right is not touched");
+    }
+
+    #[test]
+    fn results_without_ids_and_other_forms_are_left_alone() {
+        let nameless = json!({"functionResponse": {"name": "run", "response": {}}});
+        for body in [
+            json!({"contents": [{"parts": [nameless, nameless]}]}),
+            json!({"contents": [{"parts": "functionResponse functionResponse"}, 7]}),
+            json!({"contents": "functionResponse functionResponse"}),
+            json!(["functionResponse", "functionResponse"]),
+        ] {
+            assert_eq!(repaired_body(&body), None, "{body}");
+        }
+        assert_eq!(repaired(b"functionResponse {functionResponse", Api::GoogleGenerativeAi), None);
+        let twice = json!({"contents": [{"parts": [result("a", "1"), result("a", "1")]}]}).to_string();
+        assert_eq!(repaired(twice.as_bytes(), Api::OpenAiCompletions), None);
+    }
+}
