@@ -6,17 +6,19 @@
 
 mod claude;
 mod codex;
-mod common;
 mod ear;
 pub mod folders;
 pub mod gate;
 mod gemini;
+mod handed;
 pub mod host;
 mod learned;
 pub mod lines;
 pub mod locate;
+mod native;
 mod opencode;
 pub mod program;
+mod reading;
 mod run;
 pub mod trace;
 mod verdict;

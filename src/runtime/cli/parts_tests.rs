@@ -27,7 +27,7 @@ impl Install {
 }
 
 fn arch() -> &'static str {
-    super::common::npm_arch()
+    super::native::npm_arch()
 }
 
 fn parts(name: &str, command: &Path) -> Result<Parts, String> {

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::common::{self, content, count, one_line, status, text};
+use crate::runtime::cli::handed::{self};
 use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+use crate::runtime::cli::reading::{self, content, count, one_line, status, text};
 
 const TITLE: &str = "Claude Code";
 
@@ -102,7 +103,7 @@ impl Parser for Events {
                 )),
             },
             (Some(result), None) => Ended::Well { cut: result.cut },
-            (None, None) => common::broken(TITLE, exit),
+            (None, None) => reading::broken(TITLE, exit),
         }
     }
 }
@@ -121,7 +122,7 @@ impl Events {
                 }
                 let servers = line.pointer("/mcp_servers").and_then(Value::as_array);
                 let state = servers
-                    .and_then(|all| all.iter().find(|server| text(server, "/name") == Some(common::SERVER)))
+                    .and_then(|all| all.iter().find(|server| text(server, "/name") == Some(handed::SERVER)))
                     .map(|server| text(server, "/status").unwrap_or_default());
                 // One that is still being connected may come to it; flock sees whether it does.
                 if let Some(state) = state.filter(|state| !matches!(*state, "connected" | "pending")) {
@@ -366,7 +367,7 @@ impl Events {
                 cache_write: count(model, "/cacheCreationInputTokens"),
                 cost: None,
             };
-            costs.push(common::dollars(model, "/costUSD"));
+            costs.push(reading::dollars(model, "/costUSD"));
         }
         if costs.is_empty() {
             self.usage += Usage {

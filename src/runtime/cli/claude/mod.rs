@@ -6,8 +6,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::common::{self, MCP_TOKEN, SERVER};
+use super::handed::{self, MCP_TOKEN, SERVER};
+use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
+use super::reading::{self};
 use crate::config::{Api, Effort};
 
 /// Claude Code.
@@ -81,7 +83,7 @@ impl Program for Claude {
     }
 
     fn parts(&self, command: &Path) -> Result<Parts, String> {
-        let package = format!("claude-code-linux-{}/claude", common::npm_arch());
+        let package = format!("claude-code-linux-{}/claude", native::npm_arch());
         let places = [
             "bin/claude.exe".to_owned(),
             format!("node_modules/@anthropic-ai/{package}"),
@@ -89,12 +91,12 @@ impl Program for Claude {
             package,
         ];
         let file =
-            common::native(command, &places).ok_or_else(|| common::incomplete(command, self.package()))?;
-        Ok(common::single(self.name(), &file))
+            native::native(command, &places).ok_or_else(|| native::incomplete(command, self.package()))?;
+        Ok(native::single(self.name(), &file))
     }
 
     fn version(&self, printed: &str) -> Option<String> {
-        common::version(printed)
+        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {
@@ -102,7 +104,7 @@ impl Program for Claude {
     }
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let mut run = Invocation { input: common::prompt(turn), ..Invocation::default() };
+        let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
         let mut arguments: Vec<&str> = vec![
             "-p",
             "--output-format",
@@ -129,11 +131,11 @@ impl Program for Claude {
             "url": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${{{MCP_TOKEN}}}")},
         }}});
-        let mcp = common::file(&mut run, turn, "mcp.json", config.to_string());
+        let mcp = handed::file(&mut run, turn, "mcp.json", config.to_string());
         arguments.extend(["--strict-mcp-config", "--mcp-config", &mcp]);
         let system;
         if !turn.system.is_empty() {
-            system = common::file(&mut run, turn, "system.md", turn.system.to_owned());
+            system = handed::file(&mut run, turn, "system.md", turn.system.to_owned());
             // A resumed conversation would go on with the text that it began with.
             arguments.extend(["--append-system-prompt-file", &system, "--system-prompt-snapshot", "off"]);
         }
@@ -147,7 +149,7 @@ impl Program for Claude {
         }
         run.arguments = arguments.into_iter().map(str::to_owned).collect();
 
-        run.environment = common::environment(&SWITCHES);
+        run.environment = handed::environment(&SWITCHES);
         let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
         set(MCP_TOKEN, turn.mcp_token);
         if turn.effort == Some(Effort::Off) {

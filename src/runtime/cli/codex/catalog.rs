@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::runtime::cli::common::text;
 use crate::runtime::cli::program::Turn;
+use crate::runtime::cli::reading::text;
 
 /// After whose entry that of an unknown model is made: the first of these that is there, else the last of all.
 const LIKE: [&str; 2] = ["gpt-5.5", "gpt-5.6-luna"];

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::common::{self, content, count, one_line, text, valid_status};
+use crate::runtime::cli::handed::{self};
 use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+use crate::runtime::cli::reading::{self, content, count, one_line, text, valid_status};
 
 const TITLE: &str = "Codex";
 
@@ -116,7 +117,7 @@ impl Events {
 
     fn mcp(&mut self, id: &str, item: &Value, is_done: bool, said: &mut Vec<Said>) {
         let server = text(item, "/server").unwrap_or_default();
-        if server == common::SERVER {
+        if server == handed::SERVER {
             // Both its events come in the order of the stream; one is enough.
             if !is_done || !self.open.iter().any(|open| open == id) {
                 self.begun = true;
@@ -221,7 +222,7 @@ impl Parser for Events {
                         why.lines().next().unwrap_or_default()
                     )),
                 },
-                _ => common::broken(TITLE, exit),
+                _ => reading::broken(TITLE, exit),
             },
         }
     }

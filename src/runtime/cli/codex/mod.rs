@@ -8,10 +8,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::common::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::native;
 use super::program::{
     Conversation, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
 };
+use super::reading::{self};
 use crate::config::{Api, Effort};
 
 /// Codex.
@@ -82,11 +84,11 @@ impl Program for Codex {
     fn parts(&self, command: &Path) -> Result<Parts, String> {
         // npm's command is a launcher that runs on Node; beside the program there are helpers that it starts.
         let vendor = format!("vendor/{}-unknown-linux-musl/bin/codex", std::env::consts::ARCH);
-        let package = format!("codex-linux-{}/{vendor}", common::npm_arch());
+        let package = format!("codex-linux-{}/{vendor}", native::npm_arch());
         let places =
             [format!("node_modules/@openai/{package}"), format!("@openai/{package}"), package, vendor];
         let file =
-            common::native(command, &places).ok_or_else(|| common::incomplete(command, self.package()))?;
+            native::native(command, &places).ok_or_else(|| native::incomplete(command, self.package()))?;
         let folder = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
         match folder.filter(|folder| folder.join("codex-resources").is_dir()) {
             Some(folder) => Ok(Parts {
@@ -94,12 +96,12 @@ impl Program for Codex {
                 host: vec![file.display().to_string()],
                 sandbox: vec!["/opt/flock/codex/native/bin/codex".to_owned()],
             }),
-            None => Ok(common::single(self.name(), &file)),
+            None => Ok(native::single(self.name(), &file)),
         }
     }
 
     fn version(&self, printed: &str) -> Option<String> {
-        common::version(printed)
+        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {
@@ -116,11 +118,11 @@ impl Program for Codex {
     }
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let mut run = Invocation { input: common::prompt(turn), ..Invocation::default() };
+        let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
         let models = turn.learned.and_then(|all| catalog::of(all, turn));
         let catalog = models
             .as_ref()
-            .map(|models| common::file(&mut run, turn, "models.json", json!({"models": models}).to_string()));
+            .map(|models| handed::file(&mut run, turn, "models.json", json!({"models": models}).to_string()));
         let settings = settings(turn, catalog.as_deref(), models.as_deref());
 
         let mut arguments = vec!["exec".to_owned()];
@@ -249,7 +251,7 @@ fn level(effort: Effort, models: Option<&[Value]>) -> &'static str {
             .and_then(|model| model.get("supported_reasoning_levels"))
             .is_some_and(|levels| {
                 let all = levels.as_array().into_iter().flatten();
-                all.into_iter().any(|known| common::text(known, "/effort") == Some(level))
+                all.into_iter().any(|known| reading::text(known, "/effort") == Some(level))
             })
     };
     match effort {

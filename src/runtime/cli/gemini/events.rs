@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::common::{self, count, one_line, text, valid_status};
 use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+use crate::runtime::cli::reading::{self, count, one_line, text, valid_status};
 
 const TITLE: &str = "Gemini CLI";
 
@@ -68,7 +68,7 @@ impl Events {
         let id = text(line, "/tool_id").unwrap_or_default();
         let Some(at) = self.open.iter().position(|(open, _)| open == id) else { return };
         let (call, tool) = self.open.swap_remove(at);
-        let result = line.get("output").map(common::content).unwrap_or_default();
+        let result = line.get("output").map(reading::content).unwrap_or_default();
         // A command that failed is a success here: its exit code is not told.
         let error = (text(line, "/status") == Some("error"))
             .then(|| text(line, "/error/message").map_or_else(|| result.clone(), str::to_owned));
@@ -135,7 +135,7 @@ impl Parser for Events {
                 Ended::Failed { status: status(message, exit.code), message: message.clone() }
             }
             None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
-            None => common::broken(TITLE, exit),
+            None => reading::broken(TITLE, exit),
         }
     }
 }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::common::{self, MCP_TOKEN, SERVER};
+use super::handed::{self, MCP_TOKEN, SERVER};
+use super::native;
 use super::program::{
     Conversation, Covered, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
 };
+use super::reading::{self};
 use crate::config::Api;
 use crate::provider::google;
 
@@ -99,7 +101,7 @@ impl Program for Gemini {
             .ancestors()
             .skip(1)
             .find(|folder| folder.join("package.json").is_file() && folder.join(script).is_file())
-            .ok_or_else(|| common::incomplete(command, self.package()))?;
+            .ok_or_else(|| native::incomplete(command, self.package()))?;
         let node = node(package)?;
         Ok(Parts {
             mounts: vec![
@@ -115,7 +117,7 @@ impl Program for Gemini {
     }
 
     fn version(&self, printed: &str) -> Option<String> {
-        common::version(printed)
+        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {
@@ -156,7 +158,7 @@ impl Program for Gemini {
             arguments: arguments(turn),
             environment: environment(state),
             // Else it reads files into the prompt, wherever one is named after that sign.
-            input: common::prompt(turn).replace('@', "\\@"),
+            input: handed::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
             state: files(&settings(turn, true)),
         };
@@ -174,7 +176,7 @@ impl Program for Gemini {
         if !turn.system.is_empty() {
             let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
             let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));
-            let path = common::file(&mut run, turn, "system.md", whole);
+            let path = handed::file(&mut run, turn, "system.md", whole);
             run.environment.push(("GEMINI_SYSTEM_MD".to_owned(), path));
         }
         Ok(run)
@@ -194,7 +196,7 @@ fn node(package: &Path) -> Result<PathBuf, String> {
     let mut found = "there is no node on PATH".to_owned();
     for path in beside.into_iter().chain(named) {
         let Ok(path) = fs_err::canonicalize(&path) else { continue };
-        if !common::is_native(&path) {
+        if !native::is_native(&path) {
             found = format!("{} is a script", path.display());
         } else if is_whole(&path) {
             return Ok(path);
@@ -221,7 +223,7 @@ fn arguments(turn: &Turn<'_>) -> Vec<String> {
 }
 
 fn environment(state: &str) -> Vec<(String, String)> {
-    let mut environment = common::environment(&SWITCHES);
+    let mut environment = handed::environment(&SWITCHES);
     environment.push(("GEMINI_CLI_HOME".to_owned(), state.to_owned()));
     environment.push(("NODE_COMPILE_CACHE".to_owned(), format!("{state}/.cache/node")));
     environment

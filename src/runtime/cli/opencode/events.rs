@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::common::{self, count, one_line, status, text};
 use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
+use crate::runtime::cli::reading::{self, count, one_line, status, text};
 
 const TITLE: &str = "OpenCode";
 
@@ -89,7 +89,7 @@ impl Events {
             cost: None,
         };
         said.push(Said::Usage(self.usage));
-        self.cost += common::dollars(part, "/cost").unwrap_or_default();
+        self.cost += reading::dollars(part, "/cost").unwrap_or_default();
         if self.cost > 0.0 {
             said.push(Said::Cost(self.cost));
         }
@@ -146,7 +146,7 @@ impl Parser for Events {
             (None, Some("stop")) if exit.code == 0 => Ended::Well { cut: false },
             (None, Some("length")) if exit.code == 0 => Ended::Well { cut: true },
             (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
-            (None, _) => common::broken(TITLE, exit),
+            (None, _) => reading::broken(TITLE, exit),
         }
     }
 }

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::common::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
+use super::reading::{self};
 use crate::config::{Api, Effort};
 
 /// OpenCode.
@@ -59,7 +61,7 @@ impl Program for OpenCode {
     }
 
     fn parts(&self, command: &Path) -> Result<Parts, String> {
-        let package = format!("opencode-linux-{}", common::npm_arch());
+        let package = format!("opencode-linux-{}", native::npm_arch());
         let places = [
             "bin/opencode.exe".to_owned(),
             format!("node_modules/{package}/bin/opencode"),
@@ -68,12 +70,12 @@ impl Program for OpenCode {
             format!("{package}-baseline/bin/opencode"),
         ];
         let file =
-            common::native(command, &places).ok_or_else(|| common::incomplete(command, self.package()))?;
-        Ok(common::single(self.name(), &file))
+            native::native(command, &places).ok_or_else(|| native::incomplete(command, self.package()))?;
+        Ok(native::single(self.name(), &file))
     }
 
     fn version(&self, printed: &str) -> Option<String> {
-        common::version(printed)
+        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {
@@ -81,8 +83,8 @@ impl Program for OpenCode {
     }
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let mut run = Invocation { input: common::prompt(turn), ..Invocation::default() };
-        run.environment = common::environment(&SWITCHES);
+        let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
+        run.environment = handed::environment(&SWITCHES);
         let mut system = None;
         if let Some(state) = turn.state {
             for (name, folder) in [
@@ -106,7 +108,7 @@ impl Program for OpenCode {
             // Its user's settings, with an AGENTS.md among them, are looked for there; the login is elsewhere.
             run.environment.push(("XDG_CONFIG_HOME".to_owned(), format!("{}/config", turn.files)));
             if !turn.system.is_empty() {
-                system = Some(common::file(&mut run, turn, SYSTEM, turn.system.to_owned()));
+                system = Some(handed::file(&mut run, turn, SYSTEM, turn.system.to_owned()));
             }
         }
         let system = system.filter(|_| !turn.system.is_empty());

@@ -1,23 +1,9 @@
-//! What the programs have in common: reading events without trusting them, and finding what an installed program
-//! consists of.
-
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+//! Reading what programs print, without trusting it.
 
 use serde_json::Value;
 
-use super::program::{Ended, Exit, Invocation, Parts, Turn, TurnFile};
+use super::program::{Ended, Exit};
 use crate::clean;
-
-/// The variable with what opens flock's MCP server.
-pub const MCP_TOKEN: &str = "FLOCK_MCP_TOKEN";
-
-/// The variable with what opens the relay, for programs that let one choose.
-pub const RELAY_KEY: &str = "FLOCK_RELAY_KEY";
-
-/// The name that flock's MCP server has in the programs.
-pub const SERVER: &str = "flock";
 
 /// Characters of what a program says of a failure.
 const MESSAGE: usize = 500;
@@ -97,70 +83,6 @@ pub fn version(printed: &str) -> Option<String> {
         .map(|word| word.trim_start_matches('v'))
         .find(|word| word.len() <= 64 && parts(word))
         .map(str::to_owned)
-}
-
-/// A prompt as a program gets it on its standard input: no program can do anything with NUL.
-pub fn prompt(turn: &Turn<'_>) -> String {
-    turn.prompt.replace('\0', "")
-}
-
-/// Adds a file of the turn; gives where the program finds it.
-pub fn file(invocation: &mut Invocation, turn: &Turn<'_>, name: &str, content: String) -> String {
-    invocation.files.push(TurnFile { name: name.to_owned(), content });
-    format!("{}/{name}", turn.files)
-}
-
-/// Pairs of names and values for an environment.
-pub fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-}
-
-/// The processor's name as packages on npm have it.
-pub fn npm_arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "x64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
-/// Whether a file is a program for Linux, and no script.
-pub fn is_native(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    path.is_file()
-        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
-        && magic == *b"\x7fELF"
-}
-
-/// The native program that a command leads to: itself, or one of the `places` below a folder that it is in. An
-/// installer leaves a script in its place where it could not put it there.
-pub fn native(command: &Path, places: &[String]) -> Option<PathBuf> {
-    if is_native(command) {
-        return Some(command.to_owned());
-    }
-    command
-        .ancestors()
-        .skip(1)
-        .flat_map(|folder| places.iter().map(move |place| folder.join(place)))
-        .find(|path| is_native(path))
-}
-
-/// The parts of a program that is one file.
-pub fn single(name: &str, file: &Path) -> Parts {
-    let inside = format!("/opt/flock/{name}/{name}");
-    Parts {
-        mounts: vec![(file.to_owned(), inside.clone())],
-        host: vec![file.display().to_string()],
-        sandbox: vec![inside],
-    }
-}
-
-/// What is said where a program is not all there.
-pub fn incomplete(command: &Path, package: &str) -> String {
-    format!(
-        "{} leads to no program for this machine; install it again with `npm install -g {package}`",
-        command.display()
-    )
 }
 
 #[cfg(test)]
