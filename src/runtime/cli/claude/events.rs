@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::handed::{self};
+use crate::runtime::cli::handed;
 use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
 use crate::runtime::cli::reading::{self, content, count, one_line, status, text};
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::handed::{self, MCP_TOKEN, SERVER};
 use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
-use super::reading::{self};
+use super::reading;
 use crate::config::{Api, Effort};
 
 /// Claude Code.

@@ -13,7 +13,7 @@ use super::native;
 use super::program::{
     Conversation, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
 };
-use super::reading::{self};
+use super::reading;
 use crate::config::{Api, Effort};
 
 /// Codex.

@@ -11,7 +11,7 @@ use super::native;
 use super::program::{
     Conversation, Covered, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
 };
-use super::reading::{self};
+use super::reading;
 use crate::config::Api;
 use crate::provider::google;
 
