@@ -57,7 +57,11 @@ impl Passage {
         let mut meter =
             Meter { endpoint: endpoint.clone(), decoder, form: Form::Unknown, longest: http.limits().answer };
         let key = endpoint.key().map(|key| key.expose().as_bytes().to_vec());
-        let (status, headers, mut body) = endpoint.pass(&http, headers, body).await?;
+        let (status, mut headers, mut body) = endpoint.pass(&http, headers, body).await?;
+        if let Some(key) = &key {
+            let kept = headers.iter().filter(|(_, value)| find(value.as_bytes(), key).is_none());
+            headers = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        }
         let Some(first) = body.chunk().await? else {
             return Err(meter.endpoint.failed("it closed the connection without an answer").into());
         };

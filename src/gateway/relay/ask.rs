@@ -40,6 +40,8 @@ impl Relay {
     /// The beginning of an answer, and what is set aside for it; nothing is for a count.
     pub(super) async fn ask(&self, question: &Question) -> Result<(Answer, Option<Toll>), No> {
         let ticket = &question.ticket;
+        // Frozen between two calls, it waits; what is changed meanwhile counts.
+        self.oversight.thawed(&ticket.agent).await;
         let config = self.live.current();
         let mut line = self.line(question, &config)?;
         let mut last: Option<Refused> = None;
@@ -61,7 +63,7 @@ impl Relay {
                 let (agent, turn, error) = (&ticket.agent, ticket.turn, &refused.error);
                 tracing::warn!(%agent, %turn, %error, "{} is asked instead", resolved.label);
             }
-            // Frozen between two calls, it waits; what is not given to it is not taken from its budget.
+            // What is not asked for it is not taken from its budget.
             self.oversight.thawed(&ticket.agent).await;
             let mut toll = match question.want {
                 Want::Count => None,

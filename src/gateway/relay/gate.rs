@@ -43,7 +43,8 @@ impl Relay {
     /// Whether this home has the model's provider: it is configured, or its key is there.
     fn knows(&self, model: &ModelRef, config: &Config) -> bool {
         let settings = config.providers.get(model.provider());
-        settings.is_some_and(|settings| settings.base_url.is_some() || settings.api_key.is_some())
+        model.is_script()
+            || settings.is_some_and(|settings| settings.base_url.is_some() || settings.api_key.is_some())
             || self.catalog.describe(model, config).is_ok()
     }
 

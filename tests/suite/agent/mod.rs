@@ -15,4 +15,4 @@ mod rig;
 mod sessions;
 mod text_calls;
 mod turns;
-mod watch;
+pub mod watch;

@@ -4,11 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use axum::body::Body;
+use axum::http::{Request, Response};
 use flock::config::Network;
 use flock::id::AgentId;
 use flock::provider::BoxFuture;
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::egress::{Connection, Dial, EgressPolicy, EgressRule, Fate};
+use flock::sandbox::egress::{Connection, Dial, EgressPolicy, EgressRule, Fate, Inside};
+use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -297,5 +300,76 @@ print(wrong)";
         let noted = setting.list.noted.lock().unwrap().clone();
         let large = noted.iter().find(|one| one.sent > 10_000_000).unwrap();
         assert!(large.received > 10_000_000 && large.fate == Fate::Connected, "{large:?}");
+    });
+}
+
+/// Answers `/relay/slow` in two pieces, the second one once `/relay/go` was asked for, and all else with who asked.
+#[derive(Default)]
+struct Flock(Arc<tokio::sync::Notify>);
+
+impl Inside for Flock {
+    fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
+        let path = request.uri().path().to_owned();
+        let body = match path.as_str() {
+            "/relay/slow" => {
+                let pieces = futures_util::stream::unfold((0, self.0.clone()), |(at, go)| async move {
+                    match at {
+                        0 => {}
+                        1 => go.notified().await,
+                        _ => return None,
+                    }
+                    Some((Ok::<_, io::Error>("piece"), (at + 1, go)))
+                });
+                Body::from_stream(pieces)
+            }
+            _ => {
+                if path == "/relay/go" {
+                    self.0.notify_one();
+                }
+                Body::from(format!("{agent} {} {path}", request.method()))
+            }
+        };
+        Box::pin(std::future::ready(Response::new(body)))
+    }
+}
+
+#[test]
+fn an_agent_programs_sandbox_reaches_flock_and_without_a_network_nothing_else() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    docker::block_on(async {
+        let dial = Arc::new(Elsewhere { server: server().await, connected: Mutex::default() });
+        let list = Arc::new(List::default());
+        list.allow(&["files.example"]);
+        let sandbox = team.sandbox().with_egress(list.clone()).with_dial(dial.clone());
+        let sandbox = sandbox.with_inside(Arc::new(Flock::default()));
+        let setting = Setting { sandbox, list, dial };
+        let closed = "try: print(get('http://127.0.0.1:3128/relay/x'))\nexcept OSError: print('closed')";
+        assert_eq!(setting.python(closed).await, "closed", "a native agent has no way to flock");
+        team.configure(|config| config.agents[0].runtime = "claude".to_owned());
+        let flock = "http://127.0.0.1:3128";
+        for (program, expected) in [
+            (format!("print(get('{flock}/relay/x'))"), "(200, b'coder GET /relay/x')"),
+            (format!("print(get('{flock}/mcp', b'{{}}'))"), "(200, b'coder POST /mcp')"),
+            (format!("print(get('{flock}/api/agents')[0])"), "403"),
+            ("print(tunnel('files.example:443')[0])".to_owned(), "403"),
+            ("import os; print([name for name in os.environ if 'PROXY' in name.upper()])".to_owned(), "[]"),
+            (
+                format!(
+                    "a = urllib.request.urlopen('{flock}/relay/slow', timeout=60); print(a.read(5), get('{flock}/relay/go')[0], a.read())"
+                ),
+                "b'piece' 200 b'piece'",
+            ),
+        ] {
+            assert_eq!(setting.python(&program).await, expected, "{program}");
+        }
+        assert!(setting.sandbox.probe(&id("coder")).await.unwrap().is_confined());
+        assert_eq!(setting.dial.connected.lock().unwrap().len(), 0);
+        // With a proxy it has both, by the same entrance.
+        team.configure(|config| config.agents[0].network = Network::Proxy);
+        let both = format!("print(get('{flock}/relay/x')[0], get('http://files.example/a')[0])");
+        assert_eq!(setting.python(&both).await, "200 200");
+        // On the host there is nobody inside who would ask.
+        team.configure(|config| (config.agents[0].on_host, config.agents[0].network) = (true, Network::None));
+        assert_eq!(setting.python(closed).await, "closed");
     });
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flock::agent::{self, Engine};
-use flock::config::{Live, Role, agents, starter};
+use flock::config::{Api, Live, Role, agents, starter};
 use flock::gateway::events::Events;
 use flock::gateway::front::Front;
 use flock::gateway::relay::{Relay, Ticket};
@@ -44,6 +44,8 @@ pub struct Played {
     pub order: Order,
     /// What opens MCP in it.
     pub token: String,
+    /// What opens the relay, where its calls go through it.
+    pub relay: Option<String>,
     pub ticket: Arc<Ticket>,
     tell: mpsc::UnboundedSender<Event>,
     end: oneshot::Sender<Result<Reply, RuntimeError>>,
@@ -58,7 +60,8 @@ impl Played {
     pub fn say(self, text: &str) {
         self.tell(Event::Text(text.to_owned()));
         drop(self.tell);
-        self.end.send(Ok(Reply { stop: StopReason::End, usage: None })).unwrap();
+        let usage = self.relay.map(|_| self.ticket.calls.now().usage);
+        self.end.send(Ok(Reply { stop: StopReason::End, usage })).unwrap();
     }
 
     pub fn fail(self, error: RuntimeError) {
@@ -74,6 +77,8 @@ impl Played {
 /// Hands its turns to the test.
 struct Program {
     relay: Arc<Relay>,
+    /// How it asks its models, where it does so through the relay.
+    api: Option<Api>,
     turns: mpsc::UnboundedSender<Played>,
 }
 
@@ -82,18 +87,24 @@ impl Runtime for Program {
         PROGRAM
     }
 
+    fn is_metered(&self, _: &Order) -> bool {
+        self.api.is_some()
+    }
+
     fn wants_recent(&self) -> bool {
         true
     }
 
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
         Box::pin(async move {
-            let opened = self.relay.tickets().open(order, None);
+            let opened = self.relay.tickets().open(order, self.api);
             let (teller, mut told) = mpsc::unbounded_channel();
             let (end, ended) = oneshot::channel();
-            let (token, ticket) = (opened.mcp, opened.ticket);
+            let (token, relay, ticket) = (opened.mcp, opened.relay, opened.ticket);
             let _close = opened.close;
-            self.turns.send(Played { order: order.clone(), token, ticket, tell: teller, end }).unwrap();
+            self.turns
+                .send(Played { order: order.clone(), token, relay, ticket, tell: teller, end })
+                .unwrap();
             while let Some(event) = told.recv().await {
                 tell(event);
             }
@@ -123,6 +134,11 @@ impl Records for NoRecords {
 
 impl Crew {
     pub async fn new() -> Self {
+        Self::with(None, |_| {}).await
+    }
+
+    /// One whose played program asks its models this way, with this configuration.
+    pub async fn with(api: Option<Api>, change: impl FnOnce(&mut Value)) -> Self {
         let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
@@ -138,6 +154,7 @@ impl Crew {
         for id in ["coder", "orchestrator"] {
             agents::set_runtime(&mut document, &id.parse().unwrap(), PROGRAM, None, None).unwrap();
         }
+        change(&mut document);
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let store = Arc::new(Store::open(&home).unwrap());
@@ -158,7 +175,7 @@ impl Crew {
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
         let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
         let (ordered, turns) = mpsc::unbounded_channel();
-        let program = Program { relay: relay.clone(), turns: ordered };
+        let program = Program { relay: relay.clone(), api, turns: ordered };
         let engine = Engine::new(agent::Parts {
             config: live.clone(),
             store,

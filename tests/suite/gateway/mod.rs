@@ -12,5 +12,6 @@ mod mcp;
 mod messages;
 mod process;
 mod queue;
+mod relay;
 mod reload;
 mod stop;

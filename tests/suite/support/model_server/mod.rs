@@ -266,6 +266,7 @@ impl Drop for TellsWhenDropped {
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count))
         .route("/anthropic/v1/messages", post(minimax))
         .route("/openai/v1/responses", post(azure))
         .route("/v1/chat/completions", post(completions))
@@ -282,6 +283,11 @@ fn router(shared: Arc<Shared>) -> Router {
 
 async fn messages(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     answer(&shared, &uri, headers, &body, check::anthropic, render::anthropic)
+}
+
+async fn count(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    let counted = |_: &Value, _: &Answer| ("application/json", r#"{"input_tokens": 12}"#.to_owned());
+    answer(&shared, &uri, headers, &body, |_, _| Ok(()), counted)
 }
 
 async fn minimax(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
