@@ -33,7 +33,7 @@ pub(super) enum No {
     /// flock does not let it be asked: the budget, or the agent's settings.
     Forbidden(String),
     /// No model answered; this is what the last one said.
-    Refused(Refused),
+    Refused(Box<Refused>),
 }
 
 impl Relay {
@@ -86,7 +86,7 @@ impl Relay {
                 break;
             }
         }
-        Err(No::Refused(last.unwrap_or_else(|| nobody(&ticket.model).into())))
+        Err(No::Refused(Box::new(last.unwrap_or_else(|| nobody(&ticket.model).into()))))
     }
 
     /// The models that may be asked, as the configuration has them now: a person may have taken one away since the turn

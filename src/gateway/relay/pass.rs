@@ -66,7 +66,7 @@ impl Relay {
                 ticket.calls.note(|count| count.forbidden = Some(why.clone()));
                 Err(finally(StatusCode::BAD_REQUEST, why))
             }
-            Err(No::Refused(refused)) => Ok(refusal(&ticket, parts.uri.path(), refused)),
+            Err(No::Refused(refused)) => Ok(refusal(&ticket, parts.uri.path(), *refused)),
         }
     }
 }

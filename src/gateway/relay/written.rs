@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for Entries {
                 "n" => found.times = Some(value),
                 "generationConfig" | "generation_config" => found.generation = Some(value),
                 other => {
-                    found.others |= ["model", "models"].iter().any(|one| other.eq_ignore_ascii_case(one))
+                    found.others |= ["model", "models"].iter().any(|one| other.eq_ignore_ascii_case(one));
                 }
             }
         }
