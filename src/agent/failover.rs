@@ -42,7 +42,7 @@ pub(super) fn trouble(error: &TurnError) -> Option<Trouble> {
     }
 }
 
-/// As [`trouble`], for what a provider said.
+/// As `trouble`, for what a provider said.
 #[must_use]
 pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
     Some(match error {
