@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::support::home::{Run, TempHome, finish};
 
-/// A home, and a folder that is all of PATH.
+/// A home, and a folder where programs are installed.
 struct Machine {
     home: TempHome,
     bin: tempfile::TempDir,
@@ -13,24 +13,35 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let machine = Self { home: TempHome::new().init(), bin: tempfile::tempdir().unwrap() };
-        let provider = r#"{"baseUrl":"http://127.0.0.1:9","api":"anthropic-messages","models":[{"id":"m"}]}"#;
+        let provider =
+            r#"{"baseUrl":"http://127.0.0.1:9","api":"google-generative-ai","models":[{"id":"m"}]}"#;
         machine.flock(&["config", "set", "models.providers.mine", provider]).ok();
         machine.flock(&["config", "set", "agents.defaults.model.primary", "mine/m"]).ok();
         machine
     }
 
-    /// Installs something that says this version.
-    fn has(&self, name: &str, says: &str) -> PathBuf {
+    /// Installs a Gemini CLI that says this version. Its Node is a shell, and its script one of the shell's.
+    fn has_gemini(&self, version: &str) {
+        let package = self.bin.path().join("lib/node_modules/@google/gemini-cli");
+        std::fs::create_dir_all(package.join("bundle")).unwrap();
+        std::fs::write(package.join("package.json"), "{}").unwrap();
+        std::fs::write(package.join("bundle/gemini.js"), format!("echo {version}\n")).unwrap();
+        std::fs::create_dir_all(self.path()).unwrap();
+        std::fs::copy("/bin/sh", self.path().join("node")).unwrap();
         use std::os::unix::fs::PermissionsExt as _;
-        let path = self.bin.path().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        path
+        let script = package.join("bundle/gemini.js");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(script, self.path().join("gemini")).unwrap();
+    }
+
+    /// The only folder of PATH.
+    fn path(&self) -> PathBuf {
+        self.bin.path().join("bin")
     }
 
     fn flock(&self, args: &[&str]) -> Run {
         let mut command = self.home.command();
-        command.args(args).env("PATH", self.bin.path()).env("HOME", self.bin.path());
+        command.args(args).env("PATH", self.path()).env("HOME", self.bin.path());
         finish(command.stdin(std::process::Stdio::null()))
     }
 }
@@ -48,10 +59,10 @@ fn a_program_that_is_missing_is_named_with_what_installs_it() {
 #[test]
 fn on_the_host_only_who_says_so_and_it_is_shown_for_good() {
     let machine = Machine::new();
-    machine.has("claude", "2.1.330 (Claude Code)");
-    let run = machine.flock(&["add", "boxed", "--runtime", "claude", "--no-container"]).ok();
+    machine.has_gemini("0.61.0");
+    let run = machine.flock(&["add", "boxed", "--runtime", "gemini", "--no-container"]).ok();
     assert!(!run.stderr.contains("host"), "{run:?}");
-    let run = machine.flock(&["add", "free", "--runtime", "claude", "--on-host"]).ok();
+    let run = machine.flock(&["add", "free", "--runtime", "gemini", "--on-host"]).ok();
     assert!(run.stderr.contains("with your rights"), "{run:?}");
     let run = machine.flock(&["--json", "list"]).ok();
     let listed: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
@@ -64,24 +75,24 @@ fn on_the_host_only_who_says_so_and_it_is_shown_for_good() {
     assert!(machine.flock(&["status"]).stdout.contains("none: it runs on this machine itself"));
     let doctor = machine.flock(&["doctor"]).stdout;
     assert!(doctor.contains("agent free runs on this machine itself"), "{doctor}");
-    assert!(doctor.contains("found Claude Code 2.1.330"), "{doctor}");
+    assert!(doctor.contains("found Gemini CLI 0.61.0"), "{doctor}");
     assert!(!doctor.contains("agent boxed runs"), "{doctor}");
 }
 
 #[test]
 fn an_old_program_and_a_model_that_it_can_not_ask_are_told_of() {
     let machine = Machine::new();
-    machine.has("claude", "1.0.2 (Claude Code)");
-    let run = machine.flock(&["add", "coder", "--runtime", "claude", "--no-container"]).ok();
-    assert!(run.stderr.contains("Claude Code 1.0.2 is older than"), "{run:?}");
+    machine.has_gemini("0.1.2");
+    let run = machine.flock(&["add", "coder", "--runtime", "gemini", "--no-container"]).ok();
+    assert!(run.stderr.contains("Gemini CLI 0.1.2 is older than"), "{run:?}");
     let doctor = machine.flock(&["doctor"]).stdout;
-    assert!(doctor.contains("Claude Code 1.0.2 is older than"), "{doctor}");
+    assert!(doctor.contains("Gemini CLI 0.1.2 is older than"), "{doctor}");
     let provider = r#"{"baseUrl":"http://127.0.0.1:9/v1","api":"openai-completions","models":[{"id":"m"}]}"#;
     machine.flock(&["config", "set", "models.providers.other", provider]).ok();
-    let line = ["add", "tester", "--runtime", "claude", "--no-container", "--model", "other/m"];
+    let line = ["add", "tester", "--runtime", "gemini", "--no-container", "--model", "other/m"];
     let run = machine.flock(&line).fails(2);
     assert!(run.stderr.contains("does not speak openai-completions; opencode does"), "{run:?}");
-    std::fs::remove_file(machine.bin.path().join("claude")).unwrap();
+    std::fs::remove_file(machine.path().join("gemini")).unwrap();
     let doctor = machine.flock(&["doctor"]).fails(1).stdout;
-    assert!(doctor.contains("Claude Code is not installed, and 1 agents need it"), "{doctor}");
+    assert!(doctor.contains("Gemini CLI is not installed, and 1 agents need it"), "{doctor}");
 }
