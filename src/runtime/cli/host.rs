@@ -172,3 +172,55 @@ const PIECE: usize = 16 * 1024;
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(300);
 /// How often is looked for what was started meanwhile.
 const MOST_ROUNDS: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::process::ProcessId;
+
+    fn sleeper(home: &str) -> std::process::Child {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("4714").env(MARK, format!("{home}.0123")).process_group(0).spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_gateway_left_is_ended_and_that_of_other_homes_stays() {
+        let (own, other) =
+            (format!("{:016x}", rand::random::<u64>()), format!("{:016x}", rand::random::<u64>()));
+        let (mut left, mut stays) = (sleeper(&own), sleeper(&other));
+        let has_begun = |child: &std::process::Child| {
+            fs_err::read(format!("/proc/{}/cmdline", child.id())).is_ok_and(|line| line.starts_with(b"sleep"))
+        };
+        let begun = async {
+            while !has_begun(&left) || !has_begun(&stays) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), begun).await.unwrap();
+        sweep(&own);
+        left.wait().unwrap();
+        assert!(ProcessId::of(i32::try_from(stays.id()).unwrap()).is_some());
+        stays.kill().unwrap();
+        stays.wait().unwrap();
+    }
+
+    #[test]
+    fn no_key_and_nothing_that_leads_a_program_elsewhere_is_passed_on() {
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_BASE_URL",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "NODE_OPTIONS",
+            "LD_PRELOAD",
+            "FLOCK_HOME",
+        ] {
+            assert!(!PASSED.contains(&name), "{name}");
+        }
+    }
+}
