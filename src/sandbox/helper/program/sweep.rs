@@ -13,6 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// After this, what is left can't be killed: it hangs in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(6);
 
+/// So many readings of the process table in a row have to find nothing.
+const SURE: u32 = 3;
+
 /// What stays: the main processes of living jobs, and the marks of what they start.
 #[derive(Default)]
 pub struct Living {
@@ -59,11 +62,18 @@ impl Sweep {
         if now < self.next {
             return Swept::Again;
         }
+        let mut empty = 0;
         for _ in 0..8 {
             let left = leftovers(living);
             if left.is_empty() {
-                return Swept::Clean;
+                // A process that is started while the table is read, with a number that was passed already, is not in it.
+                empty += 1;
+                if empty == SURE {
+                    return Swept::Clean;
+                }
+                continue;
             }
+            empty = 0;
             let late = now.duration_since(self.since);
             if late > GIVE_UP {
                 return Swept::Stuck(u32::try_from(left.len()).unwrap_or(u32::MAX));
@@ -101,6 +111,7 @@ fn only_children(mains: &HashSet<Pid>) -> bool {
 /// The living processes that descend from the helper and belong to no living job.
 fn leftovers(living: &Living) -> Vec<Pid> {
     let this = std::process::id() as Pid;
+    let is_init = this == 1;
     let parents = processes();
     let mut left = Vec::new();
     for (&pid, &(parent, zombie)) in &parents {
@@ -114,6 +125,8 @@ fn leftovers(living: &Living) -> Vec<Pid> {
                 // Below a living job's main process.
                 Some((pid, _)) if living.mains.contains(&pid) => break false,
                 Some((_, parent)) if parent == this => break true,
+                // Its parent has ended since it was read: init is the next one. What came in from outside has the parent 0.
+                Some((_, parent)) if is_init && parent != 0 && !parents.contains_key(&parent) => break true,
                 // The table is a blur of many instants: it may even hold a circle.
                 Some((_, parent)) if steps < parents.len() => {
                     above = parents.get(&parent).map(|(grandparent, _)| (parent, *grandparent));
