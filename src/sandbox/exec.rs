@@ -116,6 +116,11 @@ impl Endings {
 /// The most programs of a sandbox that are ended at once.
 const MOST_ENDINGS: u32 = 1024;
 
+/// What went wrong after a command was started. Whatever it was, nobody may take the command for one that was never begun.
+fn begun(what: &str, error: &SandboxError) -> SandboxError {
+    SandboxError::Engine { what: what.to_owned(), source: crate::error::chain(error).into() }
+}
+
 /// The streams of an exec close a moment before the engine knows its code.
 async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, SandboxError> {
     let client = engine.client()?;
@@ -195,11 +200,12 @@ impl Running {
                         heard(Piece::Out(&message));
                     }
                     Ok(Some(Ok(LogOutput::StdIn { .. }))) => {}
-                    Ok(Some(Err(error))) => return Err(engine.error(&what, error)),
+                    Ok(Some(Err(error))) => return Err(begun(&what, &engine.error(&what, error))),
                     Ok(None) => return Ok(()),
                     // What it left behind may hold its streams open.
                     Err(_) => {
-                        let found = engine.call(&what, engine::QUICK, client.inspect_exec(&id)).await?;
+                        let found = engine.call(&what, engine::QUICK, client.inspect_exec(&id)).await;
+                        let found = found.map_err(|error| begun(&what, &error))?;
                         if found.running == Some(false) {
                             return Ok(());
                         }
@@ -211,7 +217,7 @@ impl Running {
             read = read => read?,
             () = feed => {}
         }
-        let code = exit_code(engine, &what, &id).await?;
+        let code = exit_code(engine, &what, &id).await.map_err(|error| begun(&what, &error))?;
         self.mark = None;
         Ok(code)
     }

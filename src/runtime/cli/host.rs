@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::env;
+use crate::process::{self, ProcessId};
 use crate::sandbox::{Piece, Run};
 
 /// Set for a program and inherited by all it starts, over any change of session: how they are found again.
@@ -54,7 +55,20 @@ const PASSED: [&str; 27] = [
 pub fn environment() -> Vec<(OsString, OsString)> {
     let passes =
         |name: &OsString| name.to_str().is_some_and(|name| PASSED.contains(&name) || name.starts_with("LC_"));
-    env::inherited().filter(|(name, _)| passes(name)).collect()
+    let mut passed: Vec<_> = env::inherited().filter(|(name, _)| passes(name)).collect();
+    // What opens flock's relay and tools goes to no proxy.
+    for name in ["NO_PROXY", "no_proxy"] {
+        let known = passed.iter_mut().find(|(known, _)| known == name);
+        match known {
+            Some((_, hosts)) if hosts.is_empty() => hosts.push(LOOPBACK),
+            Some((_, hosts)) => {
+                hosts.push(",");
+                hosts.push(LOOPBACK);
+            }
+            None => passed.push((name.into(), LOOPBACK.into())),
+        }
+    }
+    passed
 }
 
 /// Runs a program to its end and gives its exit code, or 128 and the signal. Dropping the future kills it with all it
@@ -140,14 +154,27 @@ impl Drop for Tree {
     }
 }
 
+/// This process and those that it descends from: where a program on the host has started flock, they have its mark.
+fn own_line() -> Vec<i32> {
+    let mut line = vec![ProcessId::current().pid];
+    while let Some(parent) =
+        line.last().and_then(|pid| process::parent(*pid)).filter(|pid| *pid > 1 && !line.contains(pid))
+    {
+        line.push(parent);
+    }
+    line
+}
+
 /// Kills every process of this user with such a variable. Rounds, because a process that forks without end makes new ones
 /// while the old are killed.
 fn kill_all(marked: impl Fn(&[u8]) -> bool) {
+    let spared = own_line();
     for _ in 0..MOST_ROUNDS {
         let Ok(processes) = fs_err::read_dir("/proc") else { return };
         let found: Vec<Pid> = processes
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| !spared.contains(pid))
             .filter(|pid: &i32| {
                 fs_err::read(format!("/proc/{pid}/environ"))
                     .is_ok_and(|all| all.split(|byte| *byte == 0).any(&marked))
@@ -166,6 +193,8 @@ fn kill_all(marked: impl Fn(&[u8]) -> bool) {
     }
 }
 
+/// What no proxy is asked for.
+const LOOPBACK: &str = "127.0.0.1,localhost";
 /// Bytes that are read at once.
 const PIECE: usize = 16 * 1024;
 /// How long the streams of a process that has ended are still read.
@@ -179,7 +208,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::process::ProcessId;
 
     fn sleeper(home: &str) -> std::process::Child {
         let mut command = std::process::Command::new("sleep");

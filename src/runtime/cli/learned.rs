@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::program::{Learned, Parts, Program};
 use crate::home::{Home, atomic};
-use crate::id::hex;
+use crate::id::{AgentId, hex};
 use crate::sandbox::fitting::Fitting;
 
 /// The most bytes of an answer.
@@ -21,14 +21,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What this program, made of these files, answers to this.
+    /// What this program, made of these files, answers to this in the sandbox of this agent. Others are told nothing of it:
+    /// what else runs there could have put words into the answer.
     #[must_use]
-    pub fn of(home: &Home, program: &dyn Program, parts: &Parts, wanted: &Learned) -> Self {
+    pub fn of(home: &Home, agent: &AgentId, program: &dyn Program, parts: &Parts, wanted: &Learned) -> Self {
         let mut digest = Sha256::new();
         let mut add = |text: &str| {
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text);
         };
+        add(agent.as_str());
         for (source, target) in &parts.mounts {
             add(target);
             let seen = Fitting::part(source, target.clone()).and_then(|part| part.seen());

@@ -333,7 +333,7 @@ impl Course<'_> {
     /// What the program answers to what it is asked once; kept until it is another program or is asked something else.
     async fn learn(&self, wanted: &Learned, site: &Site) -> Result<String, RuntimeError> {
         let (cli, program) = (self.cli, self.cli.program);
-        let kept = learned::Kept::of(&cli.parts.home, program, &self.found.parts, wanted);
+        let kept = learned::Kept::of(&cli.parts.home, &self.order.agent, program, &self.found.parts, wanted);
         if let Some(text) = kept.read() {
             return Ok(text);
         }

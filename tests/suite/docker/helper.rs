@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::sandbox::{id, output, run};
 use crate::support::docker::{self, Team, docker as docker_command};
 
-/// How many processes there are besides the shell that counts, its two helpers' and init.
+/// How many living processes there are besides the shell that counts, its two helpers' and init.
 async fn others(sandbox: &DockerSandbox) -> i32 {
-    let count = output(sandbox, "coder", "n=0; for p in /proc/[0-9]*; do n=$((n+1)); done; echo $n").await;
-    count.parse::<i32>().unwrap() - 2
+    // What has ended and is not reaped yet runs nothing any more.
+    let script = r#"n=0; for p in /proc/[0-9]*; do read -r line 2>/dev/null < $p/stat || continue
+        case "${line##*) }" in Z*|X*) ;; *) n=$((n+1)) ;; esac; done; echo $n"#;
+    output(sandbox, "coder", script).await.parse::<i32>().unwrap() - 2
 }
 
 async fn cut_off(sandbox: &DockerSandbox, command: &str) -> flock::sandbox::Outcome {

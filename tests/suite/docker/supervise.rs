@@ -50,6 +50,8 @@ fn stop_stops_the_containers_of_a_gateway_that_was_killed() {
     home.flock(["start"]).ok();
     home.flock(["add", "coder"]).ok();
     let status = home.flock(["status", "--json"]).ok().json();
+    // Else the gateway may begin to stop them itself, once its supervisor is gone.
+    kill(pid(&status["gateway"]["pid"]), Signal::SIGSTOP).unwrap();
     for process in ["supervisor", "gateway"] {
         kill(pid(&status[process]["pid"]), Signal::SIGKILL).unwrap();
     }
