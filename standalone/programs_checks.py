@@ -290,10 +290,7 @@ def init():
             with open(f"{HOME}/agents/{agent.name}/identity/{file}", "a") as about:
                 about.write(f"\n{agent.mark(file)}\n")
         for file in ("CLAUDE.md", "GEMINI.md", "opencode.json"):
-            path = f"{HOME}/workspaces/{agent.name}/{file}"
-            if os.path.exists(path):
-                continue
-            with open(path, "w") as found:
+            with open(f"{HOME}/workspaces/{agent.name}/{file}", "w") as found:
                 found.write('{"instructions": ["FOUND-BY-ITSELF"]}' if file.endswith("json") else "FOUND-BY-ITSELF\n")
     must("a channel", "channel", "create", "site", "--topic", "Work", *(f"--member={p}-agent" for p in PROGRAMS))
     code, out, err = flock("--json", "doctor")
@@ -349,7 +346,7 @@ def usage_is_right():
     answered = [one for one in requests() if one.get("status") == 200 and one.get("key") == "right"]
     status, told = own("GET", "/api/usage")
     count = sum(one.get("calls", 0) for one in told.get("usage", [])) if isinstance(told, dict) else 0
-    check("each model call is counted", count >= len(answered) > 0, (count, len(answered), told))
+    check("each model call is counted once", count == len(answered) > 0, (count, len(answered), told))
 
 
 def main():
