@@ -96,6 +96,21 @@ impl Var {
     }
 }
 
+/// How a program that flock starts reaches the network: through which proxy, and which certificates it trusts.
+pub const NETWORK: [&str; 11] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
 /// The whole environment, for a program that is started on the user's behalf: references to keys in the
 /// configuration may name any variable.
 pub fn inherited() -> impl Iterator<Item = (OsString, OsString)> {

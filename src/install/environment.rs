@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::env;
 
 /// Passed on as they are.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 16] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -19,18 +19,7 @@ const NAMES: [&str; 27] = [
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "NODE_EXTRA_CA_CERTS",
     "NODE_OPTIONS",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
     "GIT_SSL_CAINFO",
     "PNPM_HOME",
     "COREPACK_HOME",
@@ -72,8 +61,11 @@ fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec
 }
 
 fn passes(name: &OsStr) -> bool {
-    name.to_str()
-        .is_some_and(|name| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+    name.to_str().is_some_and(|name| {
+        NAMES.contains(&name)
+            || env::NETWORK.contains(&name)
+            || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    })
 }
 
 /// PATH with the folder of the chosen Node before all others: scripts say `node` and mean that one.

@@ -36,27 +36,8 @@ pub fn program(program: &Program, folders: Folders<'_>, secrets: &[(String, Stri
 
 /// What it gets of flock's own environment: how to reach the engine, model APIs through a proxy and with which
 /// certificates, language and time zone.
-pub const PASSED: [&str; 19] = [
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "TZ",
-    "TMPDIR",
-    "DOCKER_HOST",
-    "XDG_RUNTIME_DIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "NODE_EXTRA_CA_CERTS",
-    "NODE_OPTIONS",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-];
+pub const PASSED: [&str; 8] =
+    ["USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "DOCKER_HOST", "XDG_RUNTIME_DIR", "NODE_OPTIONS"];
 
 fn environment(
     from: impl Iterator<Item = (OsString, OsString)>,
@@ -64,8 +45,11 @@ fn environment(
     folders: Folders<'_>,
     secrets: &[(String, String)],
 ) -> Vec<(OsString, OsString)> {
-    let passes =
-        |name: &OsString| name.to_str().is_some_and(|name| PASSED.contains(&name) || name.starts_with("LC_"));
+    let passes = |name: &OsString| {
+        name.to_str().is_some_and(|name| {
+            PASSED.contains(&name) || env::NETWORK.contains(&name) || name.starts_with("LC_")
+        })
+    };
     let mut env: Vec<(OsString, OsString)> = from.filter(|(name, _)| passes(name)).collect();
     env.extend(own(program, folders));
     env.extend(secrets.iter().map(|(name, value)| (name.into(), value.into())));

@@ -20,7 +20,7 @@ const MARK: &str = "FLOCK_TURN";
 
 /// What it gets of flock's own environment: who and where the user is, language and time, the way to the network. Keys
 /// of providers stay out: its models it asks through flock, or with its own login.
-const PASSED: [&str; 27] = [
+const PASSED: [&str; 16] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -35,17 +35,6 @@ const PASSED: [&str; 27] = [
     "XDG_DATA_HOME",
     "XDG_STATE_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
 ];
@@ -53,8 +42,11 @@ const PASSED: [&str; 27] = [
 /// The environment of a program on the host, before its own.
 #[must_use]
 pub fn environment() -> Vec<(OsString, OsString)> {
-    let passes =
-        |name: &OsString| name.to_str().is_some_and(|name| PASSED.contains(&name) || name.starts_with("LC_"));
+    let passes = |name: &OsString| {
+        name.to_str().is_some_and(|name| {
+            PASSED.contains(&name) || env::NETWORK.contains(&name) || name.starts_with("LC_")
+        })
+    };
     let mut passed: Vec<_> = env::inherited().filter(|(name, _)| passes(name)).collect();
     // What opens flock's relay and tools goes to no proxy.
     for name in ["NO_PROXY", "no_proxy"] {
@@ -248,7 +240,7 @@ mod tests {
             "LD_PRELOAD",
             "FLOCK_HOME",
         ] {
-            assert!(!PASSED.contains(&name), "{name}");
+            assert!(!PASSED.contains(&name) && !env::NETWORK.contains(&name), "{name}");
         }
     }
 }
