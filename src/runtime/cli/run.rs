@@ -269,15 +269,25 @@ impl Course<'_> {
         let mut ear = Ear::new(parser, order.agent.as_str(), tell, Box::new(named));
         let doom = ear.doom.clone();
         let mut heard = |piece: Piece<'_>| ear.hear(piece);
-        let code = tokio::select! {
-            code = self.start(&invocation, &mut heard) => Some(code?),
+        let started = tokio::select! {
+            started = self.start(&invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
         };
+        let (code, stopped) = match started {
+            Some(Ok(code)) => (Some(code), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        // Whatever ended it: what was heard is told, and the name of the conversation kept.
         let (ended, seen) = ear.end(code);
         if let Some(keeping) = keeping
             && let Ok(Err(error)) = keeping.await
         {
             return Err(cli.failed(chain(&error)));
+        }
+        if let Some(error) = stopped {
+            let calls = self.pass.relay.as_ref().map(|_| self.pass.calls.now());
+            return Err(verdict::stopped(error, &seen, calls.as_ref()));
         }
         if ended == (Ended::Well { cut: false }) && !self.pass.calls.now().listed_tools {
             tracing::warn!(agent = %order.agent, "{} has not asked for flock's tools", cli.program.title());

@@ -93,14 +93,16 @@ impl Parser for Reader {
     }
 }
 
-struct Open;
+struct Open {
+    own_login: bool,
+}
 
 impl Gate for Open {
     fn has_provider(&self, _model: &ModelRef) -> bool {
         false
     }
     fn open(&self, _order: &Order, _program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError> {
-        assert!(own_login, "the agent runs on the host");
+        assert_eq!(own_login, self.own_login);
         Ok(Pass {
             relay: None,
             mcp_token: "the-mcp-token".to_owned(),
@@ -111,9 +113,21 @@ impl Gate for Open {
     }
 }
 
-struct NoSandbox;
+/// A sandbox whose engine goes away once the program has said this.
+struct Leaving(String);
 
-impl Sandbox for NoSandbox {
+impl Sandbox for Leaving {
+    fn attend<'a>(
+        &'a self,
+        _: &'a AgentId,
+        _: &'a Run,
+        heard: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<i32, SandboxError>> {
+        heard(Piece::Out(self.0.as_bytes()));
+        let source = "it broke off the connection".into();
+        Box::pin(async { Err(SandboxError::Unavailable { endpoint: "unix:///x".to_owned(), source }) })
+    }
+
     fn ensure<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         unreachable!()
     }
@@ -165,6 +179,12 @@ struct House {
 
 impl House {
     async fn new(renews_prompt: bool) -> Self {
+        Self::with(renews_prompt, None).await
+    }
+
+    /// In a sandbox, where there is one.
+    async fn with(renews_prompt: bool, sandbox: Option<Leaving>) -> Self {
+        let on_host = sandbox.is_none();
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for name in ["home", "bin", "work"] {
@@ -174,7 +194,7 @@ impl House {
         fs_err::write(&command, SCRIPT).unwrap();
         fs_err::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
         let home = Home::new(at("home"), None);
-        let own = json!({"gatewayAgents": [{"id": "coder", "role": "worker", "runtime": "scripted", "onHost": true}],
+        let own = json!({"gatewayAgents": [{"id": "coder", "role": "worker", "runtime": "scripted", "onHost": on_host}],
             "gateway": {"port": 1}});
         let document = json!({
             "gateway": {"auth": {"token": "0123456789abcdef0123456789abcdef"}},
@@ -200,8 +220,8 @@ impl House {
             home,
             config: Arc::new(move || Arc::clone(&config)),
             store,
-            sandbox: Arc::new(NoSandbox),
-            gate: Arc::new(Open),
+            sandbox: Arc::new(sandbox.unwrap_or_else(|| Leaving(String::new()))),
+            gate: Arc::new(Open { own_login: on_host }),
             begun: Mutex::default(),
         };
         let order = Order {
@@ -319,6 +339,23 @@ async fn an_exit_code_of_0_proves_nothing() {
     let (reply, _) = house.turn().await;
     let Err(RuntimeError::Interrupted { message, .. }) = reply else { panic!("{reply:?}") };
     assert!(message.starts_with("exit 137"), "{message}");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_it() {
+    let said = "{\"name\":\"n-1\"}\n{\"text\":\"half\"}\n{\"text\":\" an answer\"}";
+    let mut house = House::with(true, Some(Leaving(said.to_owned()))).await;
+    let (reply, events) = house.turn().await;
+    let Err(RuntimeError::Interrupted { message, hint, .. }) = &reply else { panic!("{reply:?}") };
+    assert!(message.contains("does not answer") && hint.contains("docker"), "{message}, {hint}");
+    // The last line has no end; it was heard none the less.
+    assert!(events.contains(&Event::Text(" an answer".to_owned())), "{events:?}");
+    let known = house.cli.parts.store.program_conversation(&house.order.session, "scripted").unwrap();
+    assert_eq!(known.map(|known| known.name).as_deref(), Some("n-1"), "its name is kept");
+    // One that was not begun may be tried again.
+    let mut house = House::with(true, Some(Leaving(String::new()))).await;
+    let (reply, _) = house.turn().await;
+    assert!(matches!(reply, Err(RuntimeError::NotRunning { .. })), "{reply:?}");
 }
 
 #[tokio::test]

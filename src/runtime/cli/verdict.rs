@@ -58,6 +58,17 @@ pub fn of(
     })
 }
 
+/// What stopped a run, which may have been in the middle of it: what has begun is not run a second time, by another model or
+/// later.
+pub fn stopped(error: RuntimeError, seen: &Seen, calls: Option<&Count>) -> RuntimeError {
+    match error {
+        RuntimeError::NotRunning { program, reason, hint } if is_begun(seen, calls) => {
+            RuntimeError::Interrupted { program, message: reason, hint }
+        }
+        other => other,
+    }
+}
+
 fn is_begun(seen: &Seen, calls: Option<&Count>) -> bool {
     seen.begun || calls.is_some_and(|calls| calls.answered > 0)
 }
@@ -103,6 +114,24 @@ mod tests {
         assert_eq!(kind(broken(), true, none()), "interrupted");
         assert_eq!(kind(broken(), false, saw(500)), "passing");
         assert_eq!(kind(Ended::Unknown, false, none()), "failed");
+    }
+
+    #[test]
+    fn what_stops_a_run_in_the_middle_makes_it_none_that_never_began() {
+        let away = || RuntimeError::NotRunning {
+            program: NAME,
+            reason: "gone".to_owned(),
+            hint: "start it".to_owned(),
+        };
+        let (silent, said) = (Seen::default(), Seen { begun: true, usage: None });
+        let asked = Count { answered: 1, ..Count::default() };
+        assert_eq!(stopped(away(), &silent, Some(&Count::default())), away());
+        assert_eq!(stopped(away(), &silent, None), away());
+        for (seen, calls) in [(&said, None), (&silent, Some(&asked)), (&said, Some(&asked))] {
+            let error = stopped(away(), seen, calls);
+            assert!(matches!(error, RuntimeError::Interrupted { .. }), "{error:?}");
+            assert_eq!(crate::error::Explain::hint(&error).as_deref(), Some("start it"));
+        }
     }
 
     #[test]
