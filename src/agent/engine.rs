@@ -34,7 +34,7 @@ use crate::tool::sessions::{HistoryEntry, SessionInfo};
 pub struct Limits {
     /// Model calls.
     pub steps: u32,
-    /// Time in all.
+    /// Time in all, where the configuration does not say.
     pub wall: Duration,
     /// How often and how soon a model that failed is asked again.
     pub retry: Policy,

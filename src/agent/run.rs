@@ -47,13 +47,9 @@ pub(super) async fn run(
     cancel: CancellationToken,
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
-    let halt = Halt::new(
-        cancel,
-        engine.parts.limits.wall,
-        Arc::clone(&engine.parts.oversight),
-        request.agent.clone(),
-    );
     let config = engine.parts.config.current();
+    let wall = config.turn_time.unwrap_or(engine.parts.limits.wall);
+    let halt = Halt::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
     let agent = check(engine, &config, &request)?;
     if let Some(command) = request.command {
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;

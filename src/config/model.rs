@@ -354,6 +354,8 @@ pub struct Config {
     pub approvers: Vec<Party>,
     /// The longest side of a picture that a model is shown, in pixels.
     pub image_side: u32,
+    /// How long a turn may take, but for the time in which its agent is frozen; `None` is what the engine says.
+    pub turn_time: Option<Duration>,
     /// How conversations make room.
     pub compaction: Compaction,
     /// How long a request waits for a person, and what was approved for its beginning.

@@ -108,8 +108,17 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         retention: retention(&own.get("retention")?)?,
         openclaw: openclaw(&own.get("openclaw")?, &gateway)?,
         image_side: image_side(&defaults.get("imageMaxDimensionPx")?)?,
+        turn_time: turn_time(&defaults.get("timeoutSeconds")?)?,
         compaction: compaction(&own)?,
     })
+}
+
+fn turn_time(view: &View<'_>) -> Result<Option<Duration>, Problem> {
+    match view.number()? {
+        None => Ok(None),
+        Some(number @ 1..=2_592_000) => Ok(Some(Duration::from_secs(number))),
+        Some(_) => Err(view.problem("must be a number of seconds from 1 to 2592000, which is 30 days")),
+    }
 }
 
 /// The environment wins: it is how one run is set apart from the others.

@@ -291,3 +291,20 @@ fn folders_for_mounts_are_absolute_and_outside_of_the_home() {
         assert!(read(wrong.clone()).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_turn_has_a_second_to_thirty_days_where_it_is_said() {
+    let read = |value: Value| {
+        let mut document = document();
+        document["agents"]["defaults"]["timeoutSeconds"] = value;
+        config(&document, &home()).map(|config| config.turn_time)
+    };
+    assert_eq!(config(&document(), &home()).unwrap().turn_time, None);
+    for seconds in [1, 2_592_000] {
+        assert_eq!(read(json!(seconds)).unwrap(), Some(std::time::Duration::from_secs(seconds)));
+    }
+    for wrong in [json!(0), json!(-1), json!(1.5), json!("600"), json!(2_592_001)] {
+        let problem = read(wrong.clone()).unwrap_err();
+        assert_eq!(problem.at, "agents.defaults.timeoutSeconds", "{wrong}");
+    }
+}

@@ -277,6 +277,17 @@ async fn a_turn_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_turn_has_the_time_that_the_configuration_gives_it() {
+    let rig = Rig::new();
+    let mut config = rig.config();
+    config["agents"]["defaults"]["timeoutSeconds"] = json!(1);
+    rig.write_config(&config);
+    rig.server.reply(Reply::stream(vec![Chunk::Hang]));
+    let ended = rig.say("go").await;
+    assert!(matches!(ended, Err(TurnError::TimedOut(limit)) if limit == Duration::from_secs(1)), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_turn_is_cancelled() {
     let (tool, flag) = waiting(false);
     let rig = Rig::with(Set { registry: registry(vec![tool]), ..Set::default() });

@@ -123,6 +123,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         mount_roots: Vec::new(),
         approvers: Vec::new(),
         image_side: 1200,
+        turn_time: None,
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),

@@ -66,6 +66,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         mount_roots: Vec::new(),
         approvers: Vec::new(),
         image_side: 1200,
+        turn_time: None,
         approval_time: std::time::Duration::from_secs(86_400),
         packages_per_day: 20,
         retention: flock::config::Retention::default(),
