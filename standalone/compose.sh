@@ -3,6 +3,7 @@
 # Leaves nothing behind: no container, no image of its own, no folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. standalone/engine.sh
 
 binary=${FLOCK_BINARY:-${CARGO_TARGET_DIR:-target}/release/flock}
 [ -x "$binary" ] || { echo "no binary at $binary: cargo build --release" >&2; exit 1; }
@@ -37,17 +38,9 @@ mark() { printf %s "$FLOCK_E2E_DIR/$1" | sha256sum | cut -c1-8; }
 clean() {
     "${run[@]}" down --remove-orphans >/dev/null 2>&1 || true
     # Sandboxes are siblings on the host's engine: a harness that died half-way leaves them behind.
-    docker ps -aq --filter "label=flock.home=$FLOCK_E2E_DIR/home" | xargs -r docker rm -f >/dev/null 2>&1 || true
-    docker ps -aq --filter "label=flock.home=$FLOCK_E2E_DIR/images" | xargs -r docker rm -f >/dev/null 2>&1 || true
-    docker volume ls -q --filter "label=flock.home=$FLOCK_E2E_DIR/home" | xargs -r docker volume rm >/dev/null 2>&1 || true
-    docker volume ls -q --filter "label=flock.home=$FLOCK_E2E_DIR/images" | xargs -r docker volume rm >/dev/null 2>&1 || true
     docker rmi -f "flock-e2e:$FLOCK_E2E_RUN" "$FLOCK_E2E_BASE" >/dev/null 2>&1 || true
-    # The tags of these two homes; the last tag of an image stays, so that the next home need not make it.
-    local tag id
-    for tag in $(docker images --format '{{.Repository}}:{{.Tag}}' | grep -E "^flock-.*-($(mark home)|$(mark images))\$"); do
-        id=$(docker images --no-trunc --format '{{.ID}}' "$tag")
-        [ "$(docker images --no-trunc --format '{{.ID}}' | grep -c "$id")" -gt 1 ] && docker rmi "$tag" >/dev/null 2>&1
-    done
+    clear_engine "$FLOCK_E2E_DIR/home"
+    clear_engine "$FLOCK_E2E_DIR/images"
     # The container wrote as root.
     rm -rf "$FLOCK_E2E_DIR" 2>/dev/null || sudo -n rm -rf "$FLOCK_E2E_DIR" 2>/dev/null ||
         echo "note: $FLOCK_E2E_DIR holds files of root's; remove it with sudo" >&2
@@ -63,7 +56,7 @@ docker tag "$base" "$FLOCK_E2E_BASE"
 
 mkdir -p "$FLOCK_E2E_CONTEXT"
 cp "$binary" "$FLOCK_E2E_CONTEXT/flock"
-cp -r standalone/Dockerfile standalone/entrypoint.sh standalone/harness.py standalone/scenario "$FLOCK_E2E_CONTEXT/"
+cp -r standalone/Dockerfile standalone/entrypoint.sh standalone/harness.py standalone/checking.py standalone/scenario "$FLOCK_E2E_CONTEXT/"
 
 # The legacy builder: compose 1 knows no other, and it needs no plugin.
 export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0

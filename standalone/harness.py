@@ -9,30 +9,15 @@ import json
 import os
 import socket
 import subprocess
-import sys
-import time
-import urllib.error
 import urllib.request
 
-HOME = os.environ["FLOCK_HOME"]
+from checking import HOME, alive, call, check, configuration, connects, finish, flock, own_port, own_token, posts, until
+
 MODEL = os.environ.get("FLOCK_E2E_MODEL") or "script/demo"
 SCRIPTED = MODEL.startswith("script/")
 HERE = os.path.dirname(os.path.abspath(__file__))
 AGENTS = ["architect", "coder", "tester"]
 PROJECT = "fizzbuzz-project"
-passed, failed = 0, 0
-
-
-def check(name, ok, detail=""):
-    """Counts one check and says how it went; a failure says what was seen."""
-    global passed, failed
-    if ok:
-        passed += 1
-        print(f"ok    {name}")
-    else:
-        failed += 1
-        print(f"FAIL  {name}: {str(detail)[:2000]}")
-    return bool(ok)
 
 
 class EngineConnection(http.client.HTTPConnection):
@@ -69,55 +54,12 @@ def sandbox_of(agent, running_only=False):
     return None, None
 
 
-def flock(*args, stdin=None, timeout=600):
-    """Runs flock; gives exit code, stdout and stderr."""
-    done = subprocess.run(
-        ["flock", *args], input=stdin, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def until(limit, condition):
-    """Waits until the condition holds, at most `limit` seconds."""
-    end = time.monotonic() + limit
-    while True:
-        value = condition()
-        if value or time.monotonic() > end:
-            return value
-        time.sleep(0.02)
-
-
 class Gateway:
     def __init__(self):
-        config = json.load(open(f"{HOME}/config.json"))
-        self.token = config["gateway"]["auth"]["token"]
-        self.port = config["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]
+        self.token, self.port = own_token(), own_port()
 
     def call(self, method, path, body=None, token=True, headers=None):
-        headers = {"Content-Type": "application/json", **(headers or {})}
-        if token:
-            headers["Authorization"] = f"Bearer {self.token if token is True else token}"
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            method=method,
-            headers=headers,
-            data=None if body is None else json.dumps(body).encode(),
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=600) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except (urllib.error.URLError, OSError) as error:
-            return 0, str(error)
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
+        return call(self.port, self.token if token is True else token, method, path, body, headers)
 
 
 def fizzbuzz(last=15):
@@ -145,12 +87,12 @@ def before():
 
 
 def init():
-    code, out, err = flock("init", "--yes", "--model", MODEL, timeout=900)
+    code, out, err = flock("init", "--yes", "--model", MODEL, limit=900)
     check("init succeeds", code == 0, (code, out, err))
     check("config.json is there", os.path.isfile(f"{HOME}/config.json"))
     mode = os.stat(f"{HOME}/config.json").st_mode & 0o777
     check("config.json is the owner's alone", mode == 0o600, oct(mode))
-    config = json.load(open(f"{HOME}/config.json"))
+    config = configuration()
     check("the owner has a token", len(config["gateway"]["auth"]["token"]) >= 32)
     check(
         "chat completions are on",
@@ -160,9 +102,9 @@ def init():
     check("orchestrator and sysadmin are there", ids == ["orchestrator", "sysadmin"], ids)
     listed = {agent["id"]: agent for agent in config["agents"]["list"]}
     check("only the sysadmin is unsandboxed", listed["sysadmin"]["sandbox"]["mode"] == "off")
-    code, out, err = flock("init", "--yes", timeout=900)
+    code, out, err = flock("init", "--yes", limit=900)
     check("init again succeeds", code == 0, (code, out, err))
-    again = json.load(open(f"{HOME}/config.json"))
+    again = configuration()
     check("init again changes nothing", again == config)
 
 
@@ -186,7 +128,7 @@ def add():
         check(f"{agent} is not root", user and not user.startswith("0"), user)
         sources = [mount.get("Source", "") for mount in container["Mounts"]]
         check(f"{agent} sees no engine socket", not any("docker.sock" in s for s in sources), sources)
-        config = json.load(open(f"{HOME}/config.json"))
+        config = configuration()
         entry = next(a for a in config["agents"]["list"] if a["id"] == agent)
         path = entry["sandbox"]["docker"]["env"]["PATH"]
         profile = f"/nix/var/nix/profiles/per-agent/{agent}/bin"
@@ -297,12 +239,6 @@ def hot(gateway):
     check("a sandbox removed behind flock's back mends itself", code == 0 and "FizzBuzz" in out, (code, out, err))
 
 
-def read(channel):
-    """A channel's messages, the oldest first."""
-    code, out, err = flock("channel", "read", channel, "-n", "200", "--json")
-    return json.loads(out)["messages"] if code == 0 else []
-
-
 def channels():
     code, out, err = flock("channel", "list", "--all", "--json")
     return {c["channelId"]: c for c in json.loads(out)["channels"]} if code == 0 else {}
@@ -323,7 +259,7 @@ def without_empty(value):
 
 def project():
     """A team's project: the scenario that people can run, and then what is left of it."""
-    config = json.load(open(f"{HOME}/config.json"))
+    config = configuration()
     played = subprocess.run(
         [f"{HERE}/scenario/run.sh"],
         env={**os.environ, "FLOCK_MODEL": MODEL},
@@ -334,14 +270,14 @@ def project():
     )
     print("\n".join(f"      {line}" for line in played.stdout.splitlines()))
     check("the project is done from wish to archive", played.returncode == 0, (played.stdout, played.stderr))
-    after = json.load(open(f"{HOME}/config.json"))
+    after = configuration()
     check("the configuration is put back", without_empty(after) == without_empty(config))
 
     channel = channels().get(PROJECT, {})
     check("the orchestrator made the channel", channel.get("createdBy") == "orchestrator", channel)
     for agent in ["architect", "coder", "sysadmin"]:
         check(f"{agent} is a member", agent in channel.get("members", []), channel)
-    messages = read(PROJECT)
+    messages = posts(PROJECT)
     authors = {m["author"] for m in messages} - {"system"}
     said = [m for m in messages if m["author"] != "system"]
     check("at least three messages were said", len(said) >= 3, messages)
@@ -375,7 +311,7 @@ def project():
     session = f"agent:coder:flock:channel:{PROJECT}"
     code, out, err = flock("chat", "coder", "hello", "--session", session)
     check("its sessions are closed", code == 1 and "closed" in err, (code, out, err))
-    check("what was said can be read all the same", read(PROJECT) == messages)
+    check("what was said can be read all the same", posts(PROJECT) == messages)
 
 
 def people():
@@ -384,7 +320,7 @@ def people():
     check("a person makes a channel", code == 0, (code, out, err))
     code, out, err = flock("channel", "post", "ops", "nobody has to answer this", "--as", "kim", "--no-notify")
     check("a person posts", code == 0, (code, out, err))
-    check("under a name of people", "human:kim" in [m["author"] for m in read("ops")], read("ops"))
+    check("under a name of people", "human:kim" in [m["author"] for m in posts("ops")], posts("ops"))
     code, out, err = flock("channel", "create", "OPS", "--topic", "again", "--member", "sysadmin")
     check("a channel's name is taken once", code != 0, (code, out, err))
     if not SCRIPTED:
@@ -401,13 +337,13 @@ def people():
         return until(60, lambda: any((r["id"], r["state"]) == (id, state) for r in requests()))
 
     def answers():
-        return [m["content"] for m in read("ops") if m["author"] == "sysadmin"]
+        return [m["content"] for m in posts("ops") if m["author"] == "sysadmin"]
 
     asked = ask("ops", "how full is the disk?")
     wanted = ("command", "RED", "sysadmin", "ops")
     seen = tuple(asked.get(key) for key in ("kind", "level", "agent", "channel"))
     check("a command on the host waits for a person", seen == wanted, asked)
-    check("the sysadmin says so in the channel", until(60, answers), read("ops"))
+    check("the sysadmin says so in the channel", until(60, answers), posts("ops"))
     code, out, err = flock("channel", "post", "ops", f"I approve {asked.get('id')}", "--as", "kim", "--no-notify")
     still = [r["state"] for r in requests() if r["id"] == asked.get("id")]
     check("no message approves it", code == 0 and still == ["waiting"], still)
@@ -449,10 +385,7 @@ def stop(gateway):
     code, out, err = flock("stop")
     check("stop succeeds", code == 0, (code, out, err))
     check("no process is left", not any(alive(pid) for pid in pids), pids)
-    probe = socket.socket()
-    free = probe.connect_ex(("127.0.0.1", gateway.port)) != 0
-    probe.close()
-    check("the port is free when stop returns", free)
+    check("the port is free when stop returns", not connects(gateway.port))
     check("no sandbox runs", not [n for n in containers(running_only=True) if "sbx" in n], containers(True))
     code, out, err = flock("status", "--json")
     check("status exits 4", code == 4, (code, out, err))
@@ -485,8 +418,7 @@ def main():
         traceback.print_exc()
         check("the run went to its end", False, repr(error))
         flock("stop")
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 main()

@@ -8,15 +8,8 @@ cd "$(dirname "$0")/.."
 
 # The versions that are checked against.
 openclaw=openclaw@2026.9.6
-node=node@24.21.0
-
-binary=$(realpath -m "${FLOCK_BINARY:-${CARGO_TARGET_DIR:-target}/release/flock}")
-[ -x "$binary" ] || { echo "no binary at $binary: cargo build --release" >&2; exit 1; }
-if ! command -v npm >/dev/null; then
-    echo "OpenClaw was left out: no npm here" >&2
-    [ -z "${FLOCK_TEST_REQUIRE_NODE:-}" ] || exit 1
-    exit 0
-fi
+about=OpenClaw
+. standalone/stage.sh
 
 # A machine that was made out of a container's image has this file without being a container. OpenClaw believes it, and
 # then finds no source for any sandbox's mounts. So the whole test runs where everything but that file is to be seen;
@@ -46,31 +39,11 @@ if [ -e /.dockerenv ] && ! grep -qE '/containers/[0-9a-f]{64}/hostname ' /proc/s
     exit
 fi
 
-work=$(mktemp -d /var/tmp/flock-openclaw-XXXXXXXX)
-export FLOCK_HOME=$work/home FLOCK_NO_PROGRESS=1
-model=
-end() {
-    local mark
-    "$binary" stop >/dev/null 2>&1 || true
-    [ -z "$model" ] || kill "$model" 2>/dev/null || true
-    # What a run that failed half-way left: flock's containers have a label, OpenClaw's a name of this home's.
-    mark=$(printf %s "$FLOCK_HOME" | sha256sum | cut -c1-8)
-    {
-        docker ps -aq --filter "label=flock.home=$FLOCK_HOME"
-        docker ps -aq --filter "name=^flock-oc-$mark-"
-    } 2>/dev/null | sort -u | xargs -r docker rm -f >/dev/null 2>&1 || true
-    docker volume rm "flock-nix-$mark" >/dev/null 2>&1 || true
-    docker images --format '{{.Repository}}:{{.Tag}}' 2>/dev/null | grep -- "^flock-.*-$mark\$" |
-        xargs -r docker rmi >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap end EXIT
-step() { printf -- '-- %s (%ss)\n' "$*" "$SECONDS"; }
-
+stage openclaw
 step "$openclaw and $node from npm"
-npm install --silent --no-audit --no-fund --prefix "$work/node" "$node"
+from_npm "$work/node" "$node"
 export FLOCK_NODE=$work/node/node_modules/node/bin/node
-mkdir "$work/package" "$work/model"
+mkdir "$work/package"
 packed=$(cd "$work" && npm pack --silent "$openclaw")
 tar -xzf "$work/$packed" -C "$work/package" --strip-components 1
 rm "$work/$packed"
@@ -87,13 +60,6 @@ commit() { git -c user.name=flock -c user.email=flock@example.org commit --quiet
 )
 
 step "checks"
-python3 - "$work/model/keys.json" <<'END'
-import json, os, secrets, sys
-keys = {api: f"planted-{api}-{secrets.token_hex(16)}" for api in ("openai", "anthropic", "google")}
-with os.fdopen(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
-    json.dump(keys, file)
-END
-python3 standalone/openclaw_model.py "$work/model" &
-model=$!
-FLOCK_BINARY=$binary python3 -u standalone/openclaw_checks.py "$work"
+serve standalone/openclaw_model.py
+python3 -u standalone/openclaw_checks.py "$work"
 step "done"

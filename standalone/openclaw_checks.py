@@ -7,69 +7,25 @@ FOLDER has `package`, the git repository, and `model`, where openclaw_model.py r
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+
+import checking
+from checking import (
+    HOME, alive, call, check, configuration, connects, files_with, finish, flock, free_port, lines, must, own_port, own_token,
+    parsed, posts, requests_in, run, until,
+)
 
 WORK = sys.argv[1]
-HOME, FLOCK = os.environ["FLOCK_HOME"], os.environ["FLOCK_BINARY"]
 SOURCE, MODEL = f"{WORK}/package", f"{WORK}/model"
 KEYS = json.load(open(f"{MODEL}/keys.json"))
 # What runs before anything is done here: the script that started this has the home in its environment, too.
 BYSTANDERS = {int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))}
-passed = failed = 0
-
-
-def check(name, ok, seen=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    print(f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}"))
-    return bool(ok)
-
-
-def run(*args, stdin=None, limit=600):
-    done = subprocess.run(args, input=stdin, capture_output=True, text=True, timeout=limit, check=False)
-    return done.returncode, done.stdout, done.stderr
-
-
-def flock(*args, **more):
-    return run(FLOCK, *args, **more)
-
-
-def must(name, *args, **more):
-    """A command that has to succeed; its standard output."""
-    begun = time.monotonic()
-    code, out, err = flock(*args, **more)
-    check(f"{name} ({time.monotonic() - begun:.1f} s)", code == 0, (code, out, err))
-    return out
-
-
-def parsed(text):
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {}
 
 
 def git(*args):
     return subprocess.run(["git", "-C", SOURCE, *args], capture_output=True, text=True, check=True).stdout.strip()
-
-
-def until(limit, condition):
-    """Waits until the condition holds, at most `limit` seconds."""
-    end = time.monotonic() + limit
-    while True:
-        value = condition()
-        if value or time.monotonic() > end:
-            return value
-        time.sleep(0.1)
-
-
-def config():
-    return json.load(open(f"{HOME}/config.json"))
 
 
 def derived():
@@ -82,36 +38,18 @@ def secret(name):
 
 def asked(since=0):
     """The requests that the model has had."""
-    try:
-        lines = open(f"{MODEL}/requests.jsonl").read().splitlines()
-    except FileNotFoundError:
-        lines = []
-    return [json.loads(line) for line in lines[since:]]
-
-
-def call(port, token, path, body=None, headers=None):
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}", **(headers or {})}
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers, data=data)
-    try:
-        with urllib.request.urlopen(request, timeout=300) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError as error:
-        return 0, str(error)
+    return requests_in(f"{MODEL}/requests.jsonl", since)
 
 
 def own(path, body=None):
     """Flock's own gateway."""
-    found = config()
-    port = found["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]
-    return call(port, found["gateway"]["auth"]["token"], path, body)
+    return call(own_port(), own_token(), "GET" if body is None else "POST", path, body)
 
 
 def openclaw(path, body=None, token=None, headers=None):
     """OpenClaw's gateway itself."""
-    return call(config()["gateway"]["port"], token or secret("openclaw-token"), path, body, headers)
+    token = token or secret("openclaw-token")
+    return call(configuration()["gateway"]["port"], token, "GET" if body is None else "POST", path, body, headers)
 
 
 def said(answer):
@@ -219,8 +157,7 @@ def talk():
     check("flock's own gateway answers for it", "MODEL heard 1" in said(answer), answer)
     answer = openclaw("/v1/chat/completions", user("hello", "openclaw/coder"))
     check("OpenClaw's gateway answers itself", "MODEL heard" in said(answer), answer)
-    token = config()["gateway"]["auth"]["token"]
-    status, body = openclaw("/v1/chat/completions", user("hello", "openclaw/coder"), token=token)
+    status, body = openclaw("/v1/chat/completions", user("hello", "openclaw/coder"), token=own_token())
     check("flock's token is not OpenClaw's", status == 401, (status, body))
 
 
@@ -255,19 +192,14 @@ def channel():
     post = order("flock_channel_post", channelId="site", message="made by a tool", author="human:ann", agentId="own")
     answer = chat("coder", post)
     check("flock_channel_post of an agent on OpenClaw", "RESULT" in answer, answer)
-    code, out, err = flock("--json", "channel", "read", "site")
-    posts = [one["author"] for one in parsed(out).get("messages", []) if one["content"] == "made by a tool"]
-    check("is in the channel as that agent's", posts == ["coder"], (out, err))
+    authors = [one["author"] for one in posts("site") if one["content"] == "made by a tool"]
+    check("is in the channel as that agent's", authors == ["coder"], posts("site"))
     code, out, err = flock("--json", "audit", "--agent", "coder", "--limit", "100")
     check("the audit has both calls", all(one in out for one in ("exec", "flock_channel_post")), (out, err))
     must("coder is a member, too", "channel", "assign", "site", "--add", "coder")
     must("a person's message", "channel", "post", "site", "@coder say hello", "--as", "ann")
-    spoken = until(60, lambda: [m for m in read("site") if m["author"] == "coder" and "MODEL heard" in m["content"]])
-    check("a message in a channel is answered by it", spoken, read("site"))
-
-
-def read(name):
-    return parsed(flock("--json", "channel", "read", name)[1]).get("messages", [])
+    spoken = until(60, lambda: [m for m in posts("site") if m["author"] == "coder" and "MODEL heard" in m["content"]])
+    check("a message in a channel is answered by it", spoken, posts("site"))
 
 
 def trace():
@@ -283,36 +215,14 @@ def planted():
 def secrets_are_kept():
     """Nothing but `secrets/` and the environment of those who need it has a secret."""
     wanted = [one.encode() for one in planted()]
-    found = []
-    for folder, folders, files in os.walk(HOME):
-        folders[:] = [one for one in folders if one != "node_modules"]
-        if folder == f"{HOME}/secrets":
-            continue
-        for name in files:
-            path = os.path.join(folder, name)
-            if os.path.islink(path) or not os.path.isfile(path):
-                continue
-            with open(path, "rb") as file:
-                text = file.read()
-            found += [path for one in wanted if one in text]
+    found = files_with(HOME, planted(), leave=("node_modules", f"{HOME}/secrets"))
     check("no secret is in a file of the home's", not found, found)
     shown = [pid for pid, line in processes().items() if any(one in line.encode() for one in wanted)]
     check("nor in arguments of processes", not shown, shown)
     described = run("docker", "inspect", *sandboxes())[1]
     check("nor in a container's description", described and not any(one in described for one in planted()))
-    logged = [path for path in ("/tmp/openclaw",) if os.path.isdir(path) for one in wanted if grep(path, one)]
+    logged = files_with("/tmp/openclaw", planted())
     check("nor in OpenClaw's log folder", not logged, logged)
-
-
-def grep(folder, text):
-    paths = [os.path.join(folder, name) for name in os.listdir(folder)]
-    return any(text in open(path, "rb").read() for path in paths if os.path.isfile(path))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def status():
@@ -335,13 +245,6 @@ def serving():
         return None
 
 
-def alive(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def answers():
     """Whether it is this home's: another one does not know the token."""
     return openclaw("/v1/models")[0] == 200
@@ -354,7 +257,7 @@ def start():
     check("status says so, and which commit it is", *is_healthy(git("rev-parse", "main")))
     given = open(f"/proc/{serving()}/environ", "rb").read()
     check("it has its providers' keys", all(key.encode() in given for key in KEYS.values()))
-    check("and not flock's token", config()["gateway"]["auth"]["token"].encode() not in given)
+    check("and not flock's token", own_token().encode() not in given)
 
 
 def recover():
@@ -421,7 +324,7 @@ def update():
 
 
 def stop():
-    ports = [config()["gateway"]["port"], config()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]]
+    ports = [configuration()["gateway"]["port"], own_port()]
     must("stop", "stop")
     left = processes()
     check("no process is left", not left, left)
@@ -430,18 +333,6 @@ def stop():
     check("no container runs", not running, running)
     taken = [port for port in ports if connects(port)]
     check("the ports are free", not taken, taken)
-
-
-def connects(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def lines(path):
-    try:
-        return open(path, errors="replace").readlines()
-    except FileNotFoundError:
-        return []
 
 
 def main():
@@ -463,11 +354,10 @@ def main():
 
         traceback.print_exc()
         check("the run went to its end", False, repr(error))
-    for name in ("supervisor", "openclaw", "build-openclaw") if failed else ():
+    for name in ("supervisor", "openclaw", "build-openclaw") if checking.failed else ():
         print(f"== the end of {name}.log")
         print("".join(lines(f"{HOME}/logs/{name}.log")[-40:]))
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    finish()
 
 
 main()

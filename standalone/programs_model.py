@@ -13,12 +13,15 @@ What it does stands in the newest message of the user, one order a line; whateve
 is everything before a line `[Current Message]`:
 
     say TEXT                  text; several are one answer
+    shout BASE64              text with whatever bytes in it
     think TEXT                reasoning
     run COMMAND               calls the program's own shell tool
     mcp TOOL JSON             calls the offered tool whose name ends with TOOL
     slow SECONDS              stops that long in the middle of the answer
+    hold NAME                 begins no answer before there is FOLDER/NAME, or nobody who waits for it
     fail STATUS [N [AFTER]]   refuses (the first N times only), with a Retry-After of AFTER seconds
-    cut                       breaks the connection off in the middle of the answer
+    down STATUS MODEL         refuses whenever this model is asked
+    cut [N]                   breaks the connection off in the middle of the answer (the first N times only)
     empty                     an answer with nothing in it
 
 Orders after a call are carried out once its result is there; where none are left, the result is repeated. A request
@@ -36,7 +39,7 @@ import sys
 import threading
 import time
 
-ORDER = re.compile(r"^(say|think|run|mcp|slow|fail|cut|empty)(?: (.*))?$")
+ORDER = re.compile(r"^(say|shout|think|run|mcp|slow|hold|fail|down|cut|empty)(?: (.*))?$")
 # The shell tools of the programs, the first that is offered is called.
 SHELLS = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "shell", "local_shell")
 # Headers that carry keys.
@@ -87,6 +90,7 @@ class Talk:
 class Answer:
     def __init__(self):
         self.thoughts, self.texts, self.call, self.pause, self.cut = "", [], None, 0.0, False
+        self.held = None
 
     @property
     def text(self):
@@ -495,14 +499,20 @@ def orders(talk):
     return [], [], ""
 
 
-refusals = {}
+counts = {}
+
+
+def is_over(*what, times):
+    """Whether this has come more than so many times; 0 is never."""
+    with counting:
+        counts[what] = counts.get(what, 0) + 1
+        return bool(times) and counts[what] > times
 
 
 def refusal(api, text, argument):
     """The status and delay to refuse with, or nothing."""
     status, times, after = (argument.split() + ["0", ""])[:3] if argument.count(" ") else (argument, "0", "")
-    refusals[api, text] = refusals.get((api, text), 0) + 1
-    return None if int(times) and refusals[api, text] > int(times) else (int(status), after)
+    return None if is_over("fail", api, text, times=int(times)) else (int(status), after)
 
 
 def script(function, arguments):
@@ -534,7 +544,7 @@ def shell(tools, command):
     return name, arguments
 
 
-def decide(api, talk, tools):
+def decide(api, talk, tools, model):
     """The answer, or a refusal: its status and delay."""
     found, results, text = orders(talk)
     answer = Answer()
@@ -546,6 +556,8 @@ def decide(api, talk, tools):
         argument = argument or ""
         if name == "fail" and (refused := refusal(type(api), text, argument)):
             return None, refused
+        if name == "down" and argument.partition(" ")[2] == model:
+            return None, (int(argument.partition(" ")[0]), "")
         if name in ("run", "mcp") and results:
             last = results.pop(0)
             answer = Answer()
@@ -563,14 +575,21 @@ def decide(api, talk, tools):
             break
         elif name == "say":
             answer.texts.append(argument if not answer.texts else f"\n{argument}")
+        elif name == "shout":
+            answer.texts.append(base64.b64decode(argument).decode())
         elif name == "think":
             answer.thoughts += argument
         elif name == "slow":
             answer.pause = float(argument)
+        elif name == "hold":
+            answer.held = argument
         elif name == "cut":
-            answer.cut = True
+            answer.cut = not is_over("cut", type(api), text, times=int(argument or 0))
     if (answer.pause or answer.cut) and not answer.call and not answer.texts:
         answer.texts = ["slowly", " done"]
+    if answer.cut and len(answer.texts) == 1:
+        # There has to be a middle.
+        answer.texts = [answer.text[:3], answer.text[3:]]
     return answer, None
 
 
@@ -582,7 +601,7 @@ class Stub(http.server.BaseHTTPRequestHandler):
 
     def note(self, **entry):
         headers = {name.lower(): value for name, value in self.headers.items() if name.lower() not in SECRET}
-        about = {"at": round(time.monotonic() - begun, 3), "method": self.command, "path": self.path, "headers": headers}
+        about = {"at": time.time(), "method": self.command, "path": self.path, "headers": headers}
         with writing, open(folder / "requests.jsonl", "a") as log:
             log.write(json.dumps(about | entry) + "\n")
 
@@ -633,12 +652,15 @@ class Stub(http.server.BaseHTTPRequestHandler):
             why = str(refused) if isinstance(refused, Refused) else f"{type(refused).__name__}: {refused}"
             self.note(status=400, why=why, **entry)
             return self.reply(400, api.error(400, why))
-        answer, refused = decide(api, talk, tools) if tools else (own_request(body), None)
+        model = body.get("model") or path.rpartition("/")[2].partition(":")[0]
+        answer, refused = decide(api, talk, tools, model) if tools else (own_request(body), None)
         if refused:
             status, after = refused
             self.note(status=status, tools=list(tools), **entry)
             return self.reply(status, api.error(status, "told to fail"), [("retry-after", after)] if after else ())
         self.note(status=200, tools=list(tools), **entry)
+        if answer.held and not self.held(folder / answer.held):
+            return None
         if body.get("stream") or path.endswith(":streamGenerateContent"):
             return self.stream(api.stream(body, answer), answer)
         time.sleep(answer.pause)
@@ -670,6 +692,17 @@ class Stub(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
+    def held(self, path):
+        """Waits until there is such a file; whether the client has waited, too."""
+        while not path.exists():
+            try:
+                self.wait(0.1)
+            except OSError:
+                self.close_connection = True
+                self.note(gone=True)
+                return False
+        return True
+
     def wait(self, seconds):
         """Waits, and fails as soon as the client has gone."""
         self.connection.settimeout(seconds)
@@ -692,7 +725,7 @@ class Server(http.server.ThreadingHTTPServer):
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     keys = json.loads((folder / "keys.json").read_text())
-    writing, begun = threading.Lock(), time.monotonic()
+    writing, counting = threading.Lock(), threading.Lock()
     server = Server(("127.0.0.1", 0), Stub)
     (folder / "port.new").write_text(str(server.server_address[1]))
     (folder / "port.new").rename(folder / "port")

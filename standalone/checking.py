@@ -1,0 +1,158 @@
+"""What all checks of a whole flock have in common: counting them, running the program, asking its gateway.
+
+The home is FLOCK_HOME, the binary FLOCK_BINARY or the first `flock` on PATH.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+HOME = os.environ["FLOCK_HOME"]
+FLOCK = os.environ.get("FLOCK_BINARY") or "flock"
+passed = failed = 0
+counting = threading.Lock()
+
+
+def check(name, ok, seen=""):
+    """Counts one check and says how it went; a failure says what was seen."""
+    global passed, failed
+    with counting:
+        passed, failed = passed + bool(ok), failed + (not ok)
+        print(f"{'ok   ' if ok else 'FAIL '} {name}" + ("" if ok else f": {str(seen)[:3000]}"))
+    return bool(ok)
+
+
+def finish():
+    """The last line, and the exit code: 0 only if nothing failed."""
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+def run(*args, stdin=None, limit=600, env=None):
+    """Runs a program; gives exit code, stdout and stderr."""
+    done = subprocess.run(
+        args, input=stdin, capture_output=True, text=True, errors="replace", timeout=limit, check=False, env=env
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def flock(*args, **more):
+    return run(FLOCK, *args, **more)
+
+
+def must(name, *args, **more):
+    """A command of flock's that has to succeed; its standard output."""
+    begun = time.monotonic()
+    code, out, err = flock(*args, **more)
+    check(f"{name} ({time.monotonic() - begun:.1f} s)", code == 0, (code, out, err))
+    return out
+
+
+def parsed(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}
+
+
+def until(limit, condition):
+    """Waits until the condition holds, at most `limit` seconds; its last value."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(0.05)
+
+
+def configuration():
+    return json.load(open(f"{HOME}/config.json"))
+
+
+def own_port():
+    """The port of flock's own gateway."""
+    return configuration()["plugins"]["entries"]["flock"]["config"]["gateway"]["port"]
+
+
+def own_token():
+    return configuration()["gateway"]["auth"]["token"]
+
+
+def call(port, token, method, path, body=None, headers=None, limit=600):
+    """A request to a gateway on this machine: the status, 0 where there is none, and the body's text."""
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers, data=data, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=limit) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def requests_in(path, since=0):
+    """What a model that writes down its requests was asked, from the one with this number on."""
+    try:
+        with open(path) as file:
+            lines = file.read().split("\n")
+    except FileNotFoundError:
+        return []
+    # What stands after the last line's end is still being written.
+    return [json.loads(line) for line in lines[since:-1]]
+
+
+def posts(channel):
+    """A channel's messages, the oldest first."""
+    return parsed(flock("--json", "channel", "read", channel, "-n", "200")[1]).get("messages", [])
+
+
+def files_with(folder, secrets, leave=()):
+    """The files below a folder, but for some folders, in which one of these texts stands."""
+    wanted, found = [one.encode() for one in secrets], []
+    for at, folders, files in os.walk(folder):
+        folders[:] = [one for one in folders if one not in leave and os.path.join(at, one) not in leave]
+        for name in files:
+            path = os.path.join(at, name)
+            if os.path.islink(path) or not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                text = file.read()
+            found += [path for one in wanted if one in text]
+    return found
+
+
+def alive(pid):
+    """Whether a process runs; a zombie does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def connects(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def lines(path):
+    try:
+        return open(path, errors="replace").readlines()
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,157 @@
+"""What is said to one agent that a program runs, from its first turn to a failure, and what came of it."""
+
+import base64
+import json
+import os
+import time
+
+from checking import flock, posts, until
+from programs_agents import STEERING, keys, said_of
+
+# What a terminal would obey: clear, a new title, the clipboard, a link, text that is read from the right.
+HOSTILE = (
+    "\x1b[2J\x1b]0;taken\x07\x1b]52;c;ZXZpbA==\x07\x1b]8;;http://evil.example\x1b\\here\x1b]8;;\x1b\\"
+    "\u202edetrever\u202c\x9b31m"
+)
+
+
+def everything(agent):
+    begun = time.monotonic()
+    begins(agent)
+    goes_on(agent)
+    begins_anew(agent)
+    uses_flocks_tools(agent)
+    runs_commands(agent)
+    is_given_much(agent)
+    fails(agent)
+    falls_back(agent)
+    is_left(agent)
+    agent.check(f"all of it took {time.monotonic() - begun:.0f} s", True)
+
+
+def begins(agent):
+    status, answer, found = agent.turn("say first answer")
+    agent.check("a new session answers", answer.get("content") == "first answer", (status, answer))
+    agent.check("by its program", answer.get("cli") == agent.program, answer)
+    agent.check("the model was asked once", len(found) == 1, len(found))
+    agent.prompt_is_native("new", found)
+    said = said_of(found[-1])[-1] if found else ""
+    agent.check("nothing was said before", "[Recent Context]" not in json.dumps(found), said)
+    agent.check("its prompt begins with a line of flock's", "[Current Message]" in said, said)
+
+
+def goes_on(agent):
+    status, answer, found = agent.turn("say second answer")
+    agent.check("a resumed session answers", answer.get("content") == "second answer", (status, answer))
+    agent.prompt_is_native("resumed", found)
+    whole = json.dumps(found)
+    agent.check("the program remembers by itself", "first answer" in whole, said_of(found[-1]) if found else "")
+    agent.check("and is told nothing of before", "[Recent Context]" not in whole, whole[:2000])
+
+
+def begins_anew(agent):
+    status, answer, found = agent.turn("say third answer", forceNew=True)
+    agent.check("a forced new session answers", answer.get("content") == "third answer", (status, answer))
+    agent.prompt_is_native("forced", found)
+    said = "\n".join(said_of(found[-1])) if found else ""
+    agent.check("it is told once of before", said.count("[Recent Context]") == 1, said)
+    agent.check("the oldest first", 0 < said.find("first answer") < said.find("second answer"), said)
+    agent.check("and then what is new", said.rfind("[Current Message]") > said.find("second answer"), said)
+    agent.check("which is in it once", said.count("say third answer") == 1, said)
+
+
+def uses_flocks_tools(agent):
+    text, site = f"posted by {agent.name}", f"site-{agent.name}"
+    # With nobody else in it, whom a post would give a turn.
+    flock("channel", "create", site, "--topic", "Work", f"--member={agent.name}")
+    call = json.dumps({"channelId": site, "message": text, "author": "human:ann"})
+    status, answer, found = agent.turn(f"mcp flock_channel_post {call}")
+    authors = [one["author"] for one in posts(site) if one["content"] == text]
+    agent.check("flock_channel_post is in the channel as the agent's", authors == [agent.name], (answer, posts(site)))
+    agent.prompt_is_native("with a call", found)
+    offered = {tool for one in found for tool in one["tools"] if "flock_" in tool}
+    alien = [tool for tool in offered if "create_agent" in tool or "triage" in tool or "audit" in tool]
+    agent.check("tools of other roles are not offered", offered and not alien, offered)
+
+
+def runs_commands(agent):
+    with open(f"{agent.workspace}/given.txt", "w") as file:
+        file.write("given by the host\n")
+    with open(f"{agent.workspace}/hostile.txt", "w") as file:
+        file.write(HOSTILE)
+    command = "id -u; pwd; env; cat given.txt; echo made > made.txt; cat hostile.txt; ls /home /root; touch /usr/x"
+    shout = base64.b64encode(f"hostile answer {HOSTILE}".encode()).decode()
+    status, answer, found = agent.turn(f"run {command}", f"shout {shout}")
+    content = said_last(found)
+    agent.check("its own shell runs", "given by the host" in content, (status, answer, content))
+    agent.check("in the workspace", os.path.isfile(f"{agent.workspace}/made.txt"))
+    where = agent.workspace if agent.on_host else "Read-only file system"
+    agent.check("on the host" if agent.on_host else "in the sandbox", where in content, content)
+    agent.check("no key is there", content and not any(key in content for key in keys().values()), content)
+    listed = agent.messages()
+    fields = {"id", "role", "content", "cli", "model", "created_at"}
+    agent.check("messages have their fields", listed and all(fields <= set(one) for one in listed), listed)
+    agent.check("and no trace", not any(one.get("trace") for one in listed), listed[-1:])
+    traces = "\n".join(one.get("trace") or "" for one in agent.messages(includeTrace=1))
+    agent.check("the trace has the command", "cmd: " in traces and "given.txt" in traces, traces[-2000:])
+    agent.check("and no JSON", '{"' not in traces, traces[-2000:])
+    agent.check("and nothing that steers a terminal", not STEERING.search(traces), repr(traces[-2000:]))
+    agent.check("a hostile answer is one all the same", "hostile answer" in (answer.get("content") or ""), answer)
+    shown = flock("session", "show", agent.session("x"))[1] + flock("logs", "-n", "2000")[1]
+    agent.check("nothing that is shown steers a terminal", not STEERING.search(shown), repr(shown[-2000:]))
+
+
+def said_last(found):
+    """What came back of the calls, as the model was told."""
+    return json.dumps(found[-1]["body"], ensure_ascii=False).replace("\\n", "\n") if found else ""
+
+
+def is_given_much(agent):
+    """More than fits into one argument of a program."""
+    text = "much to read " * 20_000
+    status, answer, found = agent.turn(text, "say read all of it", sessionKey=agent.session("much"))
+    agent.check("a long prompt is answered", answer.get("content") == "read all of it", (status, str(answer)[:500]))
+    whole = "\n".join(said_of(found[-1])) if found else ""
+    agent.check("and arrived whole", text.strip() in whole, len(whole))
+
+
+def fails(agent):
+    status, answer, found = agent.turn("fail 401")
+    agent.check("a refused key is a failure", status >= 400 and found, (status, answer))
+    agent.check("which says so", "401" in json.dumps(answer), answer)
+    status, answer, found = agent.turn("fail 500 1", "cut 1", "say whole again")
+    agent.check("a passing failure is tried again", [one["status"] for one in found][:2] == [500, 200], (status, answer))
+    if agent.program == "gemini":
+        # It shows what it has of an answer at once, and gives up where the rest does not come.
+        told = answer.get("error", {}).get("message", "")
+        agent.check("an answer that broke off is none", status == 502 and "broke" in told, (status, answer))
+    else:
+        agent.check("an answer that broke off is asked for again", answer.get("content") == "whole again", (status, answer))
+
+
+def falls_back(agent):
+    """The agent's first model is out of order, its second answers."""
+    status = {"claude": 529, "codex": 503, "gemini": 429, "opencode": 503}[agent.program]
+    entry = f"agents.list[{agent.name}].model.fallbacks"
+    before = {model: agent.spent(model) for model in (agent.model, agent.other)}
+    flock("config", "set", entry, json.dumps([f"{agent.provider}/{agent.other}"]))
+    code, answer, found = agent.turn(f"down {status} {agent.model}", "say by the other")
+    agent.check(f"after {status} the second model answers", answer.get("content") == "by the other", (code, answer))
+    asked = [one for one in found if agent.other in json.dumps(one["body"].get("model", "")) + one["path"]]
+    agent.check("which was asked once", [one["status"] for one in asked] == [200], [one["path"] for one in found])
+    counted = {model: agent.spent(model) - calls for model, calls in before.items()}
+    # What limits requests has taken none; of what fails nobody knows.
+    agent.of_unknown_use += status == 503
+    wanted = {agent.model: int(status == 503), agent.other: 1}
+    agent.check("and counted once", counted == wanted, counted)
+    flock("config", "set", entry, "[]")
+
+
+def is_left(agent):
+    """The client of a turn goes away, and with it the turn."""
+    asking = agent.begin("run sleep 7077", "say slept")
+    running = until(60, lambda: agent.processes("sleep 7077"))
+    agent.check("a long command runs", running, agent.processes())
+    asking.leave()
+    gone = until(20, lambda: not agent.processes("sleep 7077"))
+    agent.check("nothing of a turn is left that nobody waits for", gone, agent.processes())
