@@ -4,6 +4,7 @@ mod bundle;
 mod collect;
 mod report;
 mod show;
+mod unit;
 
 use super::{Context, Exit, Failure};
 use crate::error::Kind;

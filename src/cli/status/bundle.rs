@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::report::state_word;
+use super::unit::Unit;
 use crate::config::{Config, secret};
 use crate::home::Home;
 use crate::install::{Version, versions};
@@ -12,8 +12,7 @@ use crate::openclaw::probe::{self, Depth};
 use crate::openclaw::{agents, place};
 use crate::process::ProcessId;
 use crate::supervise::control::UnitStatus;
-use crate::supervise::figures::Figures;
-use crate::supervise::ward::remembered;
+use crate::supervise::unit::OPENCLAW;
 
 /// The home's OpenClaw.
 #[derive(Debug, Serialize)]
@@ -33,23 +32,10 @@ pub struct Bundle {
     pub stale: Option<String>,
     /// How many agents run on it.
     pub agents: usize,
-    /// As the supervisor sees it; `stopped` where none runs.
-    pub state: String,
-    /// Why it does not run, or why it was started again last.
-    pub reason: Option<String>,
-    pub pid: Option<i32>,
-    pub port: Option<u16>,
     /// Since when it runs, in milliseconds since the epoch.
     pub started_at: Option<i64>,
-    pub restarts: Option<u32>,
-    /// Crashes that count towards the breaker.
-    pub crashes: usize,
-    /// Milliseconds since the epoch.
-    pub retry_at: Option<i64>,
-    /// Milliseconds since the epoch.
-    pub breaker_opened_at: Option<i64>,
     #[serde(flatten)]
-    pub figures: Option<Figures>,
+    pub unit: Unit,
 }
 
 /// One version of it.
@@ -85,14 +71,12 @@ pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitSta
     if installed.is_none() && count == 0 && unit.is_none() {
         return None;
     }
-    let memory = remembered(home, crate::supervise::unit::OPENCLAW);
     let running = unit.filter(|unit| unit.pid.is_some());
     let serving = running.and_then(|unit| unit.build.as_ref());
     let asked = match running {
         Some(unit) => Some(ask(home, unit).await),
         None => None,
     };
-    let idle = if memory.is_open() { "breaker-open" } else { "stopped" };
     Some(Bundle {
         serving: serving
             .and_then(|name| versions::read(&home.openclaw_versions().join(name)))
@@ -103,16 +87,8 @@ pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitSta
         problem: asked.and_then(Result::err),
         stale: unit.and_then(|unit| unit.stale.clone()),
         agents: count,
-        state: unit.map_or_else(|| idle.to_owned(), |unit| state_word(unit.state)),
-        reason: unit.map_or(memory.reason, |unit| unit.reason.clone()),
-        pid: running.and_then(|unit| unit.pid),
-        port: unit.and_then(|unit| unit.port).or(config.and_then(|config| config.openclaw.port)),
         started_at: running.and_then(|unit| unit.spawned_at),
-        restarts: unit.map(|unit| unit.restarts),
-        crashes: unit.map_or(memory.crashes.len(), |unit| unit.crashes),
-        retry_at: unit.and_then(|unit| unit.retry_at),
-        breaker_opened_at: unit.map_or(memory.opened_at, |unit| unit.breaker_opened_at),
-        figures: None,
+        unit: Unit::of(home, OPENCLAW, unit, config.and_then(|config| config.openclaw.port)),
     })
 }
 

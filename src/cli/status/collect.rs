@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::bundle;
-use super::report::{Agent, Docker, Gateway, Report, Supervisor, state_word};
+use super::report::{Agent, Docker, Gateway, Report, Supervisor};
+use super::unit::Unit;
 use crate::cli::team;
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
@@ -21,7 +22,6 @@ use crate::supervise::figures;
 use crate::supervise::health::{self, Health, HealthError, Identity};
 use crate::supervise::loopback::{Call, Client};
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
-use crate::supervise::ward::remembered;
 
 /// How the home stands now. Nobody who does not answer holds this up for long.
 pub async fn collect(home: &Home, probe: bool) -> Report {
@@ -54,8 +54,8 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         Some(_) => docker_as_said(&said),
         None => ask_docker(home, config.as_ref()).await,
     };
-    let others = [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.pid)];
-    let pids: Vec<i32> = gateway.pid.into_iter().chain(others.into_iter().flatten()).collect();
+    let others = [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.unit.pid)];
+    let pids: Vec<i32> = gateway.unit.pid.into_iter().chain(others.into_iter().flatten()).collect();
     let used = figures::of(&pids);
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen)).unwrap_or_default();
@@ -94,9 +94,9 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         approvals_waiting: approvals_waiting(home),
         warnings,
     };
-    report.gateway.figures = report.gateway.pid.and_then(|pid| used.get(&pid).copied());
-    if let Some(openclaw) = &mut report.openclaw {
-        openclaw.figures = openclaw.pid.and_then(|pid| used.get(&pid).copied());
+    for unit in [Some(&mut report.gateway.unit), report.openclaw.as_mut().map(|openclaw| &mut openclaw.unit)] {
+        let Some(unit) = unit else { continue };
+        unit.figures = unit.pid.and_then(|pid| used.get(&pid).copied());
     }
     report.gateway.cpu_percent = cpu_percent(&report.gateway);
     report
@@ -111,7 +111,7 @@ fn approvals_waiting(home: &Home) -> Option<usize> {
 
 /// CPU time over the whole life, to one tenth of a percent of a core.
 fn cpu_percent(gateway: &Gateway) -> Option<f64> {
-    let (used, life) = (gateway.figures?.cpu_ms, gateway.uptime_ms.filter(|life| *life > 0)?);
+    let (used, life) = (gateway.unit.figures?.cpu_ms, gateway.uptime_ms.filter(|life| *life > 0)?);
     let tenths = used.saturating_mul(1000) / u64::try_from(life).ok()?;
     Some(f64::from(u32::try_from(tenths).ok()?) / 10.0)
 }
@@ -158,33 +158,17 @@ fn gateway(
     port: Option<u16>,
     said: &Value,
 ) -> Gateway {
-    let mut gateway = Gateway { port, state: "stopped".to_owned(), ..Gateway::default() };
-    let memory = remembered(home, GATEWAY);
-    gateway.crashes = memory.crashes.len();
-    gateway.breaker_opened_at = memory.opened_at;
-    gateway.reason = memory.reason;
-    if memory.opened_at.is_some() {
-        gateway.state = "breaker-open".to_owned();
-    }
-    if let Some(unit) = unit {
-        gateway.state = state_word(unit.state);
-        gateway.pid = unit.pid;
-        gateway.restarts = Some(unit.restarts);
-        gateway.crashes = unit.crashes;
-        gateway.reason.clone_from(&unit.reason);
-        gateway.retry_at = unit.retry_at;
-        gateway.breaker_opened_at = unit.breaker_opened_at;
-    }
+    let mut gateway = Gateway { unit: Unit::of(home, GATEWAY, unit, port), ..Gateway::default() };
     match found {
         Some(Ok(health)) => {
             gateway.proven = true;
-            gateway.pid = gateway.pid.or(Some(health.pid));
+            gateway.unit.pid = gateway.unit.pid.or(Some(health.pid));
             gateway.version = Some(health.version);
             gateway.started_at = Some(health.started_at);
             let uptime = said["uptimeMs"].as_i64();
             gateway.uptime_ms = uptime.or(Some(clock::unix_ms() - health.started_at * 1000));
             if unit.is_none() {
-                "unsupervised".clone_into(&mut gateway.state);
+                "unsupervised".clone_into(&mut gateway.unit.state);
             }
         }
         // That nothing listens where nothing runs is no problem.

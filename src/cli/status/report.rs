@@ -6,10 +6,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::bundle::Bundle;
+use super::unit::Unit;
 use crate::store::Freeze;
 use crate::supervise::figures::Figures;
-use crate::supervise::state::Standing;
-use crate::supervise::ward::word;
 
 /// How a home stands.
 #[derive(Debug, Serialize)]
@@ -47,12 +46,6 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// The word for programs.
-pub fn state_word(standing: Standing) -> String {
-    let word = || word(standing).to_owned();
-    serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)
-}
-
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Supervisor {
@@ -69,30 +62,17 @@ pub struct Supervisor {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gateway {
-    /// As the supervisor sees it; `unsupervised` where it answers and no supervisor runs, `stopped` where
-    /// nothing does.
-    pub state: String,
+    /// Its state is `unsupervised` where it answers and no supervisor runs.
+    #[serde(flatten)]
+    pub unit: Unit,
     /// Whether what answers has proved to be this home's gateway.
     pub proven: bool,
     /// What was wrong with its answer.
     pub problem: Option<String>,
-    /// Why it does not run, or why it was started again last.
-    pub reason: Option<String>,
-    pub pid: Option<i32>,
-    pub port: Option<u16>,
     pub version: Option<String>,
     /// Seconds since the epoch.
     pub started_at: Option<i64>,
     pub uptime_ms: Option<i64>,
-    pub restarts: Option<u32>,
-    /// Crashes that count towards the breaker.
-    pub crashes: usize,
-    /// Milliseconds since the epoch.
-    pub retry_at: Option<i64>,
-    /// Milliseconds since the epoch.
-    pub breaker_opened_at: Option<i64>,
-    #[serde(flatten)]
-    pub figures: Option<Figures>,
     /// CPU time over its life, in percent of one core.
     pub cpu_percent: Option<f64>,
     /// What the gateway says of turns that run and wait.

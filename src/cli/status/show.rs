@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::bundle::{Build, Bundle};
-use super::report::{Gateway, Report};
+use super::report::Report;
+use super::unit::Unit;
 use crate::cli::{Context, team};
 use crate::clock;
 use crate::supervise::figures::Figures;
@@ -19,7 +20,7 @@ pub fn show(report: &Report, context: &Context) {
     printer.line(title("home").plain(report.home.display().to_string()));
     printer.line(gateway(report));
     let gateway = &report.gateway;
-    for text in [&gateway.problem, &gateway.reason].into_iter().flatten() {
+    for text in [&gateway.problem, &gateway.unit.reason].into_iter().flatten() {
         printer.line(title("").with(Tone::Warn, text.clone()));
     }
     if let Some(bundle) = &report.openclaw {
@@ -89,11 +90,11 @@ fn gateway(report: &Report) -> Line {
     let gateway = &report.gateway;
     let line = title("gateway");
     if !report.running {
-        return line.with(Tone::Bad, state(gateway)).plain(crashes(gateway));
+        return line.with(Tone::Bad, state(&gateway.unit)).plain(crashes(&gateway.unit));
     }
     let mut text = format!(" at {}", report.url.as_deref().unwrap_or_default());
     for (what, value) in [
-        (", pid ", gateway.pid.map(|pid| pid.to_string())),
+        (", pid ", gateway.unit.pid.map(|pid| pid.to_string())),
         (", version ", gateway.version.clone()),
         (", up ", gateway.uptime_ms.map(ago)),
     ] {
@@ -102,11 +103,11 @@ fn gateway(report: &Report) -> Line {
             text.push_str(&value);
         }
     }
-    text.push_str(&used(gateway.figures));
+    text.push_str(&used(gateway.unit.figures));
     if let Some(percent) = gateway.cpu_percent {
         let _ = write!(text, " ({percent} %)");
     }
-    line.with(Tone::Good, state(gateway)).plain(text + &crashes(gateway))
+    line.with(Tone::Good, state(&gateway.unit)).plain(text + &crashes(&gateway.unit))
 }
 
 /// Whether it runs, and where what is installed and what serves part, both.
@@ -125,23 +126,24 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
         (Some(serving), healthy) => {
             let mut text = format!(", serves {}", build(serving));
             for (what, value) in [
-                (" on port ", bundle.port.map(|port| port.to_string())),
-                (", pid ", bundle.pid.map(|pid| pid.to_string())),
+                (" on port ", bundle.unit.port.map(|port| port.to_string())),
+                (", pid ", bundle.unit.pid.map(|pid| pid.to_string())),
                 (", up ", bundle.started_at.map(|at| ago(clock::unix_ms() - at))),
             ] {
                 text.extend(value.into_iter().flat_map(|value| [what.to_owned(), value]));
             }
-            text.push_str(&used(bundle.figures));
-            let state = bundle.state.replace('-', " ");
+            text.push_str(&used(bundle.unit.figures));
+            text.push_str(&crashes(&bundle.unit));
+            let state = state(&bundle.unit);
             let state =
-                if healthy || bundle.state != "healthy" { state } else { "does not answer".to_owned() };
+                if healthy || bundle.unit.state != "healthy" { state } else { "does not answer".to_owned() };
             line.with(if healthy { Tone::Good } else { Tone::Warn }, state).plain(text)
         }
         (None, _) if bundle.agents == 0 => line.plain(format!("{installed}; no agent runs on it")),
         (None, _) => {
-            let tone = if bundle.state == "starting" { Tone::Warn } else { Tone::Bad };
-            let state = bundle.state.replace('-', " ");
-            line.with(tone, state).plain(format!(", installed {installed}"))
+            let tone = if bundle.unit.state == "starting" { Tone::Warn } else { Tone::Bad };
+            let text = format!(", installed {installed}{}", crashes(&bundle.unit));
+            line.with(tone, state(&bundle.unit)).plain(text)
         }
     });
     if bundle.serving.is_some() && bundle.serving != bundle.installed {
@@ -154,25 +156,25 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
     if let Some(stale) = &bundle.stale {
         lines.push(title("").with(Tone::Bad, format!("goes on as it was started: {stale}")));
     }
-    let told = [&bundle.problem, &bundle.reason];
+    let told = [&bundle.problem, &bundle.unit.reason];
     lines.extend(told.into_iter().flatten().map(|text| title("").with(Tone::Warn, text.clone())));
     lines
 }
 
-fn state(gateway: &Gateway) -> String {
-    gateway.state.replace('-', " ")
+fn state(unit: &Unit) -> String {
+    unit.state.replace('-', " ")
 }
 
-fn crashes(gateway: &Gateway) -> String {
+fn crashes(unit: &Unit) -> String {
     let mut text = String::new();
-    if let Some(restarts) = gateway.restarts.filter(|restarts| *restarts > 0) {
+    if let Some(restarts) = unit.restarts.filter(|restarts| *restarts > 0) {
         let _ = write!(text, ", restarted {restarts} times");
     }
-    if let Some(opened) = gateway.breaker_opened_at {
+    if let Some(opened) = unit.breaker_opened_at {
         let since = ago(clock::unix_ms() - opened);
-        let _ = write!(text, " {since} ago after {} crashes; `flock start` tries again", gateway.crashes);
+        let _ = write!(text, " {since} ago after {} crashes; `flock start` tries again", unit.crashes);
     }
-    if let Some(at) = gateway.retry_at {
+    if let Some(at) = unit.retry_at {
         let _ = write!(text, ", tried again in {}", ago(at - clock::unix_ms()));
     }
     text
