@@ -8,6 +8,7 @@ use super::{Context, Exit, Failure, openclaw, supervise};
 use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::{Home, instance};
+use crate::openclaw::process::{READY, START};
 use crate::supervise::control::{Connection, Request, Status, UnitStatus};
 use crate::supervise::health::Identity;
 use crate::supervise::launch;
@@ -174,7 +175,7 @@ pub fn url(port: Option<u16>) -> String {
 
 /// How long a start may take, crashes and new tries included.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The same with OpenClaw, whose first start compiles it.
-const LONG_LIMIT: Duration = Duration::from_secs(480);
+/// The same with OpenClaw: as long as the supervisor gives it for one start, and it may need a second one.
+const LONG_LIMIT: Duration = READY.saturating_add(START).saturating_mul(2).saturating_add(LIMIT);
 /// How long a supervisor that runs may take to say so.
 const QUICK: Duration = Duration::from_secs(5);

@@ -54,7 +54,8 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         Some(_) => docker_as_said(&said),
         None => ask_docker(home, config.as_ref()).await,
     };
-    let others = [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.unit.pid)];
+    let others =
+        [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.unit.pid)];
     let pids: Vec<i32> = gateway.unit.pid.into_iter().chain(others.into_iter().flatten()).collect();
     let used = figures::of(&pids);
     let frozen = team::frozen(home);
@@ -94,7 +95,8 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         approvals_waiting: approvals_waiting(home),
         warnings,
     };
-    for unit in [Some(&mut report.gateway.unit), report.openclaw.as_mut().map(|openclaw| &mut openclaw.unit)] {
+    for unit in [Some(&mut report.gateway.unit), report.openclaw.as_mut().map(|openclaw| &mut openclaw.unit)]
+    {
         let Some(unit) = unit else { continue };
         unit.figures = unit.pid.and_then(|pid| used.get(&pid).copied());
     }
