@@ -177,6 +177,9 @@ fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
     if facts.proven {
         openclaw_files(&mut plan, facts, request.purge);
         home_files(&mut plan, facts, request.purge);
+        if !facts.has("data") {
+            versions_last(&mut plan.steps);
+        }
     } else if facts.there {
         unproven(&mut plan, home, &facts.entries);
     }
@@ -276,6 +279,15 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
         plan.kept.extend(full.map(|(name, what)| (PathBuf::from(name), *what)));
     }
     plan.left.extend(facts.entries.iter().filter_map(|entry| told(entry, purge)));
+}
+
+/// Where the home's id is gone, only OpenClaw's versions may be left to prove that the folder is flock's: killed once they
+/// had gone and its logs had not, an uninstall could not be gone on with.
+fn versions_last(steps: &mut Vec<Step>) {
+    let Some(at) = steps.iter().position(|step| matches!(step, Step::OpenClaw(_))) else { return };
+    let versions = steps.remove(at);
+    let after = steps.iter().rposition(|step| matches!(step, Step::Files(_))).map_or(at, |files| files + 1);
+    steps.insert(after.max(at), versions);
 }
 
 fn is_known(name: &str) -> bool {

@@ -88,6 +88,7 @@ fn every_half_state_has_a_plan() {
     draft.entries.push(Entry { draft: true, ..entry(".new-a1b2c3") });
     let mut bundle = made(&["gateways", "openclaw"], true);
     bundle.openclaw = vec!["openclaw".into(), "gateways/openclaw/2026.2.9-0123456789ab".into()];
+    let logged = Facts { entries: ["gateways", "logs", "openclaw"].map(entry).to_vec(), ..bundle.clone() };
     let staging = Facts { openclaw: vec!["gateways/openclaw/.staging".into()], ..whole() };
     let with_bundle = "openclaw openclaw gateways/openclaw/2026.2.9-0123456789ab";
     for (state, facts, expected) in [
@@ -105,6 +106,11 @@ fn every_half_state_has_a_plan() {
             vec!["stop", "files .new-a1b2c3 run", "files data", "home"],
         ),
         ("only a bundle", bundle, vec![with_bundle, "empty", "home"]),
+        (
+            "a bundle, which alone proves whose its logs are",
+            logged,
+            vec!["files logs", with_bundle, "empty", "home"],
+        ),
         (
             "a half-built bundle",
             staging,
