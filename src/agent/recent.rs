@@ -1,5 +1,5 @@
-//! What a program that begins its conversation anew is told of what was said in the session: the last exchanges, each
-//! with the log of what the agent did, within a fixed size.
+//! What a program is told of what was said in the session: the last exchanges, each with the log of what the agent did,
+//! within a fixed size. One that goes on with its conversation is told of those only that came after the last that it has.
 //!
 //! Old text can't pass for anything but itself: the first line of what somebody said begins with who it was, every
 //! further line of it is indented, so none of them is one of the marks or another speaker's.
@@ -13,7 +13,7 @@ use super::trace;
 use super::transcript::{Exchange, MessageRecord, Phase, Scope, TurnRecord, exchanges};
 use super::wrapper::unwrapped;
 use crate::clean;
-use crate::id::AgentId;
+use crate::id::{AgentId, TurnId};
 use crate::provider::Block;
 use crate::provider::message::CONTEXT_OPEN;
 use crate::runtime::prompt::{END, RECENT};
@@ -30,21 +30,38 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 /// The most characters of why a turn failed.
 const REASON: usize = 300;
 
-/// What was said in a session's conversation so far, from its transcript; empty where nothing was.
+/// What was said in a session's conversation before a turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    /// The last of it; empty where nothing was.
+    pub(super) recent: String,
+    /// The last of what came after the turn that was asked about, empty where nothing did; `None` where none was asked
+    /// about, or the conversation has not that one any more.
+    pub(super) missed: Option<String>,
+}
+
+/// What was said in a session's conversation so far, from its transcript, and what of it after the turn `known`.
 ///
 /// # Errors
 ///
 /// If the file can't be read.
-pub(super) fn recent(file: &File, agent: &AgentId) -> io::Result<String> {
+pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io::Result<Before> {
     let mut told = Vec::new();
     let mut size = 0;
+    let mut missed = None;
     exchanges(file, Scope::Conversation, MOST_BYTES, |exchange| {
-        let text = tell(&exchange, agent);
-        size += text.chars().count();
-        told.push(text);
-        told.len() < EXCHANGES && size < CHARS
+        if missed.is_none() && known.is_some() && exchange.turn() == known {
+            missed = Some(told.len());
+        }
+        if told.len() < EXCHANGES && size < CHARS {
+            let text = tell(&exchange, agent);
+            size += text.chars().count();
+            told.push(text);
+        }
+        told.len() < EXCHANGES && size < CHARS || known.is_some() && missed.is_none()
     })?;
-    Ok(block(&told))
+    let missed = missed.and_then(|count| told.get(..count)).map(block);
+    Ok(Before { recent: block(&told), missed })
 }
 
 /// The block of these exchanges, which are newest first: as many of them as fit, oldest first. The newest is there in

@@ -37,11 +37,17 @@ fn reset(keeps_recent: bool) -> Vec<Record> {
 }
 
 fn read(records: &[Vec<Record>]) -> String {
+    let Before { recent, missed } = read_after(records, None);
+    assert_eq!(missed, None);
+    recent
+}
+
+fn read_after(records: &[Vec<Record>], known: Option<TurnId>) -> Before {
     let mut lines = Vec::new();
     records.iter().flatten().for_each(|record| record.write_to(&mut lines));
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&lines).unwrap();
-    recent(&file, &coder()).unwrap()
+    before(&file, &coder(), known).unwrap()
 }
 
 #[test]
@@ -227,6 +233,43 @@ fn long_turns_are_read_back_to_their_questions() {
     }
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&lines).unwrap();
-    let told = recent(&file, &coder()).unwrap();
+    let told = before(&file, &coder(), None).unwrap().recent;
     assert_eq!(told.matches("[user] go\n[coder] agent: done").count(), 5);
+}
+
+/// Which turn these records are of.
+fn id(records: &[Record]) -> TurnId {
+    match &records[0] {
+        Record::Turn(record) => record.turn,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_goes_on_is_told_what_came_after_the_last_turn_that_it_has() {
+    let turns: Vec<_> = (1..=3).map(|n| turn(&format!("q{n}"), &format!("a{n}"), &[])).collect();
+    let all = "[Recent Context]\n[user] q1\n[coder] agent: a1\n\n[user] q2\n[coder] agent: a2\n\n\
+               [user] q3\n[coder] agent: a3\n---\n";
+    let after = |at: usize| {
+        let before = read_after(&turns, Some(id(&turns[at])));
+        assert_eq!(before.recent, all);
+        before.missed.unwrap()
+    };
+    assert_eq!(after(2), "", "nothing came after");
+    assert_eq!(after(1), "[Recent Context]\n[user] q3\n[coder] agent: a3\n---\n");
+    assert!(after(0).starts_with("[Recent Context]\n[user] q2\n"));
+    // One that is not in the conversation, or not any more.
+    assert_eq!(read_after(&turns, Some(TurnId::new())).missed, None);
+    let left = vec![turns[0].clone(), reset(false), turns[1].clone()];
+    assert_eq!(read_after(&left, Some(id(&turns[0]))).missed, None);
+    let kept = vec![turns[0].clone(), reset(true), turns[1].clone()];
+    assert!(read_after(&kept, Some(id(&turns[0]))).missed.unwrap().contains("[user] q2\n"));
+    // However long ago it was, no more is told than to who begins anew.
+    let many: Vec<_> = (1..=9).map(|n| turn(&format!("q{n}"), &format!("a{n}"), &[])).collect();
+    let before = read_after(&many, Some(id(&many[0])));
+    assert!(before.recent.starts_with("[Recent Context]\n[user] q5\n"));
+    assert_eq!(before.missed.as_ref(), Some(&before.recent));
+    let long: Vec<_> = (1..=4).map(|n| turn(&n.to_string().repeat(5000), "a", &[])).collect();
+    let before = read_after(&long, Some(id(&long[0])));
+    assert!(before.missed.as_ref() == Some(&before.recent) && before.recent.chars().count() <= CHARS);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::inbox::Delivery;
 use super::prompt::without_marks;
 use super::provenance::Provenance;
-use super::recent;
+use super::recent::{self, Before};
 use super::trace::Trace;
 use super::transcript::{
     CompactionRecord, MessageRecord, Phase, Record, Transcript, TurnRecord, unknown_result,
@@ -85,9 +85,9 @@ impl Running {
         said
     }
 
-    /// What was said in the conversation before this turn, for a program that begins its own anew.
-    pub(super) fn recent(&self, agent: &AgentId) -> Result<String, TurnError> {
-        recent::recent(self.transcript.file(), agent).map_err(|source| TurnError::Transcript {
+    /// What was said in the conversation before this turn, for a program whose own has this turn of it, or none.
+    pub(super) fn before(&self, agent: &AgentId, known: Option<TurnId>) -> Result<Before, TurnError> {
+        recent::before(self.transcript.file(), agent, known).map_err(|source| TurnError::Transcript {
             what: "read",
             path: self.transcript.path().to_owned(),
             source,

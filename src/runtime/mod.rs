@@ -45,6 +45,9 @@ pub struct Order {
     /// What was said in the session before, for a program that has to begin its conversation anew: what
     /// [`prompt::compose`] takes. Empty where nothing was, or where the runtime does not want it.
     pub recent: String,
+    /// The same of what was said since the turn that [`Runtime::knows`], for a program that goes on: most times nothing.
+    /// `None` where the program has no turn of the session, or the session's record has not that turn any more.
+    pub missed: Option<String>,
 }
 
 /// What a turn tells while it runs.
@@ -115,6 +118,17 @@ pub trait Runtime: Send + Sync {
     /// Such a one tells [`Event::Trace`] of all that its program does, but for calls of flock's tools.
     fn wants_recent(&self) -> bool {
         false
+    }
+
+    /// The last turn of the session that its program's conversation has, if that is still the one of this name: another
+    /// program may have run turns since, and one may have failed before the program had it. Asked where it wants to be
+    /// told what was said before.
+    ///
+    /// # Errors
+    ///
+    /// Where it can't be found out.
+    fn knows(&self, _session: &SessionKey, _conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
+        Ok(None)
     }
 
     /// Runs one turn to its end. How long that may take is the caller's affair. Dropping the future ends the turn:

@@ -14,6 +14,7 @@ fn order() -> Order {
         model: "openai/gpt-5.5".parse().unwrap(),
         effort: None,
         recent: String::new(),
+        missed: None,
         agent: "coder".parse().unwrap(),
         session: "agent:coder:flock:channel:dev".parse().unwrap(),
         conversation: "agent:coder:flock:channel:dev.7".to_owned(),

@@ -2,14 +2,17 @@
 
 use rusqlite::OptionalExtension as _;
 
+use super::session::parsed;
 use super::{Store, StoreError};
-use crate::id::SessionKey;
+use crate::id::{SessionKey, TurnId};
 
 /// A conversation as an agent program knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramConversation {
     /// The program's name for it.
     pub name: String,
+    /// The last turn of the session that it has.
+    pub turn: TurnId,
     /// What it was begun with.
     pub begun: Begun,
 }
@@ -39,12 +42,12 @@ impl Store {
         self.read("find a program's conversation", |connection| {
             connection
                 .prepare_cached(
-                    "SELECT name, conversation, place, prompt FROM program_conversation
+                    "SELECT name, turn, conversation, place, prompt FROM program_conversation
                      WHERE session = ?1 AND program = ?2",
                 )?
                 .query_row((session.as_str(), program), |row| {
-                    let begun = Begun { conversation: row.get(1)?, place: row.get(2)?, prompt: row.get(3)? };
-                    Ok(ProgramConversation { name: row.get(0)?, begun })
+                    let begun = Begun { conversation: row.get(2)?, place: row.get(3)?, prompt: row.get(4)? };
+                    Ok(ProgramConversation { name: row.get(0)?, turn: parsed(row, 1)?, begun })
                 })
                 .optional()
         })
@@ -63,41 +66,23 @@ impl Store {
         now: i64,
     ) -> Result<(), StoreError> {
         self.write("keep a program's conversation", move |transaction| {
-            let ProgramConversation { name, begun } = kept;
+            let ProgramConversation { name, turn, begun } = kept;
             transaction
                 .prepare_cached(
                     "INSERT OR REPLACE INTO program_conversation
-                         (session, program, name, conversation, place, prompt, updated_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                         (session, program, name, turn, conversation, place, prompt, updated_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 )?
                 .execute((
                     session.as_str(),
                     program,
                     name,
+                    turn.to_string(),
                     begun.conversation,
                     begun.place,
                     begun.prompt,
                     now,
                 ))?;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Forgets it: the program does not know it any more.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
-    pub async fn forget_program_conversation(
-        &self,
-        session: SessionKey,
-        program: &'static str,
-    ) -> Result<(), StoreError> {
-        self.write("forget a program's conversation", move |transaction| {
-            transaction
-                .prepare_cached("DELETE FROM program_conversation WHERE session = ?1 AND program = ?2")?
-                .execute((session.as_str(), program))?;
             Ok(())
         })
         .await

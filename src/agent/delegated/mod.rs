@@ -32,6 +32,7 @@ use super::engine::Engine;
 use super::halt::Halt;
 use super::history;
 use super::oversight::Paused;
+use super::recent::Before;
 use super::repetition::{Repetition, Verdict};
 use super::running::Running;
 use super::steps::Events;
@@ -107,18 +108,19 @@ impl Course<'_> {
         let said = running.said(input, context, provenance);
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
         // Before what is new is in the transcript.
-        let recent =
-            if self.runtime.wants_recent() { running.recent(&self.context.agent)? } else { String::new() };
+        let conversation = conversation(self.session);
+        let Before { recent, missed } = self.before(&conversation, running)?;
         let order = Order {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
             turn: self.context.turn,
             model: running.route.model.clone(),
             effort: self.effort,
-            conversation: conversation(self.session),
+            conversation,
             system: self.system.clone(),
             messages,
             recent,
+            missed,
         };
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.halt.thawed().await?;
@@ -151,6 +153,15 @@ impl Course<'_> {
         }
         charge.told(reply.usage);
         Ok((reply, so.text))
+    }
+
+    /// What the program is told of before, where it wants that.
+    fn before(&self, conversation: &str, running: &Running) -> Result<Before, TurnError> {
+        if !self.runtime.wants_recent() {
+            return Ok(Before::default());
+        }
+        let known = self.runtime.knows(&self.context.session, conversation)?;
+        running.before(&self.context.agent, known)
     }
 
     /// Lets the program run, and takes what it tells and wants meanwhile in the order it comes.

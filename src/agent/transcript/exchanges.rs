@@ -25,7 +25,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    fn turn(&self) -> Option<TurnId> {
+    /// Which turn.
+    pub fn turn(&self) -> Option<TurnId> {
         let message = self.answer.iter().chain(&self.said).chain(&self.between).next();
         self.ended.as_ref().map(|end| end.turn).or_else(|| message.map(|message| message.turn))
     }

@@ -172,6 +172,7 @@ mod tests {
             system: String::new(),
             messages: Vec::new(),
             recent: String::new(),
+            missed: None,
         }
     }
 

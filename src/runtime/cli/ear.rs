@@ -17,8 +17,19 @@ const MOST_ERRORS: usize = 8 * 1024;
 pub struct Seen {
     /// Something of an answer, or a call of a tool.
     pub begun: bool,
+    /// It was said in the middle that it can't end well.
+    pub doomed: bool,
     /// What it took, by the program's own word.
     pub usage: Option<Usage>,
+}
+
+/// What is written down of a run while it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// What the program calls the conversation.
+    Named(String),
+    /// It has what is new: it has begun with it.
+    Begun,
 }
 
 /// Hears one run of a program.
@@ -28,7 +39,7 @@ pub struct Ear<'t> {
     errors: Vec<u8>,
     trace: Trace,
     tell: Tell<'t>,
-    named: Box<dyn FnMut(String) + Send + 't>,
+    note: Box<dyn FnMut(Note) + Send + 't>,
     seen: Seen,
     doomed: Option<String>,
     /// Ends when the run can't end well any more.
@@ -36,12 +47,12 @@ pub struct Ear<'t> {
 }
 
 impl<'t> Ear<'t> {
-    /// With a reader for it. Tells what happens to `tell`, and what the program calls the conversation to `named`.
+    /// With a reader for it. Tells what happens to `tell`, and what is to be written down to `note`.
     pub fn new(
         parser: Box<dyn Parser>,
         label: &str,
         tell: Tell<'t>,
-        named: Box<dyn FnMut(String) + Send + 't>,
+        note: Box<dyn FnMut(Note) + Send + 't>,
     ) -> Self {
         Self {
             parser,
@@ -49,7 +60,7 @@ impl<'t> Ear<'t> {
             errors: Vec::new(),
             trace: Trace::new(label),
             tell,
-            named,
+            note,
             seen: Seen::default(),
             doomed: None,
             doom: CancellationToken::new(),
@@ -109,13 +120,14 @@ impl<'t> Ear<'t> {
         self.trace.said(&said, &mut traced);
         traced.into_iter().for_each(|line| (self.tell)(Event::Trace(line)));
         match said {
-            Said::Conversation(name) => (self.named)(name),
+            Said::Conversation(name) => (self.note)(Note::Named(name)),
             Said::Text(text) => self.begun(Event::Text(text)),
             Said::Anew(text) => self.begun(Event::Anew(text)),
             Said::Thinking(text) => self.begun(Event::Thinking(text)),
             Said::Tool(event) => self.begun(Event::Tool(event)),
             Said::Usage(usage) => self.seen.usage = Some(usage),
             Said::Doomed(why) => {
+                self.seen.doomed = true;
                 self.doomed.get_or_insert(why);
                 self.doom.cancel();
             }
@@ -125,7 +137,9 @@ impl<'t> Ear<'t> {
     }
 
     fn begun(&mut self, event: Event) {
-        self.seen.begun = true;
+        if !std::mem::replace(&mut self.seen.begun, true) {
+            (self.note)(Note::Begun);
+        }
         (self.tell)(event);
     }
 }

@@ -15,6 +15,7 @@ pub mod host;
 mod learned;
 pub mod lines;
 pub mod locate;
+mod memory;
 mod native;
 mod opencode;
 pub mod program;

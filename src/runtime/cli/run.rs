@@ -9,23 +9,23 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::ear::{Ear, Seen};
+use super::ear::{Ear, Note, Seen};
 use super::folders::{self, TurnFolder};
 use super::gate::{Gate, Pass};
 use super::locate::{self, Found};
+use super::memory::Memory;
 use super::program::{Conversation, Ended, Invocation, Learned, Program, Turn};
 use super::{host, learned, verdict};
-use crate::clock;
 use crate::config::{Agent, Autonomy, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
-use crate::id::{AgentId, hex};
+use crate::id::{AgentId, SessionKey, TurnId, hex};
 use crate::provider::{Block, BoxFuture, Message, Role};
 use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, Tell, prompt};
 use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
-use crate::store::{Begun, ProgramConversation, Store};
+use crate::store::{Begun, Store};
 
 /// How long a program may take to answer what it is asked once before its turns.
 const LEARNING: Duration = Duration::from_secs(60);
@@ -105,18 +105,15 @@ impl Cli {
         let name = self.program.name();
         let known = self.parts.store.program_conversation(&order.session, name);
         let known = known.map_err(|error| self.failed(chain(&error)))?;
-        if let Some(known) = known.filter(|known| course.goes_on(&known.begun, &begun)) {
-            let (ended, seen) = course.run(Conversation::Resumed(&known.name), &begun, tell).await?;
-            if ended != Ended::Unknown {
-                return course.reply(ended, &seen);
-            }
+        let known = known.filter(|known| course.goes_on(&known.begun, &begun));
+        if let (Some(known), Some(missed)) = (known, &order.missed) {
+            let (ended, seen) = course.run(Conversation::Resumed(&known.name), missed, &begun, tell).await?;
+            let Some(why) = course.lost(&ended, &seen) else { return course.reply(ended, &seen) };
             let title = self.program.title();
-            let line = format!("[{}] {title} has lost its conversation and begins another", order.agent);
-            tell(Event::Trace(line));
-            let forgotten = self.parts.store.forget_program_conversation(order.session.clone(), name);
-            forgotten.await.map_err(|error| self.failed(chain(&error)))?;
+            tell(Event::Trace(format!("[{}] {title} {why} and begins another", order.agent)));
         }
-        let (ended, seen) = course.run(Conversation::New(Uuid::new_v4()), &begun, tell).await?;
+        let (ended, seen) =
+            course.run(Conversation::New(Uuid::new_v4()), &order.recent, &begun, tell).await?;
         course.reply(ended, &seen)
     }
 }
@@ -134,6 +131,12 @@ impl Runtime for Cli {
 
     fn wants_recent(&self) -> bool {
         true
+    }
+
+    fn knows(&self, session: &SessionKey, conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
+        let known = self.parts.store.program_conversation(session, self.program.name());
+        let known = known.map_err(|error| self.failed(chain(&error)))?;
+        Ok(known.filter(|known| known.begun.conversation == conversation).map(|known| known.turn))
     }
 
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
@@ -201,10 +204,25 @@ impl Course<'_> {
         }
     }
 
-    /// Runs the program once in this conversation.
+    /// Why a conversation that the program was to go on with is begun anew, if it is: it does not know it, or it failed
+    /// before it had done anything, as it will each time if what it keeps is damaged.
+    fn lost(&self, ended: &Ended, seen: &Seen) -> Option<String> {
+        let message = match ended {
+            Ended::Unknown => return Some("has lost its conversation".to_owned()),
+            Ended::Failed { status: None, message } | Ended::Broken { message } => message,
+            Ended::Failed { .. } | Ended::Well { .. } => return None,
+        };
+        let calls = self.pass.calls.now();
+        let untouched = calls.answered == 0 && calls.refused.is_none() && calls.forbidden.is_none();
+        (untouched && !seen.begun && !seen.doomed)
+            .then(|| format!("can't go on with its conversation ({message})"))
+    }
+
+    /// Runs the program once in this conversation, with what was said `before` that it is to be told.
     async fn run(
         &self,
         conversation: Conversation<'_>,
+        before: &str,
         begun: &Begun,
         tell: Tell<'_>,
     ) -> Result<(Ended, Seen), RuntimeError> {
@@ -213,9 +231,7 @@ impl Course<'_> {
         if let Some(state) = &site.state_on_host {
             folders::prepare_state(state).map_err(unwritten)?;
         }
-        let is_new = matches!(conversation, Conversation::New(_));
-        let recent = if is_new { order.recent.as_str() } else { "" };
-        let text = prompt::compose(recent, &said(&order.messages));
+        let text = prompt::compose(before, &said(&order.messages));
         let relay = self.pass.relay.as_ref();
         let mut turn = Turn {
             provider: order.model.provider(),
@@ -247,26 +263,22 @@ impl Course<'_> {
             hint: "flock doctor".to_owned(),
         })?;
         self.folder.write(&invocation, site.state_on_host.as_deref()).map_err(unwritten)?;
-        if let Conversation::New(name) = conversation
-            && cli.program.habits().takes_names
-        {
-            // Before the program is started: a crash then loses no conversation.
-            let kept = self.keep(name.to_string(), begun.clone());
-            kept.await.map_err(|error| cli.failed(chain(&error)))?;
-        }
-        let mut keeping = None;
-        let mut known = match conversation {
-            Conversation::Resumed(name) => Some(name.to_owned()),
-            Conversation::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
-        };
-        let named = |name: String| {
-            if known.as_ref() != Some(&name) {
-                keeping = Some(tokio::spawn(self.keep(name.clone(), begun.clone())));
-                known = Some(name);
-            }
+        let answered = self.pass.calls.now().answered;
+        let mut memory = Memory {
+            store: Arc::clone(&cli.parts.store),
+            session: order.session.clone(),
+            program: cli.program.name(),
+            turn: order.turn,
+            begun: begun.clone(),
+            name: match conversation {
+                Conversation::Resumed(name) => Some(name.to_owned()),
+                Conversation::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
+            },
+            has_turn: false,
+            writing: None,
         };
         let parser = cli.program.parser(conversation);
-        let mut ear = Ear::new(parser, order.agent.as_str(), tell, Box::new(named));
+        let mut ear = Ear::new(parser, order.agent.as_str(), tell, Box::new(|note| memory.note(note)));
         let doom = ear.doom.clone();
         let mut heard = |piece: Piece<'_>| ear.hear(piece);
         let started = tokio::select! {
@@ -280,32 +292,19 @@ impl Course<'_> {
         };
         // Whatever ended it: what was heard is told, and the name of the conversation kept.
         let (ended, seen) = ear.end(code);
-        if let Some(keeping) = keeping
-            && let Ok(Err(error)) = keeping.await
-        {
-            return Err(cli.failed(chain(&error)));
+        let calls = self.pass.calls.now();
+        if matches!(ended, Ended::Well { .. }) || calls.answered > answered {
+            memory.note(Note::Begun);
         }
+        memory.settled().await.map_err(|error| cli.failed(chain(&error)))?;
         if let Some(error) = stopped {
-            let calls = self.pass.relay.as_ref().map(|_| self.pass.calls.now());
-            return Err(verdict::stopped(error, &seen, calls.as_ref()));
+            let calls = self.pass.relay.as_ref().map(|_| &calls);
+            return Err(verdict::stopped(error, &seen, calls));
         }
-        if ended == (Ended::Well { cut: false }) && !self.pass.calls.now().listed_tools {
+        if ended == (Ended::Well { cut: false }) && !calls.listed_tools {
             tracing::warn!(agent = %order.agent, "{} has not asked for flock's tools", cli.program.title());
         }
         Ok((ended, seen))
-    }
-
-    fn keep(
-        &self,
-        name: String,
-        begun: Begun,
-    ) -> impl Future<Output = Result<(), crate::store::StoreError>> + Send + 'static {
-        let (store, session) = (Arc::clone(&self.cli.parts.store), self.order.session.clone());
-        let program = self.cli.program.name();
-        async move {
-            let kept = ProgramConversation { name, begun };
-            store.keep_program_conversation(session, program, kept, clock::unix_ms()).await
-        }
     }
 
     async fn start(

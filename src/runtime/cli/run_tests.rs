@@ -175,6 +175,8 @@ struct House {
     folder: tempfile::TempDir,
     cli: Cli,
     order: Order,
+    /// What was said since the last turn that the program has.
+    missed: String,
 }
 
 impl House {
@@ -234,8 +236,9 @@ impl House {
             system: "SYSTEM".to_owned(),
             messages: vec![Message::text(Role::User, "hello")],
             recent: "[Recent Context]\n[user] before\n---\n".to_owned(),
+            missed: None,
         };
-        Self { folder, cli: Cli::new(program, Arc::new(parts)), order }
+        Self { folder, cli: Cli::new(program, Arc::new(parts)), order, missed: String::new() }
     }
 
     /// The program does this from now on.
@@ -243,8 +246,18 @@ impl House {
         fs_err::write(self.folder.path().join("bin/do"), script).unwrap();
     }
 
-    async fn turn(&mut self) -> (Result<Reply, RuntimeError>, Vec<Event>) {
+    fn knows(&self) -> Option<TurnId> {
+        self.cli.knows(&self.order.session, &self.order.conversation).unwrap()
+    }
+
+    /// A new turn, with what is known of the turns before it.
+    fn next(&mut self) {
         self.order.turn = TurnId::new();
+        self.order.missed = self.knows().map(|_| self.missed.clone());
+    }
+
+    async fn turn(&mut self) -> (Result<Reply, RuntimeError>, Vec<Event>) {
+        self.next();
         let mut events = Vec::new();
         let mut tell = |event| events.push(event);
         let reply = tokio::time::timeout(LIMIT, self.cli.run(&self.order, &mut tell)).await.unwrap();
@@ -326,6 +339,106 @@ async fn a_conversation_that_was_lost_is_begun_anew_in_the_same_turn() {
     house.does(WELL);
     house.turn().await.0.unwrap();
     assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
+}
+
+#[tokio::test]
+async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
+    let mut house = House::new(true).await;
+    assert_eq!(house.knows(), None);
+    // One that began with nothing has nothing to go on with, whatever it called it.
+    house.does(r#"echo '{"name":"n-0"}'; exit 1"#);
+    house.turn().await.0.unwrap_err();
+    assert_eq!(house.knows(), None);
+    house.does(WELL);
+    house.turn().await.0.unwrap();
+    assert!(house.run(1).starts_with("args new "), "{}", house.run(1));
+    let first = house.order.turn;
+    assert_eq!(house.knows(), Some(first));
+    // It does not come to have this one.
+    house.does(r#"echo '{"doomed":"no tools"}'; sleep 4714"#);
+    house.turn().await.0.unwrap_err();
+    assert_eq!(house.knows(), Some(first));
+    house.does(WELL);
+    house.missed = "[Recent Context]\n[user] meanwhile\n---\n".to_owned();
+    house.turn().await.0.unwrap();
+    let told = house.run(3);
+    assert!(told.starts_with("args resumed n-1 "), "{told}");
+    assert!(
+        told.ends_with("input\n[Recent Context]\n[user] meanwhile\n---\n[Current Message]\nhello"),
+        "{told}"
+    );
+    assert_eq!(house.knows(), Some(house.order.turn));
+    // It has the beginning of this one.
+    house.does(r#"echo '{"text":"half"}'; kill -9 $$"#);
+    house.turn().await.0.unwrap_err();
+    assert_eq!(house.knows(), Some(house.order.turn));
+    // One that the session's record has not any more is no place to go on from.
+    house.does(WELL);
+    house.next();
+    house.order.missed = None;
+    house.cli.run(&house.order, &mut |_| {}).await.unwrap();
+    let told = house.run(5);
+    assert!(told.starts_with("args new ") && told.contains("[user] before"), "{told}");
+    // Another conversation of flock's has nothing of this one.
+    house.order.conversation.push('2');
+    assert_eq!(house.knows(), None);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_given_up_is_one_that_its_program_has() {
+    let mut house = House::new(true).await;
+    house.does(r#"echo '{"name":"n-1"}'; echo '{"text":"half"}'; sleep 4715"#);
+    house.next();
+    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let mut tell = move |event| drop(said.send(event));
+    {
+        let work = house.cli.run(&house.order, &mut tell);
+        tokio::select! {
+            reply = work => panic!("{reply:?}"),
+            event = tokio::time::timeout(LIMIT, heard.recv()) => {
+                assert!(event.unwrap().is_some());
+            }
+        }
+    }
+    let known = async {
+        while house.knows().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, known).await.expect("it must be written down");
+    assert_eq!(house.knows(), Some(house.order.turn));
+}
+
+#[tokio::test]
+async fn a_conversation_that_can_not_be_gone_on_with_is_begun_anew_in_the_same_turn() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    house.turn().await.0.unwrap();
+    let crashes = |how: &str| {
+        let anew = WELL.replace("n-1", "n-2");
+        format!(r#"if [ "$1" = resumed ]; then {how}; fi; {anew}"#)
+    };
+    house.does(&crashes("echo database disk image is malformed >&2; exit 1"));
+    let (reply, events) = house.turn().await;
+    reply.unwrap();
+    assert!(house.run(1).starts_with("args resumed n-1"));
+    assert!(house.run(2).starts_with("args new ") && house.run(2).contains("[Recent Context]"));
+    let why = "[coder] Scripted can't go on with its conversation (exit 1: database disk image is malformed) and \
+               begins another";
+    assert!(events.contains(&Event::Trace(why.to_owned())), "{events:?}");
+    house.turn().await.0.unwrap();
+    assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
+    assert!(house.run(4).starts_with("args new "), "{}", house.run(4));
+    // Once only, and not where it had begun, or has said why it can't end well.
+    house.does("exit 1");
+    house.turn().await.0.unwrap_err();
+    assert_eq!(house.runs(), 7);
+    for how in [r#"echo '{"text":"half"}'; exit 1"#, r#"echo '{"doomed":"no tools"}'; sleep 4716"#] {
+        let before = house.runs();
+        house.does(&crashes(how));
+        house.turn().await.0.unwrap_err();
+        assert_eq!(house.runs(), before + 1, "{how}");
+    }
 }
 
 #[tokio::test]

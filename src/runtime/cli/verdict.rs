@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn kind(ended: Ended, begun: bool, count: Count) -> &'static str {
-        match of(NAME, ended, &Seen { begun, usage: None }, Some(&count)) {
+        match of(NAME, ended, &Seen { begun, ..Seen::default() }, Some(&count)) {
             Ok(_) => "well",
             Err(RuntimeError::NotRunning { .. }) => "passing",
             Err(RuntimeError::Refused { .. }) => "refused",
@@ -123,7 +123,7 @@ mod tests {
             reason: "gone".to_owned(),
             hint: "start it".to_owned(),
         };
-        let (silent, said) = (Seen::default(), Seen { begun: true, usage: None });
+        let (silent, said) = (Seen::default(), Seen { begun: true, ..Seen::default() });
         let asked = Count { answered: 1, ..Count::default() };
         assert_eq!(stopped(away(), &silent, Some(&Count::default())), away());
         assert_eq!(stopped(away(), &silent, None), away());
@@ -153,7 +153,7 @@ mod tests {
     fn the_relays_count_is_the_one_that_is_charged() {
         let own = Usage { input: 1, ..Usage::default() };
         let relayed = Usage { input: 2, ..Usage::default() };
-        let seen = Seen { begun: true, usage: Some(own) };
+        let seen = Seen { begun: true, usage: Some(own), ..Seen::default() };
         let count = Count { usage: relayed, ..Count::default() };
         let well = || Ended::Well { cut: true };
         assert_eq!(

@@ -1,7 +1,7 @@
 //! A gateway with an engine and all of flock's tools, in this process. The turns of `coder` and `orchestrator` are
 //! run by a program that the test plays; `tester` is flock's own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use flock::agent::{self, Engine};
 use flock::config::{Api, Live, Role, agents, starter};
@@ -10,7 +10,7 @@ use flock::gateway::front::Front;
 use flock::gateway::relay::{Relay, Ticket};
 use flock::gateway::{Gateway, Limits, Parts, Records, server, tools};
 use flock::home::{Home, atomic};
-use flock::id::AgentId;
+use flock::id::{AgentId, SessionKey, TurnId};
 use flock::provider::{BoxFuture, Catalog, StopReason};
 use flock::runtime::{Event, Order, Reply, Runtime, RuntimeError, Runtimes, Tell};
 use flock::sandbox::docker::DockerSandbox;
@@ -33,6 +33,8 @@ pub struct Crew {
     pub home: Home,
     pub gateway: Arc<Gateway>,
     pub port: u16,
+    /// The last turn that the played program's conversation has.
+    pub knows: Arc<Mutex<Option<TurnId>>>,
     turns: mpsc::UnboundedReceiver<Played>,
     server: tokio::task::JoinHandle<()>,
     _rings: mpsc::UnboundedReceiver<swarm::scheduler::Event>,
@@ -80,6 +82,7 @@ struct Program {
     /// How it asks its models, where it does so through the relay.
     api: Option<Api>,
     turns: mpsc::UnboundedSender<Played>,
+    knows: Arc<Mutex<Option<TurnId>>>,
 }
 
 impl Runtime for Program {
@@ -93,6 +96,10 @@ impl Runtime for Program {
 
     fn wants_recent(&self) -> bool {
         true
+    }
+
+    fn knows(&self, _: &SessionKey, _: &str) -> Result<Option<TurnId>, RuntimeError> {
+        Ok(*self.knows.lock().unwrap())
     }
 
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
@@ -175,7 +182,8 @@ impl Crew {
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
         let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
         let (ordered, turns) = mpsc::unbounded_channel();
-        let program = Program { relay: relay.clone(), api, turns: ordered };
+        let knows = Arc::default();
+        let program = Program { relay: relay.clone(), api, turns: ordered, knows: Arc::clone(&knows) };
         let engine = Engine::new(agent::Parts {
             config: live.clone(),
             store,
@@ -203,7 +211,7 @@ impl Crew {
         gateway.driver.recovered();
         let front = Arc::new(Front::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
-        Self { home, gateway, port, turns, server, _rings: rings, _dir: dir }
+        Self { home, gateway, port, knows, turns, server, _rings: rings, _dir: dir }
     }
 
     /// A client with the owner's token.

@@ -113,6 +113,40 @@ async fn a_program_is_told_of_before_and_what_a_person_left_is_forgotten() {
 }
 
 #[tokio::test]
+async fn a_program_that_goes_on_is_told_what_was_said_without_it() {
+    let mut crew = Crew::new().await;
+    let mut first = None;
+    exchange(&mut crew, "one", |turn| {
+        assert_eq!(turn.order.missed, None, "it has nothing yet");
+        first = Some(turn.order.turn);
+        turn.say("done");
+    })
+    .await;
+    *crew.knows.lock().unwrap() = first;
+    let answer = crew.say(json!({"agent": "coder", "sessionKey": KEY, "prompt": "two"}));
+    let turn = crew.turn().await;
+    assert_eq!(turn.order.missed.as_deref(), Some(""), "it has all of it");
+    turn.fail(RuntimeError::NotRunning { program: "Played", reason: "no".into(), hint: String::new() });
+    assert_ne!(answer.await.unwrap().0, 200);
+    // Its program does not have that turn.
+    exchange(&mut crew, "three", |turn| {
+        let missed = turn.order.missed.as_deref().unwrap();
+        assert!(missed.starts_with("[Recent Context]\n[user] two\n[coder] failed: "), "{missed}");
+        assert!(!missed.contains("[user] one") && turn.order.recent.contains("[user] one"));
+        turn.say("now");
+    })
+    .await;
+    exchange(&mut crew, "four", |turn| {
+        let missed = turn.order.missed.as_deref().unwrap();
+        let asked: Vec<&str> = missed.lines().filter(|line| line.starts_with("[user] ")).collect();
+        assert_eq!(asked, ["[user] two", "[user] three"], "{missed}");
+        turn.say("all known");
+    })
+    .await;
+    crew.stopped().await;
+}
+
+#[tokio::test]
 async fn a_turn_that_failed_keeps_its_trace() {
     let mut crew = Crew::new().await;
     let answer = crew.say(json!({"agent": "coder", "sessionKey": KEY, "prompt": "break"}));

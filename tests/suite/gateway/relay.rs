@@ -142,6 +142,7 @@ fn order(agent: &str) -> Order {
         system: String::new(),
         messages: Vec::new(),
         recent: String::new(),
+        missed: None,
     }
 }
 
