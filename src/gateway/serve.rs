@@ -99,7 +99,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_inside(inside.clone()));
     let forgets = live.clone();
     let Assembled { gateway, engine, team, triage, rings } =
-        assemble(&home, live, sandboxes.clone(), instance)?;
+        assemble(&home, live, sandboxes.clone(), instance, config.port)?;
     granted.connect(gateway.swarm.clone());
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
@@ -152,12 +152,13 @@ struct Assembled {
     rings: mpsc::UnboundedReceiver<scheduler::Event>,
 }
 
-/// Puts a gateway together. Nothing is asked of Docker or of a model here.
+/// Puts a gateway together that listens on this port. Nothing is asked of Docker or of a model here.
 fn assemble(
     home: &Home,
     live: Arc<Live>,
     sandboxes: Arc<DockerSandbox>,
     instance: String,
+    port: u16,
 ) -> Result<Assembled, ServeError> {
     let store = Arc::new(Store::open(home)?);
     let limits = Limits::default();
@@ -170,7 +171,7 @@ fn assemble(
     let Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
     let catalog = Catalog::new(home.clone());
     let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
-    let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
+    let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
     let runtimes = runtimes(&live, &store, &sandboxes, &relay);
     let engine = Engine::new(agent::Parts {
         config: live.clone(),
@@ -181,7 +182,6 @@ fn assemble(
         oversight,
     });
     let engine = Arc::new(engine.with_runtimes(runtimes));
-    let port = live.current().port;
     let records = HomeRecords { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
     let gateway = Gateway::new(Parts {
         live,

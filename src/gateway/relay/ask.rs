@@ -15,7 +15,7 @@ use crate::config::{Api, Config};
 use crate::id::ModelRef;
 use crate::provider::http::Refused;
 use crate::provider::passing::{Answer, Want};
-use crate::provider::retry::Decision;
+use crate::provider::retry::{Decision, Policy};
 use crate::provider::{ProviderError, Resolved};
 
 /// What a program asks.
@@ -69,15 +69,19 @@ impl Relay {
                 Want::Count => None,
                 Want::Answer | Want::Stream => Some(self.reserve(question, &resolved).await?),
             };
+            // A server that can't count may answer well, and one that counts may not.
+            let says_how_it_is = question.want != Want::Count;
             let refused = match self.ask_one(question, &resolved, toll.as_mut(), line.is_empty()).await {
                 Ok(answer) => {
-                    self.cooldowns.answered(&model);
+                    if says_how_it_is {
+                        self.cooldowns.answered(&model);
+                    }
                     return Ok((answer, toll));
                 }
                 Err(refused) => refused,
             };
             trouble = trouble_of(&refused.error);
-            if let Some(trouble) = trouble {
+            if let Some(trouble) = trouble.filter(|_| says_how_it_is) {
                 self.cooldowns.failed(&model, trouble, unix_ms());
             }
             widest = resolved.context_window;
@@ -127,8 +131,12 @@ impl Relay {
     ) -> Result<Answer, Refused> {
         let Question { ticket, want, query, headers, written, .. } = question;
         let name = resolved.route.model();
-        let body = written.to(name, question.api);
-        let policy = if is_last { self.retry } else { self.retry.beside_others() };
+        let body = written.to(name, question.api, u64::from(resolved.max_tokens));
+        let policy = match (want, is_last) {
+            (Want::Count, _) => Policy { attempts: 1, silent_attempts: 1, ..self.retry },
+            (_, true) => self.retry,
+            (_, false) => self.retry.beside_others(),
+        };
         let mut attempt = 1;
         loop {
             let passage = resolved.provider.passage(name, *want);

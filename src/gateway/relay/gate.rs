@@ -32,7 +32,7 @@ impl Gate for Relay {
         Ok(Pass {
             relay,
             mcp_token: mcp,
-            host_origin: format!("http://127.0.0.1:{}", config.port),
+            host_origin: format!("http://127.0.0.1:{}", self.port),
             calls: ticket.calls.clone(),
             close: Box::new(close),
         })

@@ -2,14 +2,17 @@
 //! provider with the real key, within the agent's budget.
 //!
 //! [`tickets`] are given out for a turn through [`crate::runtime::cli::Gate`]. [`pass`] takes a request, of which
-//! [`shape`] knows what it is for; [`written`] puts the agent's model in; `ask` finds a model that answers; `toll` pays
-//! for it; `passing` hands the answer on as it comes. What has to be known of a request is read, and nothing else of it
+//! [`shape`] knows what it is for; [`written`] puts the agent's model and its limits in; `ask` finds a model that
+//! answers; `toll` pays for it; `passing` hands the answer on as it comes; `last_word` is for programs that ask on. What has to be known of a request is read, and nothing else of it
 //! is changed.
 
 mod ask;
+mod entries;
 mod gate;
 mod headers;
 pub mod inside;
+mod last_word;
+mod length;
 pub mod pass;
 mod passing;
 mod repair;
@@ -19,6 +22,7 @@ mod toll;
 pub mod written;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::agent::{Cooldowns, Oversight};
 use crate::config::Live;
@@ -39,12 +43,16 @@ pub struct Relay {
     tickets: Arc<Tickets>,
     cooldowns: Cooldowns,
     retry: Policy,
+    /// How long the last word of a turn stands.
+    stands: Duration,
+    /// Where programs on the host find flock.
+    port: u16,
 }
 
 impl Relay {
-    /// Nothing is open yet.
+    /// Nothing is open yet. `port` is the one that the gateway listens on, whatever the configuration says by now.
     #[must_use]
-    pub fn new(live: Arc<Live>, catalog: Catalog, oversight: Arc<dyn Oversight>) -> Self {
+    pub fn new(live: Arc<Live>, catalog: Catalog, oversight: Arc<dyn Oversight>, port: u16) -> Self {
         Self {
             live,
             catalog,
@@ -52,6 +60,8 @@ impl Relay {
             tickets: Arc::default(),
             cooldowns: Cooldowns::default(),
             retry: Policy::default(),
+            stands: last_word::STANDS,
+            port,
         }
     }
 
@@ -59,6 +69,12 @@ impl Relay {
     #[must_use]
     pub fn with_retry(self, retry: Policy) -> Self {
         Self { retry, ..self }
+    }
+
+    /// The same, where what a turn was told last stands for another time.
+    #[must_use]
+    pub fn with_last_words(self, stands: Duration) -> Self {
+        Self { stands, ..self }
     }
 
     /// The tickets of the turns that run.

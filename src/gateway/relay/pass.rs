@@ -10,19 +10,22 @@ use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use super::ask::{No, Question};
 use super::written::Written;
 use super::{Relay, Ticket, headers, passing, shape};
+use crate::agent::{Trouble, trouble_of};
 use crate::config::Api;
 use crate::gateway::body;
 use crate::gateway::error::ApiError;
 use crate::gateway::limits::Limits;
 use crate::gateway::state::Gateway;
 use crate::provider::http::Refused;
+use crate::provider::passing::Want;
 
 /// Passes a request on, and its answer back.
 ///
 /// # Errors
 ///
 /// 404 for what is not passed on; 400, 408 and 413 for a request that can't be; 400 where flock or the provider does not
-/// have it answered: then it makes no sense to ask again, and the program is told so.
+/// have it answered: then it makes no sense to ask again, and the program is told so. One that does is told the same at
+/// once, and nobody is asked.
 pub async fn on(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
@@ -51,6 +54,11 @@ impl Relay {
         let bytes = body::whole(body, &limits).await.map_err(ApiError::finally)?;
         let written = Written::read(bytes.into(), api);
         let written = written.map_err(|wrong| finally(StatusCode::BAD_REQUEST, wrong))?;
+        if want != Want::Count
+            && let Some(why) = ticket.last_word.heard(self.stands)
+        {
+            return Err(finally(StatusCode::BAD_REQUEST, why));
+        }
         let question = Question {
             api,
             want,
@@ -60,13 +68,17 @@ impl Relay {
             ticket: ticket.clone(),
         };
         match self.ask(&question).await {
-            Ok((answer, toll)) => Ok(passing::response(answer, toll, ticket, place)),
+            Ok((answer, toll)) => {
+                ticket.last_word.take_back();
+                Ok(passing::response(answer, toll, ticket, place))
+            }
             Err(No::Forbidden(why)) => {
                 tracing::info!(agent = %ticket.agent, turn = %ticket.turn, why, "a model call is not let through");
                 ticket.calls.note(|count| count.forbidden = Some(why.clone()));
+                ticket.last_word.say(&why);
                 Err(finally(StatusCode::BAD_REQUEST, why))
             }
-            Err(No::Refused(refused)) => Ok(refusal(&ticket, parts.uri.path(), *refused)),
+            Err(No::Refused(refused)) => Ok(refusal(&ticket, want, parts.uri.path(), *refused)),
         }
     }
 }
@@ -87,14 +99,21 @@ fn finally(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(status, "relay", message).finally()
 }
 
-/// What the program is told where no model answered. flock has asked as often as made sense, so it is a status that
-/// programs do not ask again after: 400 is the only one that none of them does. Where the provider says that the request
-/// is wrong, the program gets that in the provider's own words, because it may know how to mend it.
-fn refusal(ticket: &Ticket, path: &str, refused: Refused) -> Response<Body> {
+/// What the program is told where no model answered. flock has asked as often as made sense, so it is the status that
+/// programs ask again after the least: three of the four do not after 400. Claude Code does, with less in its request:
+/// it is told the same then. Where the provider says that the request is wrong, the program gets that in the provider's
+/// own words, because it may know how to mend it, and may ask again.
+fn refusal(ticket: &Ticket, want: Want, path: &str, refused: Refused) -> Response<Body> {
     let Refused { error, status, said } = refused;
     let (agent, turn) = (&ticket.agent, ticket.turn);
     tracing::warn!(%agent, %turn, %error, status, "no model answered");
-    ticket.calls.note(|count| count.refused = Some((status, error.to_string())));
+    // What can't be counted may still be answered.
+    if want != Want::Count {
+        ticket.calls.note(|count| count.refused = Some((status, error.to_string())));
+        if trouble_of(&error).is_some_and(|trouble| trouble != Trouble::TooLong) {
+            ticket.last_word.say(&error.to_string());
+        }
+    }
     let mut response = finally(StatusCode::BAD_REQUEST, error.to_string()).render(path);
     if let (Some(said), 400 | 413 | 422) = (said, status) {
         *response.body_mut() = Body::from(said.to_string());

@@ -11,6 +11,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::last_word::LastWord;
 use crate::agent::delegated::Source;
 use crate::config::Api;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
@@ -50,6 +51,8 @@ pub struct Ticket {
     /// How many of its requests are worked on at once.
     pub places: Arc<Semaphore>,
     steps: AtomicU32,
+    /// What is told without asking anybody, where nobody has answered.
+    pub(super) last_word: LastWord,
 }
 
 /// Requests of one turn that are worked on at once; others wait.
@@ -104,6 +107,7 @@ impl Tickets {
             over: CancellationToken::new(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             steps: AtomicU32::new(0),
+            last_word: LastWord::default(),
         });
         let relay = api.map(|_| token("relay"));
         let mcp = token("mcp");

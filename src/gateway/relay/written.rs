@@ -1,15 +1,13 @@
-//! A request as the program has written it: what has to be known of it, and the agent's model put into it. All other
-//! bytes stay as they are, because prompt caches go by them. Pure.
+//! A request as the program has written it: what has to be known of it, and the agent's model put into it, with its
+//! limits. All other bytes stay as they are, because prompt caches go by them. Pure.
 
-use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
+use super::entries::entries;
+use super::length::Length;
 use super::repair;
 use crate::config::Api;
 
@@ -27,10 +25,8 @@ pub struct Written {
     /// Where its first entry would stand.
     start: usize,
     is_empty: bool,
-    /// The most tokens that it wants of an answer, where it says so.
-    output: Option<u64>,
-    /// How many answers it wants.
-    times: u64,
+    /// How long an answer it wants.
+    length: Length,
 }
 
 impl Written {
@@ -41,29 +37,26 @@ impl Written {
     /// What is wrong with it, for whoever wrote the program.
     pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
         let bytes = repair::repaired(&bytes, api).unwrap_or(bytes);
-        let mut reader = serde_json::Deserializer::from_slice(&bytes);
-        let found = reader.deserialize_map(Entries).and_then(|found| reader.end().map(|()| found));
+        let found = entries(&bytes);
         let found =
             found.map_err(|error| format!("the body is not a JSON object that can be read: {error}"))?;
         // Which model answers is the agent's affair, not the program's; a server that does not look at the case of names
         // would else take the other one.
-        if found.others {
+        let is_model = |name: &str| ["model", "models"].iter().any(|one| name.eq_ignore_ascii_case(one));
+        let mut named = found.iter().filter(|(name, _)| is_model(name));
+        let model = named.next();
+        if named.next().is_some() || model.is_some_and(|(name, _)| name != "model") {
             return Err("the body may name one model, as \"model\", and no others".to_owned());
         }
         let origin = bytes.as_ptr().addr();
-        let model = found.model.map(|raw| {
+        let model = model.map(|(_, raw)| {
             let from = raw.get().as_ptr().addr() - origin;
             from..from + raw.get().len()
         });
-        let output = found.output.iter().filter_map(|raw| number(raw)).max();
-        let times = found.times.and_then(number).unwrap_or(1).max(1);
-        let (output, times) = match (api, found.generation) {
-            (Api::GoogleGenerativeAi, Some(raw)) => generation(raw),
-            _ => (output, times),
-        };
-        let is_empty = found.is_empty;
+        let length = Length::read(&found, origin, api);
+        let is_empty = found.is_empty();
         let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
-        Ok(Self { model, start, is_empty, output, times, bytes })
+        Ok(Self { model, start, is_empty, length, bytes })
     }
 
     /// Tokens of the request, estimated.
@@ -72,80 +65,44 @@ impl Written {
         estimate(&self.bytes)
     }
 
-    /// The most tokens of the answer, where the request says it, else so many.
+    /// The most tokens of the answer to it, from a model that answers with this many at most.
     #[must_use]
-    pub fn output(&self, usual: u64) -> u64 {
-        self.output.unwrap_or(usual).saturating_mul(self.times)
+    pub fn output(&self, most: u64) -> u64 {
+        self.length.most(most)
     }
 
-    /// The request to this model. A wire that names the model in the address has it in the body only where the program
-    /// put it there.
+    /// The request to this model, which answers with this many tokens at most. A wire that names the model in the address
+    /// has it in the body only where the program put it there.
     #[must_use]
-    pub fn to(&self, model: &str, api: Api) -> Bytes {
+    pub fn to(&self, model: &str, api: Api, most: u64) -> Bytes {
         let name = match api {
             Api::GoogleGenerativeAi => Value::from(format!("models/{model}")).to_string(),
             _ => Value::from(model).to_string(),
         };
+        let mut edits = self.length.edits(most);
         match &self.model {
-            Some(at) if self.bytes[at.clone()] == *name.as_bytes() => self.bytes.clone(),
-            Some(at) => [&self.bytes[..at.start], name.as_bytes(), &self.bytes[at.end..]].concat().into(),
-            None if api == Api::GoogleGenerativeAi => self.bytes.clone(),
+            Some(at) if self.bytes[at.clone()] == *name.as_bytes() => {}
+            Some(at) => edits.push((at.clone(), name)),
+            None if api == Api::GoogleGenerativeAi => {}
             None => {
                 let entry = format!("\"model\":{name}{}", if self.is_empty { "" } else { "," });
-                [&self.bytes[..self.start], entry.as_bytes(), &self.bytes[self.start..]].concat().into()
+                edits.push((self.start..self.start, entry));
             }
         }
-    }
-}
-
-/// What a document's outermost object has.
-#[derive(Default)]
-struct Found<'d> {
-    model: Option<&'d RawValue>,
-    others: bool,
-    output: Vec<&'d RawValue>,
-    times: Option<&'d RawValue>,
-    generation: Option<&'d RawValue>,
-    is_empty: bool,
-}
-
-struct Entries;
-
-impl<'de> Visitor<'de> for Entries {
-    type Value = Found<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found { is_empty: true, ..Found::default() };
-        while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
-            found.is_empty = false;
-            match name.as_str() {
-                "model" if found.model.is_none() => found.model = Some(value),
-                "max_tokens" | "max_completion_tokens" | "max_output_tokens" => found.output.push(value),
-                "n" => found.times = Some(value),
-                "generationConfig" | "generation_config" => found.generation = Some(value),
-                other => {
-                    found.others |= ["model", "models"].iter().any(|one| other.eq_ignore_ascii_case(one));
-                }
-            }
+        if edits.is_empty() {
+            return self.bytes.clone();
         }
-        Ok(found)
+        edits.sort_by_key(|(at, _)| at.start);
+        let mut written = Vec::with_capacity(self.bytes.len() + 64);
+        let mut from = 0;
+        for (at, text) in edits {
+            written.extend_from_slice(&self.bytes[from..at.start]);
+            written.extend_from_slice(text.as_bytes());
+            from = at.end;
+        }
+        written.extend_from_slice(&self.bytes[from..]);
+        written.into()
     }
-}
-
-fn number(raw: &RawValue) -> Option<u64> {
-    serde_json::from_str(raw.get()).ok()
-}
-
-/// What Google is told of the answer that is wanted.
-fn generation(raw: &RawValue) -> (Option<u64>, u64) {
-    let settings: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-    let read = |names: [&str; 2]| names.iter().find_map(|name| settings[*name].as_u64());
-    let times = read(["candidateCount", "candidate_count"]).unwrap_or(1).max(1);
-    (read(["maxOutputTokens", "max_output_tokens"]), times)
 }
 
 /// Four bytes a token, but for what is no text.
@@ -180,7 +137,7 @@ mod tests {
     }
 
     fn to(body: &str, api: Api) -> String {
-        String::from_utf8(read(body, api).unwrap().to("a/b \"c\"", api).to_vec()).unwrap()
+        String::from_utf8(read(body, api).unwrap().to("a/b \"c\"", api, 1_000).to_vec()).unwrap()
     }
 
     #[test]
@@ -221,19 +178,23 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_may_take_is_read() {
-        for (body, api, expected) in [
-            ("{}", Api::AnthropicMessages, 7),
-            (r#"{"max_tokens":100}"#, Api::AnthropicMessages, 100),
-            (r#"{"max_tokens":100,"max_completion_tokens":200,"n":3}"#, Api::OpenAiCompletions, 600),
-            (r#"{"max_output_tokens":50}"#, Api::OpenAiResponses, 50),
-            (r#"{"max_tokens":-1,"n":"x"}"#, Api::OpenAiCompletions, 7),
-            (r#"{"generationConfig":{"maxOutputTokens":9,"candidateCount":2}}"#, Api::GoogleGenerativeAi, 18),
-            (r#"{"generationConfig":7}"#, Api::GoogleGenerativeAi, 7),
-            (r#"{"n":18446744073709551615,"max_tokens":2}"#, Api::OpenAiCompletions, u64::MAX),
-        ] {
-            assert_eq!(read(body, api).unwrap().output(7), expected, "{body}");
-        }
+    fn the_models_limits_are_written_in_beside_its_name() {
+        let sent = |body: &str, api| {
+            let sent = read(body, api).unwrap().to("m", api, 500);
+            String::from_utf8(sent.to_vec()).unwrap()
+        };
+        assert_eq!(
+            sent(r#"{"max_tokens":900,"x":[1.0],"model":"asked"}"#, Api::AnthropicMessages),
+            r#"{"max_tokens":500,"x":[1.0],"model":"m"}"#
+        );
+        assert_eq!(
+            sent(r#"{"generationConfig":{"maxOutputTokens":501}}"#, Api::GoogleGenerativeAi),
+            r#"{"generationConfig":{"maxOutputTokens":500}}"#
+        );
+        assert_eq!(
+            sent(r#"{"max_tokens":1e3}"#, Api::OpenAiCompletions),
+            r#"{"model":"m","max_tokens":500}"#
+        );
     }
 
     #[test]
@@ -251,7 +212,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(written) = Written::read(bytes.into(), Api::OpenAiCompletions) {
-                let sent = written.to("m", Api::OpenAiCompletions);
+                let sent = written.to("m", Api::OpenAiCompletions, 1_000);
                 let sent: Value = serde_json::from_slice(&sent).unwrap();
                 prop_assert_eq!(&sent["model"], "m");
             }
@@ -268,7 +229,7 @@ mod tests {
             let mut expected = body.clone();
             expected.insert("model".into(), "m".into());
             let text = Value::Object(body).to_string();
-            let sent = read(&text, Api::OpenAiResponses).unwrap().to("m", Api::OpenAiResponses);
+            let sent = read(&text, Api::OpenAiResponses).unwrap().to("m", Api::OpenAiResponses, 1_000);
             prop_assert_eq!(String::from_utf8(sent.to_vec()).unwrap(), Value::Object(expected).to_string());
         }
     }

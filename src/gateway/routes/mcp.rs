@@ -190,11 +190,13 @@ async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) 
 /// The call's own id, where the program tells it, else that of the message.
 fn call_id(meta: &Value, id: &Value) -> String {
     let told = ["claudecode/toolUseId", "callId"].into_iter().find_map(|name| meta[name].as_str());
-    let text = told.map_or_else(
-        || format!("mcp.{}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)),
-        str::to_owned,
-    );
-    text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect()
+    let shown =
+        |text: &str| -> String { text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect() };
+    // One of which nothing is left would be the id of many calls.
+    let told = told.map(shown).filter(|told| !told.is_empty());
+    told.unwrap_or_else(|| {
+        shown(&format!("mcp.{}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))
+    })
 }
 
 #[cfg(test)]
@@ -226,6 +228,8 @@ mod tests {
         assert_eq!(call_id(&Value::Null, &json!("a b\n")), "mcp.ab");
         assert_eq!(call_id(&json!({"claudecode/toolUseId": "toolu_1"}), &json!(7)), "toolu_1");
         assert_eq!(call_id(&json!({"callId": "c"}), &json!(7)), "c");
+        assert_eq!(call_id(&json!({"callId": ""}), &json!(7)), "mcp.7");
+        assert_eq!(call_id(&json!({"callId": "\u{e9}\n"}), &json!(7)), "mcp.7");
         assert_eq!(call_id(&Value::Null, &json!("x".repeat(500))).len(), MAX_NAME);
     }
 }

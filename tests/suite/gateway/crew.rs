@@ -180,7 +180,7 @@ impl Crew {
         let tools::Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
         let catalog = Catalog::new(home.clone());
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
-        let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone()));
+        let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
         let (ordered, turns) = mpsc::unbounded_channel();
         let knows = Arc::default();
         let program = Program { relay: relay.clone(), api, turns: ordered, knows: Arc::clone(&knows) };

@@ -48,8 +48,11 @@ impl Setting {
             change(document);
         });
         let live = Arc::new(Live::open(house.home.clone()).unwrap());
-        let relay = Relay::new(live, Catalog::new(house.home.clone()), watch.clone());
-        let relay = relay.with_retry(Policy { first_wait: Duration::from_millis(1), ..Policy::default() });
+        let relay = Relay::new(live, Catalog::new(house.home.clone()), watch.clone(), house.port);
+        let relay = relay
+            .with_retry(Policy { first_wait: Duration::from_millis(1), ..Policy::default() })
+            // No test is slower than that.
+            .with_last_words(Duration::from_secs(3_600));
         let tickets = relay.tickets().clone();
         assert!(house.gateway.relay.set(Arc::new(relay)).is_ok());
         Self { house, server, watch, tickets, api }
@@ -405,7 +408,6 @@ async fn what_fails_in_passing_is_asked_again_and_costs_one_call() {
 async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_after() {
     for api in ALL {
         let setting = Setting::new(api).await;
-        let opened = setting.open();
         for (status, tries, taken) in [
             (401, 1, Taken::Nothing),
             (403, 1, Taken::Nothing),
@@ -415,6 +417,7 @@ async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_af
             (429, 4, Taken::Nothing),
             (500, 4, Taken::Sent),
         ] {
+            let opened = setting.open();
             let before = setting.server.requests().len();
             for _ in 0..tries {
                 setting.server.reply(Reply::status(status, &format!("no, says {KEY}")));
@@ -433,11 +436,122 @@ async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_af
         }
         let gone = json!({"baseUrl": "http://127.0.0.1:9", "apiKey": KEY, "api": api.as_str()});
         setting.house.edit(|document| document["models"]["providers"]["fake"] = gone);
+        let opened = setting.open();
         let (status, text) = setting.ask(&opened).await;
         assert_eq!((status, text.contains("can't connect")), (400, true), "{text}");
         assert_eq!(opened.ticket.calls.now().refused.unwrap().0, 0);
         assert_eq!(opened.ticket.calls.now().answered, 0);
     }
+}
+
+#[tokio::test]
+async fn a_program_that_asks_again_where_nobody_answers_is_told_the_same_and_nobody_is_asked() {
+    for api in ALL {
+        let setting = Setting::new(api).await;
+        let opened = setting.open();
+        for _ in 0..4 {
+            setting.server.reply(Reply::status(500, "down"));
+        }
+        let first = setting.ask(&opened).await;
+        assert!(first.0 == 400 && first.1.contains("down"), "{first:?}");
+        // Claude Code asks again with less in its request.
+        for _ in 0..2 {
+            let call = setting.call(opened.relay.as_deref().unwrap()).header("x-stainless-retry-count", "1");
+            let again = setting.begin(call).await;
+            assert_eq!(again.header("x-should-retry"), Some("false"));
+            assert_eq!(whole(again).await, first);
+        }
+        assert_eq!((setting.server.requests().len(), setting.watch.settled().len()), (4, 1), "{api:?}");
+        // It is the word on one turn.
+        assert_eq!(setting.ask(&setting.open()).await.0, 200);
+        // What is wrong with a request may be mended by the program.
+        let opened = setting.open();
+        for _ in 0..2 {
+            setting.server.reply(Reply::status(400, "prompt is too long: 9 tokens > 8 maximum"));
+            assert_eq!(setting.ask(&opened).await.0, 400);
+        }
+        assert_eq!(setting.ask(&opened).await.0, 200);
+        assert_eq!(setting.server.requests().len(), 8, "{api:?}");
+    }
+    let budget = Watch { budget: 0, ..Watch::default() };
+    let setting = Setting::with(Api::AnthropicMessages, budget, |_| {}).await;
+    let opened = setting.open();
+    let first = setting.ask(&opened).await;
+    assert!(first.0 == 400 && first.1.contains("the budget of the day is used up"), "{first:?}");
+    assert_eq!(setting.ask(&opened).await, first);
+    assert_eq!(opened.ticket.step(), 2, "the budget was asked once");
+}
+
+#[tokio::test]
+async fn what_was_said_last_stands_for_a_while_only() {
+    let setting = Setting::new(Api::AnthropicMessages).await;
+    let live = Arc::new(Live::open(setting.house.home.clone()).unwrap());
+    let catalog = Catalog::new(setting.house.home.clone());
+    let relay = Relay::new(live, catalog, setting.watch.clone(), 9).with_last_words(Duration::ZERO);
+    let opened = relay.tickets().open(&order("coder"), Some(setting.api));
+    let path = setting.path();
+    let house = House::new().await;
+    assert!(house.gateway.relay.set(Arc::new(relay)).is_ok());
+    setting.server.reply(Reply::status(403, "no"));
+    for expected in [400, 200] {
+        let call = Call::post(&path).json(&setting.body()).unwrap();
+        let call = call.header("x-api-key", opened.relay.as_deref().unwrap());
+        let answer = Client::new(house.port).send(call, LIMIT).await.unwrap();
+        assert_eq!(whole(answer).await.0, expected);
+    }
+    assert_eq!(setting.server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_model_is_sent_no_more_than_it_gives_whoever_it_stands_in_for() {
+    let spare = ModelServer::start();
+    let setting = Setting::with(Api::AnthropicMessages, Watch::default(), |document| {
+        let mut smaller = provider(&spare, Api::AnthropicMessages);
+        smaller["models"][0]["maxTokens"] = 200.into();
+        document["models"]["providers"]["spare"] = smaller;
+        document["agents"]["defaults"]["model"]["fallbacks"] = json!(["spare/test-model"]);
+    })
+    .await;
+    let opened = setting.open();
+    setting.server.reply(Reply::status(401, "no"));
+    assert_eq!(setting.ask(&opened).await.0, 200);
+    let mut expected = setting.body();
+    expected["model"] = "test-model".into();
+    assert_eq!(setting.server.requests()[0].body, expected);
+    expected["max_tokens"] = 200.into();
+    assert_eq!(String::from_utf8(spare.requests()[0].bytes.clone()).unwrap(), expected.to_string());
+    let reserved: Vec<u64> = setting.watch.calls.lock().unwrap().iter().map(|call| call.max_output).collect();
+    assert_eq!(reserved, [300, 200]);
+}
+
+#[tokio::test]
+async fn a_count_that_fails_says_nothing_of_the_model() {
+    let spare = ModelServer::start();
+    let setting = Setting::with(Api::AnthropicMessages, Watch::default(), |document| {
+        document["models"]["providers"]["spare"] = provider(&spare, Api::AnthropicMessages);
+        document["agents"]["defaults"]["model"]["fallbacks"] = json!(["spare/test-model"]);
+    })
+    .await;
+    let opened = setting.open();
+    let count = async || {
+        let call = Call::post("/relay/anthropic/v1/messages/count_tokens").json(&setting.body()).unwrap();
+        setting.send(call.header("x-api-key", opened.relay.as_deref().unwrap())).await.0
+    };
+    for server in [&setting.server, &spare] {
+        server.reply(Reply::status(500, "there is no counting here"));
+    }
+    assert_eq!(count().await, 400);
+    assert_eq!((setting.server.requests().len(), spare.requests().len()), (1, 1), "each once");
+    assert_eq!(opened.ticket.calls.now(), flock::runtime::cli::gate::Count::default());
+    assert_eq!(setting.ask(&opened).await.0, 200);
+    assert_eq!((setting.server.requests().len(), spare.requests().len()), (2, 1), "the agent's own model");
+    // Nor does one that goes well: the model that failed is still passed over.
+    setting.server.reply(Reply::status(401, "no"));
+    assert_eq!(setting.ask(&opened).await.0, 200);
+    spare.reply(Reply::status(404, "not here"));
+    assert_eq!((count().await, setting.server.requests().len(), spare.requests().len()), (200, 4, 3));
+    assert_eq!(setting.ask(&opened).await.0, 200);
+    assert_eq!((setting.server.requests().len(), spare.requests().len()), (4, 4));
 }
 
 #[tokio::test]
@@ -561,8 +675,6 @@ async fn the_real_key_is_in_nothing_that_the_program_or_a_log_sees() {
     let _guard = tracing::subscriber::set_default(subscriber);
     for api in ALL {
         let setting = Setting::new(api).await;
-        let opened = setting.open();
-        let token = opened.relay.clone().unwrap();
         // A server that says what it was sent, in each way that it can.
         let echo = json!({"error": {"message": format!("bad {KEY}"), "type": KEY, KEY: [KEY]}}).to_string();
         let event = format!("data: {{\"echo\": \"{KEY}\"}}\n\n");
@@ -575,14 +687,15 @@ async fn the_real_key_is_in_nothing_that_the_program_or_a_log_sees() {
                 .header("request-id", KEY),
             Reply::stream(vec![event.as_str().into(), event.as_str().into()]),
         ] {
+            let opened = setting.open();
             setting.server.reply(reply);
-            let answer = setting.begin(setting.call(&token)).await;
+            let answer = setting.begin(setting.call(opened.relay.as_deref().unwrap())).await;
             assert_ne!(answer.header("request-id"), Some(KEY));
             let text = whole(answer).await.1;
             assert!(!text.contains("planted"), "{api:?}: {text}");
+            let seen = format!("{:?}", opened.ticket.calls.now());
+            assert!(!seen.contains("planted"), "{seen}");
         }
-        let seen = format!("{:?}", opened.ticket.calls.now());
-        assert!(!seen.contains("planted"), "{seen}");
         assert!(setting.server.requests().len() >= 5);
     }
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
@@ -666,6 +779,7 @@ async fn budgets_usage_and_the_answer_count_the_same_and_nothing_twice() {
     let server = ModelServer::start();
     let mut crew = Crew::with(Some(Api::AnthropicMessages), |document| {
         document["models"] = json!({"providers": {"fake": provider(&server, Api::AnthropicMessages)}});
+        document["models"]["providers"]["fake"]["models"][0]["maxTokens"] = 80_000.into();
         document["agents"]["defaults"]["model"] = json!({"primary": "fake/test-model"});
         let own = &mut document["plugins"]["entries"]["flock"]["config"];
         own["budgets"] = json!({"agent": {"coder": {"tokens": 60_000}}});
@@ -772,6 +886,7 @@ async fn azure_is_shown_its_key_in_its_own_header() {
 #[tokio::test]
 async fn a_turn_begins_only_where_its_program_can_ask_its_model() {
     let setting = Setting::with(Api::AnthropicMessages, Watch::default(), |document| {
+        document["plugins"]["entries"]["flock"]["config"]["gateway"]["port"] = 4.into();
         let providers = &mut document["models"]["providers"];
         for (id, change) in [
             ("other", json!({"api": "openai-completions"})),
@@ -793,6 +908,8 @@ async fn a_turn_begins_only_where_its_program_can_ask_its_model() {
     let pass = open("fake/test-model", false).unwrap();
     let relayed = pass.relay.clone().unwrap();
     assert_eq!((relayed.api, relayed.context_window, relayed.max_tokens), (setting.api, 100_000, 1_000));
+    // The port that is listened on is not the one of a configuration that was changed since.
+    assert_eq!(pass.host_origin, format!("http://127.0.0.1:{}", setting.house.port));
     assert_eq!(setting.send(setting.call(&relayed.token)).await.0, 200);
     assert_eq!(pass.calls.now().answered, 1);
     drop(pass);

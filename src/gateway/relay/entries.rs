@@ -1,0 +1,40 @@
+//! The entries of a JSON object, each value as it is written: with its place in the text. Pure.
+
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Names and values, in their order; a name may be there more than once.
+pub type Entries<'d> = Vec<(String, &'d RawValue)>;
+
+/// The entries of this object.
+///
+/// # Errors
+///
+/// Where it is none.
+pub fn entries(object: &[u8]) -> Result<Entries<'_>, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(object);
+    let found = reader.deserialize_map(Reader)?;
+    reader.end()?;
+    Ok(found)
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Entries<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+        let mut found = Entries::new();
+        while let Some(entry) = map.next_entry()? {
+            found.push(entry);
+        }
+        Ok(found)
+    }
+}
