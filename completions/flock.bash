@@ -550,7 +550,7 @@ _flock() {
                     return 0
                     ;;
                 --runtime)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "native openclaw claude codex gemini opencode" -- "${cur}"))
                     return 0
                     ;;
                 --effort)

@@ -173,7 +173,12 @@ sysadmin\t'Looks after the machine; not sandboxed'
 worker\t'Does the work'"
 complete -c flock -n "__fish_flock_using_subcommand add" -l model -d 'Its model; without one the default model' -r
 complete -c flock -n "__fish_flock_using_subcommand add" -l archetype -d 'What it is good at: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer, production-first-developer, project-manager, qa, security-adviser, or the name of a file in the home\'s archetypes/' -r
-complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns: native; openclaw where that is installed; or an installed agent program: claude, codex, gemini or opencode' -r
+complete -c flock -n "__fish_flock_using_subcommand add" -l runtime -d 'What runs its turns: flock itself, OpenClaw where that is installed, or an installed agent program' -r -f -a "native\t''
+openclaw\t''
+claude\t''
+codex\t''
+gemini\t''
+opencode\t''"
 complete -c flock -n "__fish_flock_using_subcommand add" -l effort -d 'How much its model thinks before it answers; left to the provider where it is not said' -r -f -a "off\t'Not at all, where the model can be told so'
 low\t'A little'
 medium\t'As usual'

@@ -88,7 +88,12 @@ def main():
     # What takes longest comes first.
     order = [program for program in ("opencode", "gemini", "claude", "codex") if program in PROGRAMS]
     agents = [Agent(program) for program in order]
-    agents += [OnHost(program) for program in order if program in ("claude", "codex")]
+    # Claude Code would ask about each step there.
+    refused = ("claude",) if os.getuid() == 0 else ()
+    agents += [OnHost(program) for program in order if program in ("claude", "codex") and program not in refused]
+    for program in [one for one in PROGRAMS if one in refused]:
+        found = flock("add", "as-root", "--runtime", program, "--on-host")
+        check(f"{program} as root on the host is refused", found[0] == 2 and "as root" in found[2], found)
     add(agents)
     # Three at a time: each is a process of several hundred megabytes.
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

@@ -119,6 +119,11 @@ def fails(agent):
     status, answer, found = agent.turn("fail 401")
     agent.check("a refused key is a failure", status >= 400 and found, (status, answer))
     agent.check("which says so", "401" in json.dumps(answer), answer)
+    agent.check("and the model is asked once", [one["status"] for one in found] == [401], [one["status"] for one in found])
+    status, answer, found = agent.turn("fail 500")
+    agent.of_unknown_use += 1
+    asked = [one["status"] for one in found]
+    agent.check("one that is down is asked by flock alone", status >= 400 and asked == [500] * 4, (status, answer, asked))
     status, answer, found = agent.turn("fail 500 1", "cut 1", "say whole again")
     agent.check("a passing failure is tried again", [one["status"] for one in found][:2] == [500, 200], (status, answer))
     if agent.program == "gemini":

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, images, list, models, openclaw, person, programs, team};
@@ -47,9 +48,8 @@ pub struct Args {
     /// archetypes/
     #[arg(long, value_name = "NAME")]
     pub archetype: Option<String>,
-    /// What runs its turns: native; openclaw where that is installed; or an installed agent program: claude, codex,
-    /// gemini or opencode
-    #[arg(long, default_value = "native", value_name = "NAME")]
+    /// What runs its turns: flock itself, OpenClaw where that is installed, or an installed agent program
+    #[arg(long, default_value = NATIVE, value_name = "NAME", value_parser = runtimes())]
     pub runtime: String,
     /// How much its model thinks before it answers; left to the provider where it is not said
     #[arg(long, value_enum)]
@@ -219,18 +219,16 @@ fn report(
     Ok(Exit::Done)
 }
 
+/// What this flock can have turns run by.
+fn runtimes() -> PossibleValuesParser {
+    [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
+}
+
 /// All that can be known to be wrong without looking at the home.
 fn check(args: &Args) -> Result<NewAgent, Failure> {
     let id: AgentId = args.id.parse()?;
     let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
     let is_program = cli::named(&args.runtime).is_some();
-    if !is_program && ![NATIVE, RUNTIME].contains(&args.runtime.as_str()) {
-        let names = cli::PROGRAMS.map(Program::name).join(", ");
-        return usage(format!(
-            "{:?} is not a runtime; this flock has native, openclaw, {names}",
-            args.runtime
-        ));
-    }
     if args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || !args.egress.is_empty()) {
         return usage(
             "what OpenClaw runs has no network: --network proxy and --egress are for native agents".into(),

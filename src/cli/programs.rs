@@ -9,7 +9,7 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::{Catalog, catalog};
-use crate::runtime::cli::{self, Program, locate};
+use crate::runtime::cli::{self, Program, host, locate};
 
 /// A program that is installed, with the version it says it has.
 pub struct Installed {
@@ -75,6 +75,10 @@ pub fn check(
         let text = format!("{} is not installed: {why}", program.title());
         Failure::new(Kind::Failed, text).hint(install_hint(program))
     })?;
+    if let Some(why) = program.refuses_host(host::is_root()).filter(|_| agent.on_host) {
+        let text = format!("{} can't run on this machine itself: {why}", program.title());
+        return Err(Failure::new(Kind::Usage, text).hint("leave --on-host out, or run flock as another user"));
+    }
     let version = context.block_on(async { Ok(locate::version(program, &found).await) })?;
     let installed = Installed { program, version };
     if installed.is_old() {
@@ -166,8 +170,12 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
         }
         if cli::named(&agent.runtime).is_some() && agent.runs_on_host() {
             let text = format!("agent {} runs on this machine itself, in no sandbox, as you chose", agent.id);
-            let at = format!("plugins.entries.flock.config.gatewayAgents[{}].onHost", agent.id);
-            found.push((false, text, format!("flock config unset {at}")));
+            found.push((false, text, host::off(&agent.id)));
+        }
+        let refuses = cli::named(&agent.runtime).and_then(|program| program.refuses_host(host::is_root()));
+        if let Some(why) = refuses.filter(|_| agent.runs_on_host()) {
+            let text = format!("agent {} can't run on this machine itself: {why}", agent.id);
+            found.push((true, text, host::off(&agent.id)));
         }
     }
     found

@@ -196,6 +196,16 @@ pub fn set_runtime(
     Ok(())
 }
 
+/// Leaves it to the provider again how much an agent's model thinks.
+///
+/// # Errors
+///
+/// As [`set_runtime`].
+pub fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
+    entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?.shift_remove("effort");
+    Ok(())
+}
+
 /// What a list says of an agent.
 fn entry<'d>(list: &'d mut [Value], id: &AgentId) -> Result<&'d mut Map<String, Value>, ConfigError> {
     let found = list.iter_mut().find(|entry| entry["id"] == id.as_str()).and_then(Value::as_object_mut);

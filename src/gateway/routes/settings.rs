@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::messages::chosen;
@@ -20,7 +20,7 @@ use crate::id::ModelRef;
 use crate::openclaw::plugin;
 use crate::provider::{Catalog, catalog};
 use crate::runtime::NATIVE;
-use crate::runtime::cli::{self, Program, locate};
+use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
 use crate::swarm::By;
 
@@ -31,7 +31,26 @@ pub struct Change {
     agent: Option<String>,
     cli: String,
     model: Option<ModelRef>,
-    effort: Option<Effort>,
+    #[serde(default)]
+    effort: Thinking,
+}
+
+/// What becomes of how much the model is to think.
+#[derive(Clone, Copy, Debug, Default)]
+enum Thinking {
+    /// It stays; nothing is said of it.
+    #[default]
+    Kept,
+    /// Nothing more is said of it: `null`.
+    Left,
+    /// So much.
+    Set(Effort),
+}
+
+impl<'de> Deserialize<'de> for Thinking {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<Effort>::deserialize(deserializer)?.map_or(Self::Left, Self::Set))
+    }
 }
 
 /// Changes it, from the agent's next turn on.
@@ -60,7 +79,14 @@ pub async fn change(
     let id = agent.id.clone();
     // The editor waits for other writers, and holds a lock meanwhile.
     let edited = tokio::task::spawn_blocking(move || {
-        config::edit(&home, |document| agents::set_runtime(document, &id, &wanted, model.as_ref(), effort))
+        config::edit(&home, |document| {
+            let set = match effort {
+                Thinking::Set(effort) => Some(effort),
+                Thinking::Kept | Thinking::Left => None,
+            };
+            agents::set_runtime(document, &id, &wanted, model.as_ref(), set)?;
+            if matches!(effort, Thinking::Left) { agents::unset_effort(document, &id) } else { Ok(()) }
+        })
     });
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
     let changed = gateway.agent(agent.id.as_str())?;
@@ -116,6 +142,10 @@ fn check_program(
         ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
             .with_hint(format!("npm install -g {}", program.package()))
     })?;
+    if let Some(why) = program.refuses_host(host::is_root()).filter(|_| agent.on_host) {
+        let text = format!("{title} can't run on this machine itself: {why}");
+        return Err(ApiError::invalid("no_host", text).with_hint(host::off(&agent.id)));
+    }
     let Some(model) = model else { return Ok(()) };
     // With its own login it asks whatever it is logged in to.
     if agent.on_host && Catalog::new(home.clone()).describe(model, config).is_err() {
@@ -147,6 +177,12 @@ mod tests {
         for (id, role) in [("coder", Role::Worker), ("admin", Role::Sysadmin)] {
             agents::add(&mut document, &home, &agents::NewAgent::new(id.parse().unwrap(), role)).unwrap();
         }
+        let free = agents::NewAgent {
+            runtime: "claude".to_owned(),
+            on_host: true,
+            ..agents::NewAgent::new("free".parse().unwrap(), Role::Worker)
+        };
+        agents::add(&mut document, &home, &free).unwrap();
         let config = parse::config(&document, &home).unwrap();
         let claude = cli::named("claude").unwrap();
         let asked = |id: &str, model: &str, found: Result<(), String>| {
@@ -162,5 +198,8 @@ mod tests {
         let model = "anthropic/claude-opus-4-5";
         assert_eq!(asked("coder", model, missing), told(424, "runtime_not_installed", true));
         assert_eq!(asked("admin", model, Ok(())), told(400, "no_sandbox", true));
+        // As root it would refuse each turn there.
+        let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
+        assert_eq!(asked("free", model, Ok(())), on_host);
     }
 }

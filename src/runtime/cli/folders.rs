@@ -123,10 +123,17 @@ impl TurnFolder {
             let written = fs_err::write(&path, &file.content).and_then(|()| readable(&path, 0o644));
             written.map_err(|error| error.to_string())?;
         }
-        let Some(state) = state.filter(|_| !invocation.state.is_empty()) else { return Ok(()) };
+        let is_concerned = !invocation.state.is_empty() || invocation.kept.is_some();
+        let Some(state) = state.filter(|_| is_concerned) else { return Ok(()) };
         let named = |error: BeneathError| format!("{}: {}", state.display(), crate::error::chain(&error));
         let root = Root::open(state).map_err(named)?;
         let owner = workspace::owner();
+        if let Some(kept) = invocation.kept {
+            let written = invocation.state.iter().filter(|file| file.content.is_some());
+            let kept: Vec<&Path> =
+                kept.iter().map(Path::new).chain(written.map(|file| Path::new(&file.path))).collect();
+            keep(&root, Path::new(""), &kept).map_err(named)?;
+        }
         for file in &invocation.state {
             let path = Path::new(&file.path);
             // The agent may have put anything there: a folder, a link, a pipe. What is no folder where one is to be
@@ -163,6 +170,27 @@ impl Drop for TurnFolder {
 /// Lets a sandbox's user read it, whatever this process makes files with. The home keeps all others out.
 fn readable(path: &Path, mode: u32) -> std::io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Takes out of a folder all that is not kept, and leads to nothing that is.
+fn keep(root: &Root, folder: &Path, kept: &[&Path]) -> Result<(), BeneathError> {
+    loop {
+        let (entries, more) = root.list(folder, MOST_ENTRIES)?;
+        let mut cleared = false;
+        for entry in entries.iter().filter(|entry| !kept.contains(&entry.path.as_path())) {
+            let leads = kept.iter().any(|kept| kept.starts_with(&entry.path));
+            if leads && root.stat(&entry.path)?.kind == Kind::Folder {
+                keep(root, &entry.path, kept)?;
+            } else {
+                clear(root, &entry.path, 0)?;
+                cleared = true;
+            }
+        }
+        // However many the agent has put there.
+        if !more || !cleared {
+            return Ok(());
+        }
+    }
 }
 
 /// Takes out what is there, whatever it is.
@@ -237,6 +265,45 @@ mod tests {
         assert_eq!(turns, now, "it is mounted");
         drop((turn, second));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let (state, outside) = (folder.path().join("state"), folder.path().join("outside"));
+        for kept in ["projects/deep", "in/chats", "in/other", "wrong"] {
+            fs_err::create_dir_all(state.join(kept)).unwrap();
+        }
+        fs_err::create_dir_all(&outside).unwrap();
+        for file in ["projects/deep/x", "in/chats/x", "in/other/x", "in/y", ".claude.json", "in/set", "..new"]
+        {
+            fs_err::write(state.join(file), "there").unwrap();
+        }
+        fs_err::write(outside.join("chats"), "the host's").unwrap();
+        fs_err::os::unix::fs::symlink(&outside, state.join("link")).unwrap();
+        for many in 0..MOST_ENTRIES + 10 {
+            fs_err::write(state.join(format!("many-{many}")), "").unwrap();
+        }
+        let file = StateFile { path: "in/set".to_owned(), content: Some("flock's".to_owned()) };
+        let invocation = Invocation {
+            state: vec![file],
+            kept: Some(&["projects", "in/chats", "link/chats", "not/there"]),
+            ..Invocation::default()
+        };
+        let turn = TurnFolder::make(&home, &"coder".parse().unwrap(), TurnId::new(), true).unwrap();
+        turn.write(&invocation, Some(&state)).unwrap();
+        let names = |folder: &Path| {
+            let entries = fs_err::read_dir(folder).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&state), ["in", "projects"]);
+        assert_eq!(names(&state.join("in")), ["chats", "set"]);
+        assert_eq!(fs_err::read_to_string(state.join("in/set")).unwrap(), "flock's");
+        assert!(state.join("projects/deep/x").exists() && state.join("in/chats/x").exists());
+        assert!(outside.join("chats").exists(), "what a link leads to stays");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::env;
+use crate::id::AgentId;
 use crate::process::{self, ProcessId};
 use crate::sandbox::{Piece, Run};
 
@@ -38,6 +39,18 @@ const PASSED: [&str; 16] = [
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
 ];
+
+/// Whether what runs on the host is root there.
+#[must_use]
+pub fn is_root() -> bool {
+    nix::unistd::getuid().is_root()
+}
+
+/// The command that has an agent's turns run in its sandbox again.
+#[must_use]
+pub fn off(agent: &AgentId) -> String {
+    format!("flock config unset plugins.entries.flock.config.gatewayAgents[{agent}].onHost")
+}
 
 /// The environment of a program on the host, before its own.
 #[must_use]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::program::{Conversation, Invocation, Program, Turn};
+use super::program::{Conversation, Invocation, Place, Program, Turn};
 use super::{PROGRAMS, named};
 use crate::config::{Api, Effort};
 
@@ -16,6 +16,7 @@ fn turn<'a>(program: &dyn Program) -> Turn<'a> {
     let api = *APIS.iter().find(|api| program.speaks(**api)).unwrap();
     Turn {
         provider: "provider-1",
+        place: Place::Sandbox,
         model: "model-1",
         api: Some(api),
         context_window: 200_000,
@@ -60,6 +61,9 @@ fn shown(run: &Result<Invocation, String>) -> String {
     for file in &run.files {
         let _ = writeln!(shown, "file {}:\n{}\n.", file.name, file.content);
     }
+    if let Some(kept) = run.kept {
+        let _ = writeln!(shown, "state keeps {}", kept.join(", "));
+    }
     for file in &run.state {
         match &file.content {
             Some(content) => {
@@ -82,7 +86,17 @@ fn told(name: &str, learned: Option<&str>) -> String {
         ..first.clone()
     };
     let off = Turn { effort: Some(Effort::Off), ..first.clone() };
-    let own = Turn { model: "", api: None, relay_token: None, state: None, system: "", ..first.clone() };
+    let own = Turn {
+        place: Place::Host,
+        model: "",
+        api: None,
+        context_window: 0,
+        max_tokens: 0,
+        relay_token: None,
+        state: None,
+        system: "",
+        ..first.clone()
+    };
     let mut told = String::new();
     let begun = shown(&program.invocation(&first));
     let _ = write!(told, "== new\n{begun}");
@@ -105,6 +119,25 @@ fn told(name: &str, learned: Option<&str>) -> String {
 #[test]
 fn claude_code_is_started_so() {
     insta::assert_snapshot!(told("claude", None));
+    let program = named("claude").unwrap();
+    let environment = |turn: Turn<'_>| program.invocation(&turn).unwrap().environment;
+    let has = |environment: &[(String, String)], name: &str, value: &str| {
+        environment.contains(&(name.to_owned(), value.to_owned()))
+    };
+    // One that gives and takes little.
+    let little = environment(Turn { context_window: 32_768, max_tokens: 1_000, ..turn(program) });
+    for (name, value) in [
+        ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "1000"),
+        ("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "32768"),
+        ("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "100000"),
+        ("CLAUDE_CODE_DISABLE_THINKING", "1"),
+    ] {
+        assert!(has(&little, name, value), "{name}: {little:?}");
+    }
+    // What holds it in a sandbox does not on the host, whoever answers.
+    let on_host = environment(Turn { place: Place::Host, ..turn(program) });
+    assert!(!has(&on_host, "IS_SANDBOX", "1") && has(&on_host, "ANTHROPIC_API_KEY", "relay-token-1"));
+    assert!(program.refuses_host(true).is_some() && program.refuses_host(false).is_none());
 }
 
 /// A list of models as Codex prints it, with two of them.
@@ -182,7 +215,18 @@ fn gemini_cli_is_started_so() {
     let settings: Value = serde_json::from_str(&settings).unwrap();
     let change = &settings["modelConfigs"]["customOverrides"][0];
     assert_eq!(change["match"]["model"], "gemini-2.5-pro");
-    assert_eq!(change["modelConfig"]["generateContentConfig"]["thinkingConfig"]["thinkingBudget"], 2_048);
+    let generating = &change["modelConfig"]["generateContentConfig"];
+    assert_eq!(generating["thinkingConfig"]["thinkingBudget"], 2_048);
+    assert_eq!(generating["maxOutputTokens"], 8_000);
+    let share = |model: &str, context_window: u64| {
+        let run = Turn { model, context_window, learned: Some(&own), ..turn(program) };
+        let settings = program.invocation(&run).unwrap().state.pop().unwrap().content.unwrap();
+        let settings: Value = serde_json::from_str(&settings).unwrap();
+        settings["model"]["compressionThreshold"].as_f64()
+    };
+    assert_eq!(share("gemini-2.5-pro", 262_144), Some(0.125));
+    assert_eq!(share("gemma-4-31b-it", 128_000), Some(0.25));
+    assert_eq!(share("gemini-2.5-pro", 1_048_576), None);
 }
 
 #[test]

@@ -36,8 +36,8 @@ mod recorded_tests;
 pub use gate::{Calls, Gate, Pass, Relayed};
 pub use locate::Found;
 pub use program::{
-    Conversation, Covered, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Program, Said, StateFile,
-    Turn, TurnFile,
+    Conversation, Covered, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Place, Program, Said,
+    StateFile, Turn, TurnFile,
 };
 pub use run::{Cli, Parts as CliParts};
 

@@ -43,6 +43,11 @@ pub trait Program: Send + Sync {
     /// How it treats its conversations.
     fn habits(&self) -> Habits;
 
+    /// Why it would not run a turn on a machine itself, as root or as somebody else; nothing where it would.
+    fn refuses_host(&self, _is_root: bool) -> Option<&'static str> {
+        None
+    }
+
     /// What of the workspace it would read by itself and can't be told not to: in a sandbox, something empty lies over
     /// it.
     fn covered(&self) -> &'static [Covered] {
@@ -116,6 +121,15 @@ pub struct Covered {
     pub is_folder: bool,
 }
 
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In its agent's sandbox.
+    Sandbox,
+    /// On the machine itself, as the user who runs flock.
+    Host,
+}
+
 /// A conversation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversation<'a> {
@@ -130,13 +144,15 @@ pub enum Conversation<'a> {
 pub struct Turn<'a> {
     /// The model's provider, by its name in the configuration.
     pub provider: &'a str,
+    /// Where it runs.
+    pub place: Place,
     /// The provider's name of the model; empty where the program is to take its own.
     pub model: &'a str,
     /// How the model is asked; `None` where the program asks with its own login.
     pub api: Option<Api>,
-    /// Tokens that the model takes in all.
+    /// Tokens that the model takes in all; 0 where the program asks with its own login.
     pub context_window: u64,
-    /// Tokens that it may answer with.
+    /// Tokens that it may answer with; 0 likewise.
     pub max_tokens: u64,
     /// How much the model is to think; `None` leaves it to the program.
     pub effort: Option<Effort>,
@@ -190,6 +206,9 @@ pub struct Invocation {
     /// Files in [`Turn::state`] that steer the program. The agent could have written them, so they are written or removed
     /// before each turn.
     pub state: Vec<StateFile>,
+    /// Where it is known what the program goes on with: files and folders in [`Turn::state`], and nothing else there is
+    /// left to it. Other turns of the agent may run with the same folder, so what they need is among them.
+    pub kept: Option<&'static [&'static str]>,
 }
 
 /// A file of one turn.

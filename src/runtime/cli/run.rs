@@ -14,9 +14,10 @@ use super::folders::{self, TurnFolder};
 use super::gate::{Gate, Pass};
 use super::locate::{self, Found};
 use super::memory::Memory;
-use super::program::{Conversation, Ended, Invocation, Learned, Program, Turn};
+use super::program::{Conversation, Ended, Invocation, Learned, Place, Program, Turn};
 use super::{host, learned, verdict};
 use crate::config::{Agent, Autonomy, Config};
+use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId, hex};
@@ -96,6 +97,14 @@ impl Cli {
                     "flock config set plugins.entries.flock.config.gatewayAgents[{}].autonomy supervised",
                     agent.id
                 ),
+            });
+        }
+        if let Some(why) = self.program.refuses_host(host::is_root()).filter(|_| agent.runs_on_host()) {
+            return Err(RuntimeError::Refused {
+                program: self.program.title(),
+                status: 403,
+                message: format!("agent {} can't run on this machine itself: {why}", agent.id),
+                hint: host::off(&agent.id),
             });
         }
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
@@ -235,6 +244,7 @@ impl Course<'_> {
         let relay = self.pass.relay.as_ref();
         let mut turn = Turn {
             provider: order.model.provider(),
+            place: if self.agent.runs_on_host() { Place::Host } else { Place::Sandbox },
             model: order.model.model(),
             api: relay.map(|relay| relay.api),
             context_window: relay.map_or(0, |relay| relay.context_window),
@@ -316,7 +326,7 @@ impl Course<'_> {
         let words = if self.agent.runs_on_host() { &parts.host } else { &parts.sandbox };
         let run = Run {
             command: words.iter().chain(&invocation.arguments).cloned().collect(),
-            env: invocation.environment.clone(),
+            env: [&invocation.environment[..], &[self.mcp_url()]].concat(),
             input: Bytes::from(invocation.input.clone()),
         };
         if self.agent.runs_on_host() {
@@ -326,6 +336,11 @@ impl Course<'_> {
         }
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
         ended.map_err(|error| self.unstarted(&error))
+    }
+
+    /// Where flock's tools are: for `flock mcp`, which may stand between them and who has no HTTP.
+    fn mcp_url(&self) -> (String, String) {
+        (env::MCP_URL.name.to_owned(), format!("{}/mcp", self.site().origin))
     }
 
     fn unstarted(&self, error: &SandboxError) -> RuntimeError {

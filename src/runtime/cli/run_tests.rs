@@ -61,6 +61,7 @@ impl Program for Scripted {
             Conversation::Resumed(name) => ("resumed", name.to_owned()),
         };
         Ok(Invocation {
+            kept: None,
             arguments: vec![how.to_owned(), name, format!("{}/system", turn.files)],
             environment: vec![("MCP_TOKEN".to_owned(), turn.mcp_token.to_owned())],
             input: turn.prompt.to_owned(),
@@ -289,6 +290,8 @@ async fn a_conversation_goes_on_under_the_programs_own_name() {
     let first = house.run(0);
     assert!(first.starts_with("args new  "), "{first}");
     assert!(first.contains("\nMCP_TOKEN=the-mcp-token\n"), "{first}");
+    // For `flock mcp`, and scripts of its own.
+    assert!(first.contains("\nFLOCK_MCP_URL=http://127.0.0.1:1/mcp\n"), "{first}");
     assert!(
         first.contains("SYSTEMinput\n[Recent Context]\n[user] before\n---\n[Current Message]\nhello"),
         "{first}"

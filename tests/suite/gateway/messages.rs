@@ -227,6 +227,9 @@ async fn settings_change_what_runs_an_agent_and_nothing_that_can_not() {
     // What is not named stays; without an agent it is the orchestrator's.
     let (_, changed) = crew.ask(put(json!({"agent": "tester", "cli": "native"}))).await;
     assert_eq!(changed, json!({"agent": "tester", "cli": "native", "model": "acme/one", "effort": "high"}));
+    // What is named as nothing is left to the provider again.
+    let (_, changed) = crew.ask(put(json!({"agent": "tester", "cli": "native", "effort": null}))).await;
+    assert_eq!(changed, json!({"agent": "tester", "cli": "native", "model": "acme/one", "effort": null}));
     let (_, changed) = crew.ask(put(json!({"cli": "native"}))).await;
     assert_eq!(changed["agent"], "orchestrator");
 
@@ -245,7 +248,7 @@ async fn settings_change_what_runs_an_agent_and_nothing_that_can_not() {
     assert_eq!(std::fs::read(crew.home.config()).unwrap(), before);
     let (_, audit) = crew.ask(Call::get("/api/audit?limit=50")).await;
     let rows = audit["rows"].as_array().unwrap().iter().filter(|row| row["action"] == "agent.settings");
-    assert_eq!(rows.count(), 3, "{audit}");
+    assert_eq!(rows.count(), 4, "{audit}");
     crew.stopped().await;
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::handed::{self, MCP_TOKEN, SERVER};
 use super::native;
-use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
+use super::program::{Conversation, Habits, Invocation, Parser, Parts, Place, Program, Turn, relay_path};
 use super::reading;
 use crate::config::{Api, Effort};
 
@@ -40,22 +40,15 @@ const SWITCHES: [(&str, &str); 14] = [
     ("ENABLE_TOOL_SEARCH", "false"),
 ];
 
-/// What in its folder would change how it works, had the agent put it there.
-const STEERING: [&str; 13] = [
-    "settings.json",
-    "settings.local.json",
-    "remote-settings.json",
-    "keybindings.json",
-    "CLAUDE.md",
-    "AGENTS.md",
-    "agents",
-    "commands",
-    "hooks",
-    "output-styles",
-    "plugins",
-    "rules",
-    "skills",
-];
+/// What in its folder it goes on with. All else there steers it or may some day, had the agent put it there: settings and
+/// instructions, logins, and `.claude.json`, which sets its environment.
+const KEPT: [&str; 7] =
+    ["file-history", "projects", "session-env", "sessions", "shell-snapshots", "tasks", "todos"];
+
+/// Tokens below which it takes no window for its conversation, of a model whose name it knows.
+const LEAST_WINDOW: u64 = 100_000;
+/// The fewest tokens that a model can be let think in; they count among those of its answer.
+const LEAST_THINKING: u64 = 1_024;
 
 impl Program for Claude {
     fn name(&self) -> &'static str {
@@ -101,6 +94,10 @@ impl Program for Claude {
 
     fn habits(&self) -> Habits {
         Habits { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
+    }
+
+    fn refuses_host(&self, is_root: bool) -> Option<&'static str> {
+        is_root.then_some("as root it asks a person about each step, and nobody is there to answer")
     }
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
@@ -158,18 +155,31 @@ impl Program for Claude {
         if let Some(token) = turn.relay_token {
             set("ANTHROPIC_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::AnthropicMessages)));
             set("ANTHROPIC_API_KEY", token);
-            // Else it refuses to run as root without questions, which an agent's sandbox may.
+            limits(turn, &mut set);
+        }
+        if turn.place == Place::Sandbox {
+            // Else it refuses to run as root without questions, which it may do there.
             set("IS_SANDBOX", "1");
         }
         if let Some(state) = turn.state {
             set("CLAUDE_CONFIG_DIR", state);
-            run.state =
-                STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None }).collect();
+            run.kept = Some(&KEPT);
         }
         Ok(run)
     }
 
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+}
+
+/// What the model takes and gives: of one that it does not know by its name it would believe a million tokens.
+fn limits(turn: &Turn<'_>, set: &mut impl FnMut(&str, &str)) {
+    set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &turn.max_tokens.to_string());
+    // Of a model that it does not know it takes this window; of one that it knows the other, where that is less.
+    set("CLAUDE_CODE_MAX_CONTEXT_TOKENS", &turn.context_window.to_string());
+    set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", &turn.context_window.max(LEAST_WINDOW).to_string());
+    if turn.max_tokens <= LEAST_THINKING && turn.effort != Some(Effort::Off) {
+        set("CLAUDE_CODE_DISABLE_THINKING", "1");
     }
 }

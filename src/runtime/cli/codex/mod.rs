@@ -36,14 +36,16 @@ const DISABLED: [&str; 12] = [
 ];
 
 /// What in its folder would change how it works, had the agent put it there.
-const STEERING: [&str; 14] = [
+const STEERING: [&str; 16] = [
     ".agents",
+    ".credentials.json",
     ".env",
     "AGENTS.md",
     "AGENTS.override.md",
     "auth.json",
     "hooks",
     "hooks.json",
+    "instructions.md",
     "managed_config.toml",
     "memories",
     "plugins",

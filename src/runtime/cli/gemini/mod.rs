@@ -45,24 +45,19 @@ const EXCLUDED: [&str; 11] = [
     "web_fetch",
 ];
 
-/// What in its folder would change how it works, had the agent put it there.
-const STEERING: [&str; 15] = [
-    ".agents",
-    ".env",
-    ".gemini/.env",
-    ".gemini/GEMINI.md",
-    ".gemini/agents",
-    ".gemini/commands",
-    ".gemini/extensions",
-    ".gemini/google_accounts.json",
-    ".gemini/hooks",
-    ".gemini/memory",
-    ".gemini/oauth_creds.json",
-    ".gemini/policies",
-    ".gemini/skills",
-    ".gemini/system.md",
-    ".gemini/trustedFolders.json",
+/// What in its folder it goes on with; see [`OWN_PROMPT`], too. All else there steers it or may some day, had the agent
+/// put it there.
+const KEPT: [&str; 6] = [
+    ".cache",
+    ".gemini/history",
+    ".gemini/installation_id",
+    ".gemini/projects.json",
+    ".gemini/tmp",
+    OWN_PROMPT,
 ];
+
+/// Of the tokens that it believes a model to take, those after which it makes its conversation shorter.
+const USUAL_SHARE: f64 = 0.5;
 
 /// The file in its folder that it writes its own system prompt to.
 const OWN_PROMPT: &str = "own-system.md";
@@ -142,6 +137,7 @@ impl Program for Gemini {
         ] {
             run.environment.push((name.to_owned(), value.to_owned()));
         }
+        run.kept = Some(&KEPT);
         run.state = files(&settings(turn, false));
         run.state.push(StateFile { path: OWN_PROMPT.to_owned(), content: None });
         Some(Learned { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
@@ -161,6 +157,7 @@ impl Program for Gemini {
             input: handed::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
             state: files(&settings(turn, true)),
+            kept: Some(&KEPT),
         };
         let (word, name) = match turn.conversation {
             Conversation::New(id) => ("--session-id", id.to_string()),
@@ -230,10 +227,7 @@ fn environment(state: &str) -> Vec<(String, String)> {
 }
 
 fn files(settings: &Value) -> Vec<StateFile> {
-    let gone = STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None });
-    let settings =
-        StateFile { path: ".gemini/settings.json".to_owned(), content: Some(settings.to_string()) };
-    gone.chain([settings]).collect()
+    vec![StateFile { path: ".gemini/settings.json".to_owned(), content: Some(settings.to_string()) }]
 }
 
 fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
@@ -258,11 +252,22 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         "experimental": {"enableAgents": false},
         "tools": {"exclude": EXCLUDED},
     });
+    let mut generating = json!({});
+    if turn.max_tokens > 0 {
+        generating["maxOutputTokens"] = json!(turn.max_tokens);
+    }
     if let Some(thinking) = turn.effort.and_then(|effort| google::thinking(turn.model, effort)) {
-        settings["modelConfigs"] = json!({"customOverrides": [{
-            "match": {"model": turn.model},
-            "modelConfig": {"generateContentConfig": {"thinkingConfig": thinking}},
-        }]});
+        generating["thinkingConfig"] = thinking;
+    }
+    settings["modelConfigs"] = json!({"customOverrides": [{
+        "match": {"model": turn.model},
+        "modelConfig": {"generateContentConfig": generating},
+    }]});
+    let believed = believed_window(turn.model);
+    if turn.context_window > 0 && turn.context_window < believed {
+        #[expect(clippy::cast_precision_loss, reason = "windows are far below what a float holds")]
+        let share = USUAL_SHARE * turn.context_window as f64 / believed as f64;
+        settings["model"]["compressionThreshold"] = json!(share);
     }
     if with_tools {
         settings["mcp"] = json!({"allowed": [SERVER]});
@@ -274,6 +279,11 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         }});
     }
     settings
+}
+
+/// The tokens that it believes a model to take, which no setting of it changes.
+fn believed_window(model: &str) -> u64 {
+    if model.starts_with("gemma-4-") { 256_000 } else { 1_048_576 }
 }
 
 /// Takes the prompt that it wrote.

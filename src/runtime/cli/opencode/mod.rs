@@ -28,8 +28,17 @@ const SWITCHES: [(&str, &str); 8] = [
 ];
 
 /// What in its folder would change how it works, had the agent put it there.
-const STEERING: [&str; 6] =
-    [".agents", ".claude", ".opencode", "config", "data/opencode/auth.json", "data/opencode/mcp-auth.json"];
+const STEERING: [&str; 9] = [
+    ".agents",
+    ".claude",
+    ".opencode",
+    "cache/opencode/skills",
+    "config",
+    "data/opencode/auth.json",
+    "data/opencode/mcp-auth.json",
+    "state/opencode/model.json",
+    "state/opencode/plugin-meta.json",
+];
 
 /// The file with the system prompt in its folder. Its path stands in the prompt, so it has to stay the same: a provider
 /// keeps the beginning of a conversation only as long as that does not change.
