@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import threading
+import time
 
 from checking import HOME, call, check, own_port, own_token, parsed, requests_in, run
 
@@ -114,6 +115,8 @@ class Agent:
         self.model, self.other = models
         # Calls that failed for good, in a way that leaves open what they took.
         self.of_unknown_use = 0
+        # Seconds.
+        self.slowest = 0.0
         self.workspace = f"{HOME}/workspaces/{self.name}"
 
     def check(self, name, ok, seen=""):
@@ -134,8 +137,9 @@ class Agent:
 
     def turn(self, *orders, **more):
         """One turn; the answer and the requests that it made."""
-        since = len(requests())
+        since, begun = len(requests()), time.monotonic()
         status, answer = own("POST", "/api/message", self.body(orders, more))
+        self.slowest = max(self.slowest, time.monotonic() - begun)
         return status, answer, self.asked(since)
 
     def session(self, name):

@@ -10,7 +10,7 @@ written to FOLDER/port, and one line of JSON for each request to FOLDER/requests
 one came. What the real servers refuse is refused with 400.
 
 What it does stands in the newest message of the user, one order a line; whatever else is there is passed over, and so
-is everything before a line `[Current Message]`:
+is everything before a line `[Current Message]`; a line of a channel's message may begin with `| `:
 
     say TEXT                  text; several are one answer
     shout BASE64              text with whatever bytes in it
@@ -493,7 +493,7 @@ def orders(talk):
         if kind != "user":
             continue
         text = text.rpartition("[Current Message]")[2]
-        found = [match.groups() for line in text.splitlines() if (match := ORDER.match(line.strip()))]
+        found = [match.groups() for line in text.splitlines() if (match := ORDER.match(line.strip(" |")))]
         if found:
             return found, [text for kind, text in talk.said[at:] if kind == "result"], text
     return [], [], ""
