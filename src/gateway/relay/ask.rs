@@ -113,7 +113,11 @@ impl Relay {
             session: ticket.session.clone(),
             turn: ticket.turn,
             model: resolved.route.model.clone(),
-            input_estimate: question.written.input(),
+            input_estimate: question.written.input(
+                question.api,
+                resolved.route.model(),
+                resolved.context_window,
+            ),
             max_output: question.written.output(u64::from(resolved.max_tokens)),
             step: ticket.step(),
         };

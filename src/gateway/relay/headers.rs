@@ -1,11 +1,14 @@
 //! Which headers are passed on. Only those that are known to belong to a model API: no credential of the program's,
 //! nothing of the connection, nothing that names an account. Pure.
 
-use axum::http::header::{HeaderMap, HeaderName};
+use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// Of a request: what it may ask for beside its body, and what a provider finds a session's prompt by.
-const ASKED: [&str; 10] = [
+const ASKED: [&str; 13] = [
     "accept",
+    BETA,
+    "anthropic-dangerous-direct-browser-access",
+    "anthropic-version",
     "openai-beta",
     "originator",
     "session-id",
@@ -16,13 +19,43 @@ const ASKED: [&str; 10] = [
     "x-session-affinity",
     "x-session-id",
 ];
-const ASKED_WITH: [&str; 6] = [
-    "anthropic-",
-    "x-claude-code-",
-    "x-codex-",
-    "x-goog-api-client",
-    "x-openai-internal-codex-",
-    "x-stainless-",
+const ASKED_WITH: [&str; 5] =
+    ["x-claude-code-", "x-codex-", "x-goog-api-client", "x-openai-internal-codex-", "x-stainless-"];
+
+/// Where a request to Anthropic says what it makes use of that is new.
+const BETA: &str = "anthropic-beta";
+
+/// How the names begin of what is new and leads out: see [`super::allowed`], which refuses what a body would use of
+/// them. A program may have them in each of its requests, so they are left out and the request is passed on.
+const BETAS_OUT: [&str; 28] = [
+    "advisor-",
+    "agent-memory-",
+    "agent-skills-",
+    "batch",
+    "ccr-",
+    "code-execution-",
+    "dreaming-",
+    "environments-",
+    "fallback-",
+    "fast-mode-",
+    "files-",
+    "managed-agents-",
+    "mcp-client-",
+    "mcp-servers-",
+    "mcp-tunnels-",
+    "message-batches-",
+    "message-threads-",
+    "oauth-",
+    "oidc-",
+    "priority-",
+    "programmatic-",
+    "resumption-",
+    "server-side-",
+    "skills-",
+    "tool-search-",
+    "user-profiles-",
+    "web-fetch-",
+    "web-search-",
 ];
 
 /// Of an answer: what it is, what it is known by, what is left of the provider's limits.
@@ -33,7 +66,22 @@ const ANSWERED_WITH: [&str; 2] = ["anthropic-ratelimit-", "x-ratelimit-"];
 /// The headers of a request that go to the provider.
 #[must_use]
 pub fn asked(headers: &HeaderMap) -> HeaderMap {
-    filtered(headers, &ASKED, &ASKED_WITH)
+    let mut passed = filtered(headers, &ASKED, &ASKED_WITH);
+    let betas: Vec<&str> = headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).collect();
+    let all = betas.iter().flat_map(|value| value.split(',')).map(str::trim);
+    let kept: Vec<&str> = all.filter(|beta| is_let(beta)).collect();
+    passed.remove(BETA);
+    if let Ok(value) = HeaderValue::from_str(&kept.join(","))
+        && !kept.is_empty()
+    {
+        passed.insert(BETA, value);
+    }
+    passed
+}
+
+fn is_let(beta: &str) -> bool {
+    let beta = beta.to_ascii_lowercase();
+    !beta.is_empty() && !BETAS_OUT.iter().any(|out| beta.starts_with(out))
 }
 
 /// The headers of an answer that go to the program.
@@ -77,6 +125,8 @@ mod tests {
             "accept-encoding",
             "x-forwarded-for",
             "user-agent",
+            "anthropic-workspace-id",
+            "anthropic-user-profile-id",
             "anthropic-beta",
             "anthropic-version",
             "x-stainless-retry-count",
@@ -94,6 +144,41 @@ mod tests {
             "x-stainless-retry-count",
         ];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_is_new_and_leads_out_is_not_asked_for() {
+        let betas = |values: &[&str]| {
+            let mut sent = HeaderMap::new();
+            for value in values {
+                sent.append(BETA, value.parse().unwrap());
+            }
+            let passed = asked(&sent);
+            assert!(passed.get_all(BETA).iter().count() <= 1);
+            passed.get(BETA).map(|value| value.to_str().unwrap().to_owned())
+        };
+        // What Claude Code 2.1.330 and OpenCode 1.18.33 ask for.
+        let own = "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,\
+                   thinking-token-count-2026-05-13,thinking-display-updates-2026-08-18";
+        assert_eq!(betas(&[own]).as_deref(), Some(own));
+        assert_eq!(
+            betas(&["structured-outputs-2025-11-13"]).as_deref(),
+            Some("structured-outputs-2025-11-13")
+        );
+        for out in [
+            "files-api-2025-04-14",
+            "mcp-client-2025-11-20",
+            "code-execution-2025-08-25",
+            "skills-2025-10-02",
+            "fast-mode-2026-02-01",
+            "Web-Fetch-2025-09-10",
+            "server-side-fallback-2026-07-01",
+            "message-threads-2026-08-12",
+        ] {
+            assert_eq!(betas(&[out]), None, "{out}");
+            assert_eq!(betas(&[&format!("a-1, {out} ,b-2"), out, "c-3"]).as_deref(), Some("a-1,b-2,c-3"));
+        }
+        assert_eq!(betas(&[" , ,"]), None);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! provider with the real key, within the agent's budget.
 //!
 //! [`tickets`] are given out for a turn through [`crate::runtime::cli::Gate`]. [`pass`] takes a request, of which
-//! [`shape`] knows what it is for; [`written`] puts the agent's model and its limits in; `ask` finds a model that
-//! answers; `toll` pays for it; `passing` hands the answer on as it comes; `last_word` is for programs that ask on. What has to be known of a request is read, and nothing else of it
+//! [`shape`] knows what it is for; [`allowed`] whether it leads anywhere else than to the model; [`written`] puts the
+//! agent's model and its limits in; `ask` finds a model that answers; `toll` pays for it; `passing` hands the answer on
+//! as it comes; `last_word` is for programs that ask on. What has to be known of a request is read, and nothing else of it
 //! is changed.
 
+pub mod allowed;
 mod ask;
 mod entries;
 mod gate;

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::ask::{No, Question};
+use super::tickets::COUNTS;
 use super::written::Written;
 use super::{Relay, Ticket, headers, passing, shape};
 use crate::agent::{Trouble, trouble_of};
@@ -52,8 +53,15 @@ impl Relay {
         let place = place.map_err(|_| finally(StatusCode::BAD_REQUEST, "the turn is over"))?;
         let limits = parts.extensions.get::<Limits>().copied().unwrap_or_default();
         let bytes = body::whole(body, &limits).await.map_err(ApiError::finally)?;
-        let written = Written::read(bytes.into(), api);
-        let written = written.map_err(|wrong| finally(StatusCode::BAD_REQUEST, wrong))?;
+        let written = Written::read(bytes.into(), api).map_err(|wrong| {
+            tracing::warn!(agent = %ticket.agent, turn = %ticket.turn, wrong, "a request is not passed on");
+            ticket.calls.note(|count| count.refused = Some((400, wrong.clone())));
+            finally(StatusCode::BAD_REQUEST, wrong)
+        })?;
+        if want == Want::Count && !ticket.may_count() {
+            let text = format!("tokens are counted {COUNTS} times in a turn, and not once more");
+            return Err(finally(StatusCode::BAD_REQUEST, text));
+        }
         if want != Want::Count
             && let Some(why) = ticket.last_word.heard(self.stands)
         {

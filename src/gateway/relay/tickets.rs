@@ -53,7 +53,11 @@ pub struct Ticket {
     steps: AtomicU32,
     /// What is told without asking anybody, where nobody has answered.
     pub(super) last_word: LastWord,
+    counts: AtomicU32,
 }
+
+/// How often a turn may have tokens counted. That costs nothing, so no budget ends it.
+pub const COUNTS: u32 = 200;
 
 /// Requests of one turn that are worked on at once; others wait.
 const AT_ONCE: usize = 8;
@@ -63,6 +67,13 @@ impl Ticket {
     #[must_use]
     pub fn step(&self) -> u32 {
         self.steps.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Whether tokens may be counted once more.
+    #[must_use]
+    pub fn may_count(&self) -> bool {
+        let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
+        self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 }
 
@@ -108,6 +119,7 @@ impl Tickets {
             places: Arc::new(Semaphore::new(AT_ONCE)),
             steps: AtomicU32::new(0),
             last_word: LastWord::default(),
+            counts: AtomicU32::new(0),
         });
         let relay = api.map(|_| token("relay"));
         let mcp = token("mcp");

@@ -6,15 +6,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::allowed::{self, Seen};
 use super::entries::entries;
 use super::length::Length;
 use super::repair;
 use crate::config::Api;
-
-/// What a picture is estimated to take, whatever its size.
-const PICTURE: u64 = 1_600;
-/// A text from this length on that is nothing but base64 is a picture, or something else that is not read as text.
-const LONG: usize = 1_024;
 
 /// A request.
 #[derive(Debug)]
@@ -27,6 +23,8 @@ pub struct Written {
     is_empty: bool,
     /// How long an answer it wants.
     length: Length,
+    /// What is in it beside text.
+    seen: Seen,
 }
 
 impl Written {
@@ -34,7 +32,7 @@ impl Written {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for whoever wrote the program.
+    /// What is wrong with it, or is not passed on, for whoever wrote the program.
     pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
         let bytes = repair::repaired(&bytes, api).unwrap_or(bytes);
         let found = entries(&bytes);
@@ -48,6 +46,7 @@ impl Written {
         if named.next().is_some() || model.is_some_and(|(name, _)| name != "model") {
             return Err("the body may name one model, as \"model\", and no others".to_owned());
         }
+        let seen = allowed::check(&bytes, api).map_err(|refused| refused.to_string())?;
         let origin = bytes.as_ptr().addr();
         let model = model.map(|(_, raw)| {
             let from = raw.get().as_ptr().addr() - origin;
@@ -56,13 +55,17 @@ impl Written {
         let length = Length::read(&found, origin, api);
         let is_empty = found.is_empty();
         let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
-        Ok(Self { model, start, is_empty, length, bytes })
+        Ok(Self { model, start, is_empty, length, seen, bytes })
     }
 
-    /// Tokens of the request, estimated.
+    /// Tokens of the request, estimated, for a model of this name that takes so many in all.
     #[must_use]
-    pub fn input(&self) -> u64 {
-        estimate(&self.bytes)
+    pub fn input(&self, api: Api, model: &str, window: u64) -> u64 {
+        let Seen { bytes, pictures, picture_bytes, document_bytes } = self.seen;
+        let text = bytes.saturating_sub(picture_bytes + document_bytes).div_ceil(4);
+        // A page of a document may be a picture in a few hundred bytes; what does not fit the model it does not take.
+        let documents = document_bytes.min(window);
+        text + pictures.saturating_mul(picture(api, model)) + documents
     }
 
     /// The most tokens of the answer to it, from a model that answers with this many at most.
@@ -105,25 +108,15 @@ impl Written {
     }
 }
 
-/// Four bytes a token, but for what is no text.
-fn estimate(bytes: &[u8]) -> u64 {
-    let mut text = 0;
-    let mut pictures = 0;
-    // What is between two quotes is a string, or what stands between two strings: that is never long.
-    for part in bytes.split(|byte| *byte == b'"') {
-        // A data URL has a head.
-        let data = part.iter().position(|byte| *byte == b',').map_or(part, |comma| &part[comma + 1..]);
-        let is_data = data.len() >= LONG
-            && data.iter().all(|byte| {
-                byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_' | b'\\')
-            });
-        if is_data {
-            pictures += 1;
-        } else {
-            text += part.len() as u64;
-        }
+/// The most tokens that a picture takes, whatever its size in bytes: a large one may be small in bytes. Models scale
+/// them down to a size of their own, and one family counts each piece of a picture for thirty.
+fn picture(api: Api, model: &str) -> u64 {
+    match api {
+        Api::AnthropicMessages => 5_000,
+        Api::GoogleGenerativeAi => 8_000,
+        _ if model.contains("4o-mini") => 50_000,
+        _ => 20_000,
     }
-    text.div_ceil(4) + pictures * PICTURE
 }
 
 #[cfg(test)]
@@ -144,12 +137,15 @@ mod tests {
     fn the_agents_model_is_written_in_and_nothing_else_is_touched() {
         let name = r#""a/b \"c\"""#;
         for (body, expected) in [
-            (r#"{"model":"x","b":1}"#.to_owned(), format!(r#"{{"model":{name},"b":1}}"#)),
+            (r#"{"model":"x","top_k":1}"#.to_owned(), format!(r#"{{"model":{name},"top_k":1}}"#)),
             (
-                "\n {\"z\": [1, {\"model\": \"in\"}] , \"mod\\u0065l\" : null ,\"é\":1.50}\n".to_owned(),
-                format!("\n {{\"z\": [1, {{\"model\": \"in\"}}] , \"mod\\u0065l\" : {name} ,\"é\":1.50}}\n"),
+                "\n {\"system\": [1, {\"model\": \"in\"}] , \"mod\\u0065l\" : null ,\"top_p\":1.50, \"é\": null}\n"
+                    .to_owned(),
+                format!(
+                    "\n {{\"system\": [1, {{\"model\": \"in\"}}] , \"mod\\u0065l\" : {name} ,\"top_p\":1.50, \"é\": null}}\n"
+                ),
             ),
-            (r#"{"b": 1}"#.to_owned(), format!(r#"{{"model":{name},"b": 1}}"#)),
+            (r#"{"top_k": 1}"#.to_owned(), format!(r#"{{"model":{name},"top_k": 1}}"#)),
             ("{ }".to_owned(), format!(r#"{{"model":{name} }}"#)),
         ] {
             assert_eq!(to(&body, Api::AnthropicMessages), expected);
@@ -184,8 +180,8 @@ mod tests {
             String::from_utf8(sent.to_vec()).unwrap()
         };
         assert_eq!(
-            sent(r#"{"max_tokens":900,"x":[1.0],"model":"asked"}"#, Api::AnthropicMessages),
-            r#"{"max_tokens":500,"x":[1.0],"model":"m"}"#
+            sent(r#"{"max_tokens":900,"top_p":[1.0],"model":"asked"}"#, Api::AnthropicMessages),
+            r#"{"max_tokens":500,"top_p":[1.0],"model":"m"}"#
         );
         assert_eq!(
             sent(r#"{"generationConfig":{"maxOutputTokens":501}}"#, Api::GoogleGenerativeAi),
@@ -197,14 +193,27 @@ mod tests {
         );
     }
 
+    fn input(body: &str, api: Api, model: &str) -> u64 {
+        read(body, api).unwrap().input(api, model, 100_000)
+    }
+
     #[test]
-    fn a_picture_is_not_counted_as_text() {
-        let picture = "QUJD".repeat(100_000);
-        let body = format!(r#"{{"messages":[{{"url":"data:image/png;base64,{picture}","text":"abcd"}}]}}"#);
-        let tokens = read(&body, Api::OpenAiCompletions).unwrap().input();
-        assert!((PICTURE..PICTURE + 40).contains(&tokens), "{tokens}");
+    fn a_picture_is_charged_as_the_most_that_one_takes_and_everything_else_by_its_size() {
+        let data = "QUJD".repeat(100_000);
+        let url = format!(r#"{{"messages":[{{"image_url":"data:image/png;base64,{data}","text":"abcd"}}]}}"#);
+        for (model, most) in [("gpt-5", 20_000), ("vendor/gpt-4o-mini", 50_000)] {
+            let tokens = input(&url, Api::OpenAiCompletions, model);
+            assert!((most..most + 40).contains(&tokens), "{tokens}");
+        }
+        // The same letters anywhere else are text.
+        let text = format!(r#"{{"messages":[{{"text":"{data}"}}]}}"#);
+        let tokens = input(&text, Api::OpenAiCompletions, "gpt-5");
+        assert!((100_000..100_020).contains(&tokens), "{tokens}");
+        let file = format!(r#"{{"messages":[{{"file_data":"{}"}}]}}"#, &data[..50_000]);
+        let tokens = input(&file, Api::OpenAiCompletions, "gpt-5");
+        assert!((50_000..50_020).contains(&tokens), "{tokens}");
         let words = "word ".repeat(1_000);
-        let tokens = read(&format!(r#"{{"a":"{words}"}}"#), Api::OpenAiCompletions).unwrap().input();
+        let tokens = input(&format!(r#"{{"system":"{words}"}}"#), Api::AnthropicMessages, "claude");
         assert!((1_250..1_260).contains(&tokens), "{tokens}");
     }
 
@@ -220,12 +229,12 @@ mod tests {
 
         #[test]
         fn the_model_is_the_one_of_the_agent(
-            before in "[a-z]{0,5}", asked in "\\PC{0,12}", after in prop::collection::vec("[a-z]{1,8}", 0..4),
+            before in "\\PC{0,12}", asked in "\\PC{0,12}", after in prop::collection::vec("[a-z]{1,8}", 0..4),
         ) {
             let mut body = serde_json::Map::new();
-            body.insert(format!("x{before}"), "model".into());
+            body.insert("instructions".into(), before.into());
             body.insert("model".into(), asked.into());
-            body.extend(after.into_iter().map(|name| (format!("y{name}"), Value::from(1.5))));
+            body.insert("metadata".into(), after.into_iter().map(|name| (name, Value::from(1.5))).collect());
             let mut expected = body.clone();
             expected.insert("model".into(), "m".into());
             let text = Value::Object(body).to_string();

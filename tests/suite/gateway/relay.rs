@@ -7,7 +7,7 @@ use flock::agent::Taken;
 use flock::config::{Api, Live};
 use flock::error::Explain as _;
 use flock::gateway::front::Front;
-use flock::gateway::relay::tickets::{Opened, Tickets};
+use flock::gateway::relay::tickets::{COUNTS, Opened, Tickets};
 use flock::gateway::relay::{MOST, Relay};
 use flock::id::{AgentId, TurnId};
 use flock::provider::Catalog;
@@ -316,11 +316,75 @@ async fn counting_tokens_costs_nothing() {
     let setting =
         Setting::with(Api::AnthropicMessages, Watch { budget: 0, ..Watch::default() }, |_| {}).await;
     let opened = setting.open();
-    let call = Call::post("/relay/anthropic/v1/messages/count_tokens").json(&setting.body()).unwrap();
-    let (status, text) = setting.send(call.header("x-api-key", opened.relay.as_deref().unwrap())).await;
+    let count = async |body: &Value| {
+        let call = Call::post("/relay/anthropic/v1/messages/count_tokens").json(body).unwrap();
+        setting.send(call.header("x-api-key", opened.relay.as_deref().unwrap())).await
+    };
+    let (status, text) = count(&setting.body()).await;
     assert_eq!((status, text.as_str()), (200, r#"{"input_tokens": 12}"#));
     assert_eq!(setting.server.requests()[0].body["model"], "test-model");
     assert_eq!(opened.ticket.calls.now(), flock::runtime::cli::gate::Count::default());
+    // It is for nothing, so it has another bound.
+    for _ in 1..COUNTS {
+        assert_eq!(count(&setting.body()).await.0, 200);
+    }
+    let (status, text) = count(&setting.body()).await;
+    assert!(status == 400 && text.contains("200 times in a turn"), "{text}");
+    assert_eq!(setting.server.requests().len(), COUNTS as usize);
+}
+
+#[tokio::test]
+async fn what_runs_is_kept_or_is_fetched_at_the_provider_is_not_passed_on() {
+    for (api, entry, value, named) in [
+        (
+            Api::AnthropicMessages,
+            "mcp_servers",
+            json!([{"type": "url", "url": "https://a.example"}]),
+            "mcp_servers",
+        ),
+        (
+            Api::AnthropicMessages,
+            "tools",
+            json!([{"type": "web_fetch_20250910", "name": "x"}]),
+            "web_fetch_20250910",
+        ),
+        (Api::OpenAiResponses, "previous_response_id", json!("resp_1"), "previous_response_id"),
+        (Api::OpenAiCodexResponses, "tools", json!([{"type": "web_search"}]), "web_search"),
+        (Api::OpenAiCompletions, "web_search_options", json!({}), "web_search_options"),
+        (Api::GoogleGenerativeAi, "tools", json!([{"urlContext": {}}]), "urlContext"),
+    ] {
+        let setting = Setting::new(api).await;
+        let opened = setting.open();
+        let token = opened.relay.clone().unwrap();
+        let mut body = setting.body();
+        body[entry] = value;
+        let mut paths = vec![setting.path()];
+        match api {
+            Api::AnthropicMessages => paths.push("/relay/anthropic/v1/messages/count_tokens".to_owned()),
+            Api::GoogleGenerativeAi => paths.push("/relay/google/v1beta/models/x:countTokens".to_owned()),
+            _ => {}
+        }
+        for path in paths {
+            let call =
+                Call::post(&path).json(&body).unwrap().header("authorization", &format!("Bearer {token}"));
+            let answer = setting.begin(call).await;
+            assert_eq!((answer.status(), answer.header("x-should-retry")), (400, Some("false")), "{api:?}");
+            let text = whole(answer).await.1;
+            assert!(text.contains("flock: ") && text.contains(named), "{text}");
+        }
+        // It is refused before anything is set aside, and the turn goes on.
+        assert_eq!((setting.server.requests().len(), setting.watch.settled().len()), (0, 0));
+        assert!(opened.ticket.calls.now().refused.unwrap().1.contains(named));
+        assert_eq!(setting.ask(&opened).await.0, 200);
+        assert_eq!(opened.ticket.calls.now().refused, None);
+    }
+    let setting = Setting::new(Api::AnthropicMessages).await;
+    let opened = setting.open();
+    let call = setting
+        .call(opened.relay.as_deref().unwrap())
+        .header("anthropic-beta", "some-beta, files-api-2025-04-14,other-1");
+    assert_eq!(setting.send(call).await.0, 200);
+    assert_eq!(setting.server.requests()[0].header("anthropic-beta"), "some-beta,other-1");
 }
 
 #[tokio::test]
