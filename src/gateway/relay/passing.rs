@@ -8,10 +8,11 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::toll::Toll;
 use super::{Ticket, headers};
+use crate::provider::ProviderError;
 use crate::provider::passing::Answer;
 
 /// The answer, as the program is to have it. Whoever stops reading it ends the request.
@@ -24,11 +25,16 @@ pub(super) fn response(
     let (status, headers): (_, HeaderMap) =
         (answer.status, headers::answered(&std::mem::take(&mut answer.headers)));
     let passing = Passing { answer, toll, ticket, _place: place };
-    let pieces = unfold(Some(passing), |passing| async move {
-        let mut passing = passing?;
-        let piece = passing.next().await?;
-        let rest = piece.is_ok().then_some(passing);
-        Some((piece, rest))
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(passing.on(sender));
+    let pieces = unfold(Some(receiver), |receiver| async move {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(Some(piece)) => Some((Ok(piece), Some(receiver))),
+            Some(None) => None,
+            // It did not come to its end, and the program is not to take it for one that did.
+            None => Some((Err(io::Error::other("the answer broke off")), None)),
+        }
     });
     // Without a length: a program that knows it might be gone before the count is made.
     let mut response = Response::new(Body::from_stream(pieces));
@@ -46,22 +52,43 @@ struct Passing {
 }
 
 impl Passing {
-    async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        let piece = tokio::select! {
+    /// Hands the answer on, and at its end nothing. In a task of its own: a program that does not read, as one in a frozen
+    /// sandbox, has nobody look whether its turn is over.
+    async fn on(mut self, sender: mpsc::Sender<Option<Bytes>>) {
+        let over = self.ticket.over.clone();
+        tokio::select! {
             biased;
-            () = self.ticket.over.cancelled() => return Some(Err(io::Error::other("the turn is over"))),
-            piece = self.answer.chunk() => piece,
-        };
+            () = over.cancelled() => {}
+            // Whoever asked has gone.
+            () = sender.closed() => {}
+            () = self.hand(&sender) => {}
+        }
+        // The request ends and is settled before the program can see that its answer has.
+        drop(self);
+    }
+
+    async fn hand(&mut self, sender: &mpsc::Sender<Option<Bytes>>) {
+        while let Ok(piece) = self.next().await {
+            let is_end = piece.is_none();
+            if sender.send(piece).await.is_err() || is_end {
+                return;
+            }
+        }
+    }
+
+    /// The next piece; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        let piece = self.answer.chunk().await;
         match piece {
             Ok(Some(piece)) => {
                 if self.answer.is_over() || self.answer.failure().is_some() {
                     self.settle(true);
                 }
-                Some(Ok(piece))
+                Ok(Some(piece))
             }
             Ok(None) => {
                 self.settle(true);
-                None
+                Ok(None)
             }
             Err(error) => {
                 let (agent, turn) = (&self.ticket.agent, self.ticket.turn);
@@ -70,7 +97,7 @@ impl Passing {
                     toll.failed(Some(&error));
                     self.ticket.calls.note(|count| count.refused = Some((0, error.to_string())));
                 }
-                Some(Err(io::Error::other("the provider broke off")))
+                Err(error)
             }
         }
     }

@@ -19,6 +19,7 @@ use flock::sandbox::egress::{Connection, EgressPolicy, EgressRule, Internet, Pro
 use flock::supervise::loopback::{Answer, Call, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::crew::Crew;
 use super::house::{House, LIMIT, TOKEN};
@@ -446,6 +447,72 @@ async fn the_end_of_the_turn_ends_what_still_runs() {
     tokio::time::timeout(LIMIT, gone).await.expect("the request ends").unwrap();
     assert!(answer.chunk(LIMIT).await.is_err(), "it is no whole answer");
     until(|| setting.watch.settled() == [(0, Taken::Begun)]).await;
+}
+
+/// More than the buffers of a connection take.
+fn flood() -> String {
+    let piece =
+        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", "word ".repeat(1_000));
+    piece.repeat((32 << 20) / piece.len())
+}
+
+/// A program that asks and then reads nothing but the beginning, as one whose sandbox stands still.
+async fn ask_and_stand_still(port: u16, path: &str, token: &str, body: &Value) -> TcpStream {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\
+         anthropic-version: 2023-06-01\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut begin = [0; 17];
+    tokio::time::timeout(LIMIT, stream.read_exact(&mut begin)).await.unwrap().unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200 OK\r\n");
+    stream
+}
+
+#[tokio::test]
+async fn the_end_of_the_turn_ends_what_nobody_reads() {
+    let setting = Setting::new(Api::OpenAiCompletions).await;
+    let opened = setting.open();
+    let gone = setting.server.reply_until_gone(flood().as_str().into());
+    let token = opened.relay.clone().unwrap();
+    let still = ask_and_stand_still(setting.house.port, &setting.path(), &token, &setting.body()).await;
+    drop(opened.close);
+    // The server may not have got rid of the beginning yet.
+    drop(tokio::time::timeout(LIMIT, gone).await.expect("the request ends"));
+    until(|| setting.watch.settled() == [(0, Taken::Begun)]).await;
+    assert_eq!(opened.ticket.places.available_permits(), 8);
+    drop(still);
+}
+
+#[tokio::test]
+async fn a_freeze_ends_the_turn_of_a_program_and_what_it_asked() {
+    let server = ModelServer::start();
+    let mut crew = Crew::with(Some(Api::AnthropicMessages), |document| {
+        document["models"] = json!({"providers": {"fake": provider(&server, Api::AnthropicMessages)}});
+        document["agents"]["defaults"]["model"] = json!({"primary": "fake/test-model"});
+    })
+    .await;
+    let (turn, answer) = crew.begin().await;
+    let body = json!({"max_tokens": 300, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
+    let gone = server.reply_until_gone(flood().as_str().into());
+    let token = turn.relay.clone().unwrap();
+    let still = ask_and_stand_still(crew.port, "/relay/anthropic/v1/messages", &token, &body).await;
+    let ticket = turn.ticket.clone();
+    let (status, frozen) = crew.ask(Call::post("/api/agents/coder/freeze")).await;
+    assert_eq!((status, &frozen["agents"][0]["changed"]), (200, &true.into()), "{frozen}");
+    turn.ended().await;
+    drop(tokio::time::timeout(LIMIT, gone).await.expect("the request ends"));
+    assert!(answer.await.unwrap().0 >= 400, "the turn has no answer");
+    until(|| ticket.calls.now().usage.output == 300).await;
+    // It is charged as the most that it may have taken, and nothing stays set aside.
+    let (_, told) = crew.ask(Call::get("/api/usage")).await;
+    assert_eq!(told["total"]["calls"], 1, "{told}");
+    drop(still);
+    crew.stopped().await;
 }
 
 #[tokio::test]
