@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::call::{self, Answer, Checked};
 use super::engine::Engine;
@@ -33,6 +34,8 @@ pub(super) struct Hand<'a> {
     pub(super) engine: &'a Engine,
     pub(super) halt: &'a Halt,
     pub(super) context: &'a CallContext,
+    /// Ends the call alone, and not the turn.
+    pub(super) given_up: &'a CancellationToken,
 }
 
 impl From<Answer> for Ended {
@@ -61,7 +64,9 @@ impl Course<'_> {
                 arguments_preview: call::preview(asked.arguments),
             });
             let started = Instant::now();
-            let hand = Hand { engine: self.engine, halt: self.halt, context: &self.context };
+            let given_up = CancellationToken::new();
+            let hand =
+                Hand { engine: self.engine, halt: self.halt, context: &self.context, given_up: &given_up };
             let ended = hand.call(&asked, place, stop, started).await?;
             let Some((mut content, is_error)) = ended.answer else {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
@@ -136,8 +141,8 @@ impl Hand<'_> {
         Ok(ended)
     }
 
-    /// Runs one tool. Where the turn is stopped meanwhile, the tool gets a moment to end, so that what it
-    /// did is known; the answer then comes with the reason of the stop.
+    /// Runs one tool. Where the turn is stopped meanwhile, or nobody waits for the call any more, the tool gets a moment
+    /// to end, so that what it did is known; the answer then comes with the reason of the stop, if it is one.
     async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> Ended {
         let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
         let mut work = std::pin::pin!(call::run(tool, &own, asked.arguments));
@@ -150,13 +155,18 @@ impl Hand<'_> {
                     Ended { answer: None, halted: Some(failed) }
                 }
             },
-            error = self.halt.wait() => error,
+            error = self.halt.wait() => Some(error),
+            () = self.given_up.cancelled() => None,
         };
         own.cancel.cancel();
         let answer = match timeout(GRACE, work).await {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(_)) | Err(_) => None,
         };
-        Ended { answer, halted: Some(stopped) }
+        if stopped.is_none() {
+            let unknown = || (call::text("the call was cancelled; what it did is not known"), true);
+            return answer.unwrap_or_else(unknown).into();
+        }
+        Ended { answer, halted: stopped }
     }
 }

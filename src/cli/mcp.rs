@@ -2,27 +2,32 @@
 //! MCP over HTTP. It only carries messages: who may call what is decided by the gateway, from the turn's token.
 
 use std::io::{BufRead as _, Read as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::{Context, Exit, Failure};
 use crate::env;
 use crate::error::{Kind, chain};
 use crate::gateway::routes::mcp::MOST;
+use crate::runtime::cli::handed;
 use crate::supervise::loopback::{Call, Client, LoopbackError};
 
 /// How long a message may take: a little longer than the gateway gives a call.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = handed::CARRY;
 
 /// The most bytes of an answer.
 const MOST_BACK: usize = 32 << 20;
 
-/// Messages that are under way at once.
+/// Requests that are under way at once; others wait.
 const AT_ONCE: usize = 16;
+
+/// Messages that are carried or wait. What cancels a request is no request: it gets through where all places are taken.
+const WAITING: usize = 64;
 
 /// The code for what is no answer of the gateway's tools.
 const FAILED: i32 = -32_000;
@@ -41,10 +46,17 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
     context.block_on(async {
         let mut lines = read();
         let mut under_way = JoinSet::new();
+        let places = Arc::new(Semaphore::new(AT_ONCE));
         loop {
             tokio::select! {
-                line = lines.recv(), if under_way.len() < AT_ONCE => match line {
-                    Some(line) => drop(under_way.spawn(carry(gateway.clone(), path.clone(), line))),
+                line = lines.recv(), if under_way.len() < WAITING => match line {
+                    Some(line) => {
+                        let (gateway, path, places) = (gateway.clone(), path.clone(), places.clone());
+                        under_way.spawn(async move {
+                            let _place = if is_request(&line) { places.acquire_owned().await.ok() } else { None };
+                            carry(gateway, path, line).await
+                        });
+                    }
                     None => break,
                 },
                 Some(done) = under_way.join_next() => tell(done, context),
@@ -106,6 +118,11 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
         }
     });
     receiver
+}
+
+/// Whether a message has an answer.
+fn is_request(line: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(line).is_ok_and(|message| message.get("id").is_some())
 }
 
 /// Has a message answered; none where it is a notification.

@@ -297,7 +297,8 @@ impl Course<'_> {
         running.calls(std::mem::take(&mut so.text), &call)?;
         self.events.tell(reported::started(&id, &asked.tool, &asked.arguments));
         let started = Instant::now();
-        let hand = Hand { engine: self.engine, halt: self.halt, context: &self.context };
+        let hand =
+            Hand { engine: self.engine, halt: self.halt, context: &self.context, given_up: &asked.cancel };
         let ended = hand.call(&call, 0, StopReason::ToolUse, started).await?;
         let Some((mut content, is_error)) = ended.answer else {
             return Err(ended.halted.unwrap_or(TurnError::Cancelled));

@@ -87,7 +87,9 @@ impl Engine {
         let started = Instant::now();
         let work = async {
             halt.thawed().await?;
-            Hand { engine: self, halt: &halt, context: &context }
+            // Whoever gives it up ends the halt with it.
+            let given_up = CancellationToken::new();
+            Hand { engine: self, halt: &halt, context: &context, given_up: &given_up }
                 .call(&asked, 0, StopReason::ToolUse, started)
                 .await
         };

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::Semaphore;
@@ -54,6 +55,14 @@ pub struct Ticket {
     /// What is told without asking anybody, where nobody has answered.
     pub(super) last_word: LastWord,
     counts: AtomicU32,
+    running: Mutex<Vec<Running>>,
+}
+
+/// A call over MCP that runs.
+struct Running {
+    /// What its request is known by, as JSON: `1` is not `"1"`.
+    request: String,
+    cancel: CancellationToken,
 }
 
 /// How often a turn may have tokens counted. That costs nothing, so no budget ends it.
@@ -69,11 +78,43 @@ impl Ticket {
         self.steps.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
+    /// A call over MCP runs until this is dropped.
+    #[must_use]
+    pub fn call(&self, request: &Value) -> Called<'_> {
+        let cancel = CancellationToken::new();
+        self.running().push(Running { request: request.to_string(), cancel: cancel.clone() });
+        Called { ticket: self, cancel }
+    }
+
+    /// Cancels what runs for this request; one that nobody knows is passed over, as it may just have ended.
+    pub fn cancel(&self, request: &Value) {
+        let request = request.to_string();
+        self.running().iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether tokens may be counted once more.
     #[must_use]
     pub fn may_count(&self) -> bool {
         let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
         self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+}
+
+/// A call over MCP for as long as it runs.
+pub struct Called<'a> {
+    ticket: &'a Ticket,
+    /// Cancelled when nobody wants it any more.
+    pub cancel: CancellationToken,
+}
+
+impl Drop for Called<'_> {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.ticket.running().retain(|one| !one.cancel.is_cancelled());
     }
 }
 
@@ -120,6 +161,7 @@ impl Tickets {
             steps: AtomicU32::new(0),
             last_word: LastWord::default(),
             counts: AtomicU32::new(0),
+            running: Mutex::default(),
         });
         let relay = api.map(|_| token("relay"));
         let mcp = token("mcp");

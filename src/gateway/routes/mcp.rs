@@ -4,13 +4,11 @@
 //! from it. Each message has an answer of its own; flock sends nothing by itself, so there is no stream and no session.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::plugin::shown;
 use crate::agent::delegated::{Answered, Asked};
@@ -20,6 +18,7 @@ use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
 use crate::openclaw::plugin::is_ours;
 use crate::provider::Block;
+use crate::runtime::cli::handed::CALL;
 use crate::tool::{CallContext, bounded};
 
 /// The most bytes of a message.
@@ -27,9 +26,6 @@ pub const MOST: usize = 2 << 20;
 
 /// Versions of the protocol that this is right in, the newest last.
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-
-/// How long a call may take.
-const LIMIT: Duration = Duration::from_secs(140);
 
 /// The most bytes of a call's id and of a tool's name.
 const MAX_NAME: usize = 128;
@@ -83,9 +79,16 @@ pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (Statu
             wrong(NO_REQUEST, "there is no method")
         };
     };
-    let Some(id) = id else { return (StatusCode::ACCEPTED, None) };
+    let Some(id) = id else {
+        if method == "notifications/cancelled" {
+            ticket.cancel(&message["params"]["requestId"]);
+        }
+        return (StatusCode::ACCEPTED, None);
+    };
     let answer = match answer(gateway, ticket, method, &message["params"], &id).await {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        // Whoever cancelled it waits for no answer.
+        Ok(None) => return (StatusCode::ACCEPTED, None),
+        Ok(Some(result)) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err((code, text)) => failed(&id, code, &text),
     };
     (StatusCode::OK, Some(answer))
@@ -105,14 +108,14 @@ async fn answer(
     method: &str,
     params: &Value,
     id: &Value,
-) -> Result<Value, (i32, String)> {
+) -> Result<Option<Value>, (i32, String)> {
     match method {
-        "initialize" => Ok(greeting(params)),
-        "ping" => Ok(json!({})),
+        "initialize" => Ok(Some(greeting(params))),
+        "ping" => Ok(Some(json!({}))),
         "tools/list" => {
             let tools = tools(gateway, ticket);
             ticket.calls.note(|count| count.listed_tools = true);
-            Ok(json!({"tools": tools}))
+            Ok(Some(json!({"tools": tools})))
         }
         "tools/call" => call(gateway, ticket, params, id).await,
         _ => Err((NO_METHOD, format!("there is no method {:?}", bounded::start(method, MAX_NAME)))),
@@ -141,13 +144,14 @@ fn tools(gateway: &Gateway, ticket: &Ticket) -> Vec<Value> {
     engine.own_tools(agent).into_iter().map(described).collect()
 }
 
-/// Calls a tool. What the model is to read of a failure is a result; what is wrong with the request itself is not.
+/// Calls a tool. What the model is to read of a failure is a result; what is wrong with the request itself is not. A call
+/// that is cancelled has none.
 async fn call(
     gateway: &Gateway,
     ticket: &Ticket,
     params: &Value,
     id: &Value,
-) -> Result<Value, (i32, String)> {
+) -> Result<Option<Value>, (i32, String)> {
     let bad = |text: String| (BAD_PARAMS, text);
     let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
     if !is_ours(tool) {
@@ -161,13 +165,16 @@ async fn call(
     let Some(engine) = gateway.engine.get() else {
         return Err((-32_603, "this gateway runs no turns".to_owned()));
     };
-    let cancel = CancellationToken::new();
-    // The client closes the connection where its call is stopped, and this future is dropped with it.
-    let _stop = cancel.clone().drop_guard();
+    // It ends with this future, too: the client may close the connection where its call is stopped.
+    let called = ticket.call(id);
+    let cancel = called.cancel.clone();
     let asked = Asked { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
-    let answered = run(gateway, engine, ticket, asked).await;
+    let answered = tokio::select! {
+        answered = run(gateway, engine, ticket, asked) => answered,
+        () = called.cancel.cancelled() => return Ok(None),
+    };
     let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
-    Ok(json!({"content": content, "isError": answered.is_error}))
+    Ok(Some(json!({"content": content, "isError": answered.is_error})))
 }
 
 async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) -> Answered {
@@ -176,7 +183,7 @@ async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) 
     };
     let work = engine.call_for(&ticket.source, asked, &witness);
     tokio::select! {
-        answered = tokio::time::timeout(LIMIT, work) => answered.unwrap_or_else(|_| Answered {
+        answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| Answered {
             content: vec![Block::text("the call took too long; what it did is not known")],
             is_error: true,
         }),

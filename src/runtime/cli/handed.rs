@@ -1,4 +1,6 @@
-//! What every program is handed: names, its prompt, files of its turn.
+//! What every program is handed: names, its prompt, files of its turn, how long it waits.
+
+use std::time::Duration;
 
 use super::program::{Invocation, Turn, TurnFile};
 
@@ -10,6 +12,16 @@ pub const RELAY_KEY: &str = "FLOCK_RELAY_KEY";
 
 /// The name that flock's MCP server has in the programs.
 pub const SERVER: &str = "flock";
+
+/// How long a call of one of flock's tools may take. Then flock says so: a program that stopped waiting before would
+/// take it for a broken server, and the call would go on.
+pub const CALL: Duration = Duration::from_secs(140);
+
+/// How long what carries such a call to flock waits for the answer.
+pub const CARRY: Duration = Duration::from_secs(150);
+
+/// How long a program is told to wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(160);
 
 /// A prompt as a program gets it on its standard input: no program can do anything with NUL.
 pub fn prompt(turn: &Turn<'_>) -> String {
@@ -26,3 +38,11 @@ pub fn file(invocation: &mut Invocation, turn: &Turn<'_>, name: &str, content: S
 pub fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
+
+/// [`PATIENCE`] in milliseconds.
+pub const fn patience_ms() -> u64 {
+    PATIENCE.as_secs() * 1_000
+}
+
+// Each waits for what is within it.
+const _: () = assert!(CALL.as_secs() < CARRY.as_secs() && CARRY.as_secs() < PATIENCE.as_secs());

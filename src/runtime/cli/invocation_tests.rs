@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::program::{Conversation, Invocation, Place, Program, Turn};
-use super::{PROGRAMS, named};
+use super::{PROGRAMS, handed, named};
 use crate::config::{Api, Effort};
 
 const SYSTEM: &str = "You are \"bob\".\n\nUse ${AvailableTools} and $HOME, '''quotes''' and \\ signs.";
@@ -170,6 +170,22 @@ fn codex_is_started_so() {
     assert_eq!(list["models"][0]["supports_search_tool"], false);
     let config = run.state.last().unwrap().content.clone().unwrap();
     assert!(config.contains("model_reasoning_effort = \"low\""), "{config}");
+}
+
+#[test]
+fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
+    let patience = handed::PATIENCE.as_secs();
+    for (name, learned, written) in [
+        ("claude", None, format!("\"timeout\":{patience}000")),
+        ("codex", None, format!("mcp_servers.flock.tool_timeout_sec = {patience}\n")),
+        ("gemini", Some("own"), format!("\"timeout\":{patience}000")),
+        ("opencode", None, format!("\"timeout\":{patience}000")),
+    ] {
+        let program = named(name).unwrap();
+        let run = program.invocation(&Turn { learned, ..turn(program) });
+        let told = shown(&run);
+        assert!(told.contains(&written), "{told}");
+    }
 }
 
 #[test]

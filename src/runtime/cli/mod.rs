@@ -10,7 +10,7 @@ mod ear;
 pub mod folders;
 pub mod gate;
 mod gemini;
-mod handed;
+pub mod handed;
 pub mod host;
 mod learned;
 pub mod lines;

@@ -11,7 +11,7 @@ use flock::gateway::relay::{Relay, Ticket};
 use flock::gateway::{Gateway, Limits, Parts, Records, server, tools};
 use flock::home::{Home, atomic};
 use flock::id::{AgentId, SessionKey, TurnId};
-use flock::provider::{BoxFuture, Catalog, StopReason};
+use flock::provider::{BoxFuture, Catalog, StopReason, ToolSpec};
 use flock::runtime::{Event, Order, Reply, Runtime, RuntimeError, Runtimes, Tell};
 use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::engine as docker;
@@ -20,9 +20,10 @@ use flock::supervise::loopback::{Call, Client};
 use flock::swarm::oversight::TeamOversight;
 use flock::swarm::triage::ByRequest;
 use flock::swarm::{self, Bell, Swarm};
+use flock::tool::{CallContext, Tool, ToolError, ToolOutput};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::house::{LIMIT, TOKEN};
 
@@ -35,10 +36,40 @@ pub struct Crew {
     pub port: u16,
     /// The last turn that the played program's conversation has.
     pub knows: Arc<Mutex<Option<TurnId>>>,
+    /// How many calls of [`HELD`] have begun, and how many were ended.
+    pub held: (watch::Receiver<u32>, watch::Receiver<u32>),
     turns: mpsc::UnboundedReceiver<Played>,
     server: tokio::task::JoinHandle<()>,
     _rings: mpsc::UnboundedReceiver<swarm::scheduler::Event>,
     _dir: tempfile::TempDir,
+}
+
+/// The tool that does nothing here until its call is ended.
+pub const HELD: &str = "flock_workspace_tree";
+
+struct Held {
+    spec: ToolSpec,
+    begun: watch::Sender<u32>,
+    ended: watch::Sender<u32>,
+}
+
+impl Tool for Held {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _: &'a Value,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async {
+            self.begun.send_modify(|count| *count += 1);
+            context.cancel.cancelled().await;
+            self.ended.send_modify(|count| *count += 1);
+            Ok(ToolOutput::text("ended"))
+        })
+    }
 }
 
 /// A turn that the program was given.
@@ -177,7 +208,11 @@ impl Crew {
             Arc::new(move || newest.current()),
             Arc::new(docker::Engine::from_env()),
         ));
-        let tools::Tools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
+        let tools::Tools { mut registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
+        let spec = registry.get(HELD).unwrap().spec().clone();
+        let (begun, has_begun) = watch::channel(0);
+        let (ended, has_ended) = watch::channel(0);
+        registry.add(Arc::new(Held { spec, begun, ended }));
         let catalog = Catalog::new(home.clone());
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
         let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
@@ -211,7 +246,8 @@ impl Crew {
         gateway.driver.recovered();
         let front = Arc::new(Front::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
-        Self { home, gateway, port, knows, turns, server, _rings: rings, _dir: dir }
+        let held = (has_begun, has_ended);
+        Self { home, gateway, port, knows, held, turns, server, _rings: rings, _dir: dir }
     }
 
     /// A client with the owner's token.

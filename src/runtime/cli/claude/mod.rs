@@ -127,6 +127,7 @@ impl Program for Claude {
             "type": "http",
             "url": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${{{MCP_TOKEN}}}")},
+            "timeout": handed::patience_ms(),
         }}});
         let mcp = handed::file(&mut run, turn, "mcp.json", config.to_string());
         arguments.extend(["--strict-mcp-config", "--mcp-config", &mcp]);

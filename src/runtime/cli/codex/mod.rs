@@ -233,6 +233,7 @@ fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) ->
         ("bearer_token_env_var", json!(MCP_TOKEN)),
         // Without flock's tools there is to be no turn.
         ("required", json!(true)),
+        ("tool_timeout_sec", json!(handed::PATIENCE.as_secs())),
         ("default_tools_approval_mode", json!("approve")),
     ] {
         set(&format!("mcp_servers.{SERVER}.{name}"), value);

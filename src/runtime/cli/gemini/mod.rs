@@ -275,7 +275,7 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
             "httpUrl": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
             "trust": true,
-            "timeout": 60_000,
+            "timeout": handed::patience_ms(),
         }});
     }
     settings

@@ -188,7 +188,7 @@ fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), Stri
             "headers": {"Authorization": format!("Bearer {{env:{MCP_TOKEN}}}")},
             "oauth": false,
             "enabled": true,
-            "timeout": 30_000,
+            "timeout": handed::patience_ms(),
         }},
     });
     let (Some(_), Some(api)) = (turn.relay_token, turn.api) else {
