@@ -1,12 +1,12 @@
 //! The last word on a turn's model calls, where nobody answers. Programs ask again after any status: Claude Code up to
-//! six times in half a second. Then each is told the same, and nobody else is asked. What is wrong with one request is
+//! six times in half a second, OpenCode for a minute and more. Then each is told the same, and nobody else is asked. What is wrong with one request is
 //! no last word: the program may mend it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long it stands: longer than programs wait between their tries, and no longer than a person does for theirs.
-pub const STANDS: Duration = Duration::from_secs(10);
+/// How long it stands: longer than all tries of a program take.
+pub const STANDS: Duration = Duration::from_secs(120);
 
 /// A turn's last word, if one has been said.
 #[derive(Debug, Default)]

@@ -108,8 +108,8 @@ fn finally(status: StatusCode, message: impl Into<String>) -> ApiError {
 }
 
 /// What the program is told where no model answered. flock has asked as often as made sense, so it is the status that
-/// programs ask again after the least: three of the four do not after 400. Claude Code does, with less in its request:
-/// it is told the same then. Where the provider says that the request is wrong, the program gets that in the provider's
+/// programs ask again after the least: two of the four do not after 400. Claude Code and OpenCode do: they are told the
+/// same then. Where the provider says that the request is wrong, the program gets that in the provider's
 /// own words, because it may know how to mend it, and may ask again.
 fn refusal(ticket: &Ticket, want: Want, path: &str, refused: Refused) -> Response<Body> {
     let Refused { error, status, said } = refused;
