@@ -155,7 +155,7 @@ pub enum TurnError {
     },
     /// The program that runs the agent's turns did not run this one to its end.
     #[error(transparent)]
-    Runtime(#[from] RuntimeError),
+    Runtime(RuntimeError),
     /// Neither the agent nor the defaults name a model.
     #[error("agent {0} has no model")]
     NoModel(AgentId),
@@ -235,6 +235,16 @@ pub enum TurnError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl From<RuntimeError> for TurnError {
+    /// A turn that may not go on for now is one, whoever runs it.
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::Paused { why, .. } => Self::Paused(Paused(why)),
+            error => Self::Runtime(error),
+        }
+    }
 }
 
 impl Explain for TurnError {

@@ -100,6 +100,12 @@ impl ProviderError {
         }
     }
 
+    /// Whether it is the provider's trouble and may pass.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::Limited { .. } | Self::Failed { .. } | Self::TimedOut { .. })
+    }
+
     /// Whether the thinking of earlier answers was refused, or what hangs on it: without it the conversation can go on.
     /// Such a refusal comes before any of an answer, and there is no code for it.
     #[must_use]

@@ -37,6 +37,24 @@ pub enum RuntimeError {
         /// What mends it.
         hint: String,
     },
+    /// It could not be begun with: what it needs before it is started was not to be had. That may pass.
+    #[error("{program} could not begin the turn: {reason}")]
+    NotBegun {
+        /// Which program.
+        program: &'static str,
+        /// What was in the way.
+        reason: String,
+        /// Where more is said.
+        hint: String,
+    },
+    /// flock does not let its model be asked for now: the budget. It may have been in the middle of the turn.
+    #[error("{why}")]
+    Paused {
+        /// Why, for people.
+        why: String,
+        /// The call that was not let through: tokens of the request and of the answer, at most.
+        call: (u64, u64),
+    },
     /// It did not take the turn.
     #[error("{program} refused the turn ({status}): {message}")]
     Refused {
@@ -59,6 +77,16 @@ pub enum RuntimeError {
         /// Where more is said.
         hint: String,
     },
+    /// Its model's provider failed in the middle, in a way that may pass: the turn can be gone on with then.
+    #[error("{program} got no answer from its model in the middle of the turn: {message}")]
+    Unanswered {
+        /// Which program.
+        program: &'static str,
+        /// What the provider, or the program, said.
+        message: String,
+        /// Where more is said.
+        hint: String,
+    },
     /// It broke off in the middle: what it had done until then is not known.
     #[error("{program} was interrupted, the outcome of the turn is unknown: {message}")]
     Interrupted {
@@ -72,16 +100,19 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// Whether the trouble is the program's and may pass: the same turn may go well later.
+    /// Whether the trouble may pass: what was wanted may go well later.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
-        matches!(self, Self::NotRunning { .. })
+        matches!(self, Self::NotRunning { .. } | Self::NotBegun { .. } | Self::Unanswered { .. })
     }
 
     /// Whether the program had begun with the turn, or nobody knows.
     #[must_use]
     pub const fn may_have_begun(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::Interrupted { .. })
+        matches!(
+            self,
+            Self::Failed { .. } | Self::Interrupted { .. } | Self::Unanswered { .. } | Self::Paused { .. }
+        )
     }
 }
 
@@ -98,9 +129,12 @@ impl Explain for RuntimeError {
             Self::NotInstalled { hint, .. }
             | Self::NoModel { hint, .. }
             | Self::NotRunning { hint, .. }
+            | Self::NotBegun { hint, .. }
+            | Self::Unanswered { hint, .. }
             | Self::Refused { hint, .. }
             | Self::Failed { hint, .. }
             | Self::Interrupted { hint, .. } => Some(hint.clone()),
+            Self::Paused { .. } => None,
         }
     }
 }

@@ -61,6 +61,8 @@ pub enum Event {
     Thinking(String),
     /// A tool of the program's own.
     Tool(ToolEvent),
+    /// What the turn has taken so far.
+    Usage(Usage),
     /// A line for the log of what the agent did, without what could harm a terminal.
     Trace(String),
 }

@@ -1,10 +1,10 @@
 //! What a delegated turn costs: set aside before it is begun, settled when it has ended, however it did.
 //!
-//! The program makes as many model calls as it likes and says what they took at the end, or never. So what is set
-//! aside is for one call with a prompt of the usual size, and what was said at the end is what counts.
+//! The program makes as many model calls as it likes and says what they took in between, at the end, or never. So what is
+//! set aside is for one call with a prompt of the usual size, and what was said last is what counts.
 //!
 //! Where each of its calls passes flock, which charges it, the turn itself costs nothing: it is only looked whether
-//! there is room for a call now.
+//! there is room for a call now. Where a call of the session's last turn had no room, that is one like it.
 
 use super::Course;
 use crate::agent::estimate::{self, Images};
@@ -25,6 +25,8 @@ pub(super) struct Charge<'o> {
     oversight: &'o dyn Oversight,
     reservation: Option<Reservation>,
     taken: Taken,
+    /// What the program said while it ran.
+    spent: Option<Usage>,
 }
 
 impl<'o> Charge<'o> {
@@ -34,19 +36,21 @@ impl<'o> Charge<'o> {
         order: &Order,
         running: &Running,
     ) -> Result<Self, TurnError> {
+        let short = course.engine.desk.had_no_room(&order.session).unwrap_or_default();
         let said = order.messages.iter().map(|message| estimate::cost(&message.content, Images::Named));
         let call = ModelCall {
             agent: course.context.agent.clone(),
             session: course.context.session.clone(),
             turn: course.context.turn,
             model: running.route.model.clone(),
-            input_estimate: PROMPT + said.sum::<u64>() + estimate::text_cost(&order.system),
-            max_output: ANSWER,
+            input_estimate: (PROMPT + said.sum::<u64>() + estimate::text_cost(&order.system)).max(short.0),
+            max_output: ANSWER.max(short.1),
             step: 1,
         };
         let oversight = &*course.engine.parts.oversight;
         let reservation = course.halt.uncounted(oversight.reserve(&call)).await??;
-        let charge = Self { oversight, reservation: Some(reservation), taken: Taken::Nothing };
+        course.engine.desk.no_room(&order.session, None);
+        let charge = Self { oversight, reservation: Some(reservation), taken: Taken::Nothing, spent: None };
         Ok(if course.runtime.is_metered(order) { charge.given_back() } else { charge })
     }
 
@@ -68,6 +72,11 @@ impl<'o> Charge<'o> {
         self.taken = self.taken.or(Taken::Begun);
     }
 
+    /// The program says what it has taken so far: that counts however it ends.
+    pub(super) const fn spent(&mut self, usage: Usage) {
+        self.spent = Some(usage);
+    }
+
     /// The program has ended the turn and said what it took, or not.
     pub(super) fn told(&mut self, usage: Option<Usage>) {
         self.taken = usage.map_or(Taken::Begun, Taken::Told);
@@ -84,7 +93,11 @@ impl<'o> Charge<'o> {
 impl Drop for Charge<'_> {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
-            self.oversight.settle(reservation, self.taken);
+            let taken = match (self.taken, self.spent) {
+                (Taken::Sent | Taken::Begun, Some(usage)) => Taken::Told(usage),
+                (taken, _) => taken,
+            };
+            self.oversight.settle(reservation, taken);
         }
     }
 }

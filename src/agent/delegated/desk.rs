@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
-use crate::id::AgentId;
+use crate::id::{AgentId, SessionKey};
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 
@@ -18,6 +18,8 @@ use crate::runtime::ToolEvent;
 const WAITING: usize = 64;
 /// Conversations outside turns whose calls are remembered.
 const MOST_OUTSIDE: usize = 64;
+/// Sessions whose budget had no room for a call that are remembered; those forgotten begin one turn in vain.
+const MOST_SHORT: usize = 512;
 
 /// Where something comes from, as the program's own knowledge has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +78,9 @@ pub(super) enum Knock {
 pub(in crate::agent) struct Desk {
     seats: Mutex<HashMap<String, Seat>>,
     outside: Mutex<HashMap<String, Ledger>>,
+    /// The calls that ended the last turn of their session, because the budget had no room for them: tokens of the
+    /// request and of the answer.
+    short: Mutex<HashMap<SessionKey, (u64, u64)>>,
     /// No end of a call was reported when one was waited for: some versions report none.
     mute: AtomicBool,
 }
@@ -109,6 +114,24 @@ impl Desk {
     /// The end of a call was reported, or none was in time.
     pub(super) fn heard_end(&self, heard: bool) {
         self.mute.store(!heard, Ordering::Relaxed);
+    }
+
+    /// A turn of this session was ended by a call that the budget had no room for; `None` where a turn begins.
+    pub(super) fn no_room(&self, session: &SessionKey, call: Option<(u64, u64)>) {
+        let mut short = lock(&self.short);
+        let Some(call) = call else {
+            short.remove(session);
+            return;
+        };
+        if short.len() >= MOST_SHORT {
+            short.clear();
+        }
+        short.insert(session.clone(), call);
+    }
+
+    /// The call that ended the session's last turn, if one did because the budget had no room for it.
+    pub(super) fn had_no_room(&self, session: &SessionKey) -> Option<(u64, u64)> {
+        lock(&self.short).get(session).copied()
     }
 
     /// The calls of a conversation without a turn.

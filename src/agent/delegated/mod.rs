@@ -41,7 +41,7 @@ use crate::config::Effort;
 use crate::id::{SessionKey, hex};
 use crate::provider::message::{ToolCall, joined_text};
 use crate::provider::{Block, Message, Response, Role, StopReason};
-use crate::runtime::{Event, Order, Reply, Runtime, ToolEvent};
+use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, ToolEvent};
 use crate::store::Session;
 use crate::tool::CallContext;
 
@@ -204,6 +204,9 @@ impl Course<'_> {
         }
         reply.map_err(|error| {
             charge.failed(&error);
+            if let RuntimeError::Paused { call, .. } = &error {
+                self.engine.desk.no_room(&order.session, Some(*call));
+            }
             error.into()
         })
     }
@@ -242,6 +245,11 @@ impl Course<'_> {
         so: &mut So,
         charge: &mut Charge<'_>,
     ) -> Result<(), TurnError> {
+        if let Event::Usage(usage) = event {
+            charge.spent(usage);
+            running.usage = usage;
+            return Ok(());
+        }
         charge.begun();
         match event {
             Event::Text(text) => {
@@ -257,6 +265,7 @@ impl Course<'_> {
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
             Event::Trace(told) => self.log(&told, running),
+            Event::Usage(_) => {}
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use crate::provider::http::Refused;
 use crate::provider::passing::{Answer, Want};
 use crate::provider::retry::{Decision, Policy};
 use crate::provider::{ProviderError, Resolved};
+use crate::runtime::cli::gate::Forbidden;
 
 /// What a program asks.
 pub(super) struct Question {
@@ -31,7 +32,7 @@ pub(super) struct Question {
 /// Why it is not answered.
 pub(super) enum No {
     /// flock does not let it be asked: the budget, or the agent's settings.
-    Forbidden(String),
+    Forbidden(Forbidden),
     /// No model answered; this is what the last one said.
     Refused(Box<Refused>),
 }
@@ -98,10 +99,10 @@ impl Relay {
     fn line(&self, question: &Question, config: &Config) -> Result<VecDeque<ModelRef>, No> {
         let ticket = &question.ticket;
         let agent = config.agent(&ticket.agent);
-        let agent =
-            agent.ok_or_else(|| No::Forbidden(format!("there is no agent {} any more", ticket.agent)))?;
+        let forbidden = |why| No::Forbidden(Forbidden::Settings(why));
+        let agent = agent.ok_or_else(|| forbidden(format!("there is no agent {} any more", ticket.agent)))?;
         if !agent.models().any(|model| *model == ticket.model) {
-            return Err(No::Forbidden(format!("{} is not a model of {} any more", ticket.model, agent.id)));
+            return Err(forbidden(format!("{} is not a model of {} any more", ticket.model, agent.id)));
         }
         Ok(self.cooldowns.order(agent.models(), unix_ms()))
     }
@@ -121,8 +122,14 @@ impl Relay {
             max_output: question.written.output(u64::from(resolved.max_tokens)),
             step: ticket.step(),
         };
+        let size = (call.input_estimate, call.max_output);
         let reserved = Toll::reserve(&self.oversight, ticket, call).await;
-        reserved.map_err(|paused| No::Forbidden(paused.to_string()))
+        let toll = reserved
+            .map_err(|paused| No::Forbidden(Forbidden::Paused { why: paused.to_string(), call: size }))?;
+        ticket.calls.note(|count| {
+            count.forbidden.take_if(|forbidden| forbidden.is_undone_by(size));
+        });
+        Ok(toll)
     }
 
     /// Asks one model until it answers or gives up. Nothing of an answer has been passed on meanwhile.

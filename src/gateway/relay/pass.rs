@@ -80,9 +80,10 @@ impl Relay {
                 ticket.last_word.take_back();
                 Ok(passing::response(answer, toll, ticket, place))
             }
-            Err(No::Forbidden(why)) => {
+            Err(No::Forbidden(forbidden)) => {
+                let why = forbidden.to_string();
                 tracing::info!(agent = %ticket.agent, turn = %ticket.turn, why, "a model call is not let through");
-                ticket.calls.note(|count| count.forbidden = Some(why.clone()));
+                ticket.calls.note(|count| count.forbidden = Some(forbidden));
                 ticket.last_word.say(&why);
                 Err(finally(StatusCode::BAD_REQUEST, why))
             }
@@ -117,7 +118,9 @@ fn refusal(ticket: &Ticket, want: Want, path: &str, refused: Refused) -> Respons
     tracing::warn!(%agent, %turn, %error, status, "no model answered");
     // What can't be counted may still be answered.
     if want != Want::Count {
-        ticket.calls.note(|count| count.refused = Some((status, error.to_string())));
+        // Where there was no answer, it may come another time; not where the provider can't be asked at all.
+        let counted = if status == 0 && !error.is_passing() { 400 } else { status };
+        ticket.calls.note(|count| count.refused = Some((counted, error.to_string())));
         if trouble_of(&error).is_some_and(|trouble| trouble != Trouble::TooLong) {
             ticket.last_word.say(&error.to_string());
         }

@@ -112,14 +112,16 @@ impl Passing {
         // The count of what it took first: whoever sees the answer counted sees that, too.
         drop(toll);
         let is_good = self.answer.is_complete() || self.answer.is_unread();
-        let failure = self.answer.failure().map(ToString::to_string);
+        let failure = self.answer.failure();
+        let status = if failure.is_none_or(ProviderError::is_passing) { 0 } else { 400 };
+        let failure = failure.map(ToString::to_string);
         self.ticket.calls.note(|count| {
             if is_good && (is_end || usage.is_some()) {
                 count.answered += 1;
                 count.refused = None;
             } else if is_end {
                 let broken = || "the answer broke off in the middle".to_owned();
-                count.refused = Some((0, failure.unwrap_or_else(broken)));
+                count.refused = Some((status, failure.unwrap_or_else(broken)));
             }
         });
     }

@@ -8,10 +8,13 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{Party, SessionKey};
-use crate::provider::ProviderError;
+use crate::runtime::RuntimeError;
 use crate::store::{Page, StoreError};
 use crate::swarm::scheduler::Ended;
 use crate::swarm::{By, TaskEnd};
+
+/// What a turn is told that is gone on with after its model's provider failed.
+const UNANSWERED: &str = "the model's provider did not answer";
 
 /// How often a turn that broke off is taken up again.
 pub(super) const RESUMES: u32 = 1;
@@ -76,12 +79,24 @@ impl Team {
             };
         }
         let (how, concluded) = match error {
-            TurnError::Provider(problem) if is_passing(problem) => {
-                (Ended::Unavailable, self.later(work, "the model's provider did not answer", 0).await)
+            TurnError::Provider(problem) if problem.is_passing() => {
+                (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
+            }
+            TurnError::Runtime(RuntimeError::Unanswered { .. }) => {
+                (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
+            }
+            // The machine's trouble, and not the provider's.
+            TurnError::Runtime(RuntimeError::NotBegun { .. }) => {
+                (Ended::Failed, self.later(work, "the program that runs the turn could not begin", 0).await)
             }
             TurnError::Runtime(problem) if problem.is_passing() => (
                 Ended::Unavailable,
                 self.later(work, "the program that runs the turn did not answer", 0).await,
+            ),
+            // As where flock itself is killed: what had been done until then is not known.
+            TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < RESUMES => (
+                Ended::Failed,
+                self.later(work, "the program that ran the turn broke off", work.attempts() + 1).await,
             ),
             TurnError::Paused(paused) => (Ended::Done, self.later(work, &paused.0, 0).await),
             TurnError::Cancelled => (Ended::Cancelled, self.end(work, TaskEnd::Cancelled).await),
@@ -201,16 +216,11 @@ fn logged(result: Result<(), StoreError>, work: &Work, failed: &'static str) -> 
 /// Whether it is the provider's trouble and not the agent's.
 const fn is_down(error: &TurnError) -> bool {
     match error {
-        TurnError::Provider(problem) => is_passing(problem),
+        TurnError::Provider(problem) => problem.is_passing(),
+        // The machine's trouble.
+        TurnError::Runtime(RuntimeError::NotBegun { .. }) => false,
         // OpenClaw takes its time to start, and restarts.
         TurnError::Runtime(problem) => problem.is_passing(),
         _ => false,
     }
-}
-
-const fn is_passing(problem: &ProviderError) -> bool {
-    matches!(
-        problem,
-        ProviderError::Limited { .. } | ProviderError::Failed { .. } | ProviderError::TimedOut { .. }
-    )
 }

@@ -1,5 +1,9 @@
 //! Hears what a program prints while it runs, and tells of it.
 
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::{Line, Lines};
@@ -44,6 +48,8 @@ pub struct Ear<'t> {
     doomed: Option<String>,
     /// Ends when the run can't end well any more.
     pub doom: CancellationToken,
+    /// Since when it has told all that it has to tell, by its own word.
+    pub over: watch::Sender<Option<Instant>>,
 }
 
 impl<'t> Ear<'t> {
@@ -64,6 +70,7 @@ impl<'t> Ear<'t> {
             seen: Seen::default(),
             doomed: None,
             doom: CancellationToken::new(),
+            over: watch::Sender::new(None),
         }
     }
 
@@ -110,6 +117,11 @@ impl<'t> Ear<'t> {
         tracing::trace!(event = %crate::clean::inline(&event.to_string()), "a program's event");
         let mut said = Vec::new();
         self.parser.line(&event, &mut said);
+        if !self.parser.is_over() {
+            self.over.send_if_modified(|since| since.take().is_some());
+        } else if !said.is_empty() || self.over.borrow().is_none() {
+            self.over.send_replace(Some(Instant::now()));
+        }
         for said in said {
             self.said(said);
         }
@@ -125,15 +137,23 @@ impl<'t> Ear<'t> {
             Said::Anew(text) => self.begun(Event::Anew(text)),
             Said::Thinking(text) => self.begun(Event::Thinking(text)),
             Said::Tool(event) => self.begun(Event::Tool(event)),
-            Said::Usage(usage) => self.seen.usage = Some(usage),
+            Said::Usage(usage) => self.spent(|spent| *spent = Usage { cost: spent.cost, ..usage }),
+            Said::Cost(dollars) => self.spent(|spent| spent.cost = micros(dollars)),
             Said::Doomed(why) => {
                 self.seen.doomed = true;
                 self.doomed.get_or_insert(why);
                 self.doom.cancel();
             }
             // They are in the log of what the agent did.
-            Said::Exit { .. } | Said::Search(_) | Said::Cost(_) | Said::Retrying(_) | Said::Note(_) => {}
+            Said::Exit { .. } | Said::Search(_) | Said::Retrying(_) | Said::Note(_) => {}
         }
+    }
+
+    /// It has taken this much more: told at once, because nobody knows how the run ends.
+    fn spent(&mut self, change: impl FnOnce(&mut Usage)) {
+        let spent = self.seen.usage.get_or_insert_default();
+        change(spent);
+        (self.tell)(Event::Usage(*spent));
     }
 
     fn begun(&mut self, event: Event) {
@@ -142,4 +162,30 @@ impl<'t> Ear<'t> {
         }
         (self.tell)(event);
     }
+}
+
+/// Ends when a run has been over for this long and has not ended.
+pub async fn lingers(mut over: watch::Receiver<Option<Instant>>, grace: Duration) {
+    loop {
+        let since = *over.borrow_and_update();
+        let passed = async {
+            match since {
+                Some(since) => sleep_until(since + grace).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = over.changed() => if changed.is_err() { return std::future::pending().await },
+            () = passed => return,
+        }
+    }
+}
+
+/// Dollars in millionths, rounded up; nothing where that is no amount of money.
+fn micros(dollars: f64) -> Option<u64> {
+    const MOST: f64 = 1e9;
+    // Without this a sum that is off by its last binary digit would be rounded up.
+    let micros = (dollars * 1e6 - 1e-6).ceil().max(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is looked at first")]
+    (0.0..=MOST).contains(&dollars).then_some(micros as u64)
 }

@@ -60,12 +60,41 @@ pub struct Count {
     pub answered: u32,
     /// What they took.
     pub usage: Usage,
-    /// The last answer, if it was no good one: the provider's status, 0 where there was none, and what it said.
+    /// The last answer, if it was no good one: the provider's status, and what it said. It is 0 where there was none or it
+    /// broke off, and 400 where that will not pass.
     pub refused: Option<(u16, String)>,
-    /// The budget, a freeze or the agent's settings forbade a call: why.
-    pub forbidden: Option<String>,
+    /// Why the last call that flock did not let through was not; `None` again once one as large has been.
+    pub forbidden: Option<Forbidden>,
     /// MCP was asked for the list of tools with this turn's token.
     pub listed_tools: bool,
+}
+
+/// Why flock did not let a call through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Forbidden {
+    /// The budget has no room for it now, and may have later.
+    #[error("{why}")]
+    Paused {
+        /// Why, for people.
+        why: String,
+        /// Tokens of the request and of the answer, at most.
+        call: (u64, u64),
+    },
+    /// The agent's settings are against it.
+    #[error("{0}")]
+    Settings(String),
+}
+
+impl Forbidden {
+    /// Whether a call of this size that was let through shows that it does not hold any more. A smaller one, as for a
+    /// title beside the answer, shows nothing of a budget.
+    #[must_use]
+    pub const fn is_undone_by(&self, (input, output): (u64, u64)) -> bool {
+        match self {
+            Self::Paused { call, .. } => input.saturating_add(output) >= call.0.saturating_add(call.1),
+            Self::Settings(_) => true,
+        }
+    }
 }
 
 impl Calls {
@@ -78,5 +107,19 @@ impl Calls {
     #[must_use]
     pub fn now(&self) -> Count {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_as_large_shows_that_the_budget_has_room_again() {
+        let paused = Forbidden::Paused { why: "no room".to_owned(), call: (100, 50) };
+        for (call, undone) in [((100, 50), true), ((0, 150), true), ((100, 49), false), ((1, 1), false)] {
+            assert_eq!(paused.is_undone_by(call), undone, "{call:?}");
+        }
+        assert!(Forbidden::Settings("no such model".to_owned()).is_undone_by((1, 1)));
     }
 }

@@ -76,6 +76,11 @@ pub trait Parser: Send {
     /// A line of its standard output, which was JSON.
     fn line(&mut self, line: &Value, said: &mut Vec<Said>);
 
+    /// Whether it has told how its run went: it has only to exit.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// It has ended. An exit code of 0 alone proves nothing.
     fn end(&mut self, exit: &Exit<'_>) -> Ended;
 }

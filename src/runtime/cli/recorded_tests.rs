@@ -77,7 +77,11 @@ fn read(
         lines.take(piece, &mut tell);
     }
     lines.end(&mut tell);
+    let is_over = parser.is_over();
     let ended = parser.end(&Exit { code, stderr });
+    if matches!(ended, Ended::Well { .. }) {
+        assert!(is_over, "it had nothing more to tell");
+    }
     (said, noise, ended)
 }
 

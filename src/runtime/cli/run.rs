@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::ear::{Ear, Note, Seen};
+use super::ear::{Ear, Note, Seen, lingers};
 use super::folders::{self, TurnFolder};
 use super::gate::{Gate, Pass};
 use super::locate::{self, Found};
@@ -28,6 +28,8 @@ use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
 use crate::store::{Begun, Store};
 
+/// How long a program may take to exit once it has told how its run went.
+const GRACE: Duration = Duration::from_secs(20);
 /// How long a program may take to answer what it is asked once before its turns.
 const LEARNING: Duration = Duration::from_secs(60);
 /// The most bytes of that.
@@ -53,13 +55,15 @@ pub struct Parts {
 pub struct Cli {
     program: &'static dyn Program,
     parts: Arc<Parts>,
+    /// How long it may take to exit once it has told how its run went.
+    grace: Duration,
 }
 
 impl Cli {
     /// Of this program.
     #[must_use]
     pub fn new(program: &'static dyn Program, parts: Arc<Parts>) -> Self {
-        Self { program, parts }
+        Self { program, parts, grace: GRACE }
     }
 
     fn missing(&self, reason: String) -> RuntimeError {
@@ -72,18 +76,24 @@ impl Cli {
         RuntimeError::Failed { program: self.program.title(), message, hint }
     }
 
+    /// Nothing of the turn has been begun.
+    fn unbegun(&self, reason: String) -> RuntimeError {
+        let hint = verdict::LOGS.to_owned();
+        RuntimeError::NotBegun { program: self.program.title(), reason, hint }
+    }
+
     /// The folder for the files of a turn. What an earlier process left is removed before an agent's first turn.
     fn folder(&self, order: &Order) -> Result<TurnFolder, RuntimeError> {
         let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let first = begun.insert(order.agent.clone());
         let made = TurnFolder::make(&self.parts.home, &order.agent, order.turn, first);
-        made.map_err(|why| self.failed(format!("its files can't be written: {why}")))
+        made.map_err(|why| self.unbegun(format!("its files can't be written: {why}")))
     }
 
     async fn turn(&self, order: &Order, tell: Tell<'_>) -> Result<Reply, RuntimeError> {
         let config = (self.parts.config)();
         let agent = config.agent(&order.agent);
-        let agent = agent.ok_or_else(|| self.failed(format!("there is no agent {}", order.agent)))?;
+        let agent = agent.ok_or_else(|| self.unbegun(format!("there is no agent {}", order.agent)))?;
         if agent.autonomy == Autonomy::Readonly {
             // Its own tools write and run what they like in the sandbox; nobody asks flock about them.
             return Err(RuntimeError::Refused {
@@ -113,7 +123,7 @@ impl Cli {
         let begun = course.begun();
         let name = self.program.name();
         let known = self.parts.store.program_conversation(&order.session, name);
-        let known = known.map_err(|error| self.failed(chain(&error)))?;
+        let known = known.map_err(|error| self.unbegun(chain(&error)))?;
         let known = known.filter(|known| course.goes_on(&known.begun, &begun));
         if let (Some(known), Some(missed)) = (known, &order.missed) {
             let (ended, seen) = course.run(Conversation::Resumed(&known.name), missed, &begun, tell).await?;
@@ -144,7 +154,7 @@ impl Runtime for Cli {
 
     fn knows(&self, session: &SessionKey, conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
         let known = self.parts.store.program_conversation(session, self.program.name());
-        let known = known.map_err(|error| self.failed(chain(&error)))?;
+        let known = known.map_err(|error| self.unbegun(chain(&error)))?;
         Ok(known.filter(|known| known.begun.conversation == conversation).map(|known| known.turn))
     }
 
@@ -236,7 +246,7 @@ impl Course<'_> {
         tell: Tell<'_>,
     ) -> Result<(Ended, Seen), RuntimeError> {
         let (cli, order, site) = (self.cli, self.order, self.site());
-        let unwritten = |why: String| cli.failed(format!("its files can't be written: {why}"));
+        let unwritten = |why: String| cli.unbegun(format!("its files can't be written: {why}"));
         if let Some(state) = &site.state_on_host {
             folders::prepare_state(state).map_err(unwritten)?;
         }
@@ -289,11 +299,13 @@ impl Course<'_> {
         };
         let parser = cli.program.parser(conversation);
         let mut ear = Ear::new(parser, order.agent.as_str(), tell, Box::new(|note| memory.note(note)));
-        let doom = ear.doom.clone();
+        let (doom, over) = (ear.doom.clone(), ear.over.subscribe());
         let mut heard = |piece: Piece<'_>| ear.hear(piece);
         let started = tokio::select! {
             started = self.start(&invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
+            // What it has told counts: it is ended as one that exits well.
+            () = lingers(over, cli.grace) => Some(Ok(0)),
         };
         let (code, stopped) = match started {
             Some(Ok(code)) => (Some(code), None),
@@ -303,6 +315,10 @@ impl Course<'_> {
         // Whatever ended it: what was heard is told, and the name of the conversation kept.
         let (ended, seen) = ear.end(code);
         let calls = self.pass.calls.now();
+        if relay.is_some() {
+            // flock's own count is the one that holds.
+            tell(Event::Usage(calls.usage));
+        }
         if matches!(ended, Ended::Well { .. }) || calls.answered > answered {
             memory.note(Note::Begun);
         }
@@ -332,7 +348,7 @@ impl Course<'_> {
         if self.agent.runs_on_host() {
             let home = self.cli.parts.home.digest();
             let ended = host::attend(&run, &self.agent.workspace, &home, heard).await;
-            return ended.map_err(|error| self.cli.failed(format!("it can't be started: {error}")));
+            return ended.map_err(|error| self.cli.unbegun(format!("it can't be started: {error}")));
         }
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
         ended.map_err(|error| self.unstarted(&error))
@@ -350,7 +366,7 @@ impl Course<'_> {
             SandboxError::Unavailable { .. } | SandboxError::Denied { .. } => {
                 RuntimeError::NotRunning { program, reason: chain(error), hint }
             }
-            _ => RuntimeError::Failed { program, message: chain(error), hint },
+            _ => RuntimeError::NotBegun { program, reason: chain(error), hint },
         }
     }
 
@@ -361,7 +377,7 @@ impl Course<'_> {
         if let Some(text) = kept.read() {
             return Ok(text);
         }
-        let unwritten = |why: String| cli.failed(format!("its files can't be written: {why}"));
+        let unwritten = |why: String| cli.unbegun(format!("its files can't be written: {why}"));
         self.folder.write(&wanted.invocation, site.state_on_host.as_deref()).map_err(unwritten)?;
         let mut printed = Vec::new();
         let mut heard = |piece: Piece<'_>| {
@@ -373,7 +389,7 @@ impl Course<'_> {
         };
         let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
         let code =
-            ran.map_err(|_| cli.failed("it did not answer in time what it was asked first".to_owned()))??;
+            ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
         let text = match (&wanted.file, &site.state_on_host) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
             (Some(file), Some(state)) => {
@@ -383,7 +399,7 @@ impl Course<'_> {
         };
         let Some(text) = (wanted.take)(&text) else {
             let message = format!("it did not answer what it was asked first (exit code {code})");
-            return Err(cli.failed(message));
+            return Err(cli.unbegun(message));
         };
         kept.write(&text).map_err(unwritten)?;
         Ok(text)

@@ -9,6 +9,7 @@ use super::super::program::{Exit, Habits, Parser, Parts as ProgramParts, Said, S
 use super::*;
 use crate::config::Api;
 use crate::id::{ModelRef, TurnId};
+use crate::provider::Usage;
 use crate::store::{Begin, NewSession, StoredPrompt};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -82,11 +83,16 @@ impl Parser for Reader {
         said.extend(text("name").map(Said::Conversation));
         said.extend(text("text").map(Said::Text));
         said.extend(text("doomed").map(Said::Doomed));
+        said.extend(line["tokens"].as_u64().map(|input| Said::Usage(Usage { input, ..Usage::default() })));
+        said.extend(line["cost"].as_f64().map(Said::Cost));
         match line["end"].as_str() {
             Some("well") => self.0 = Some(Ended::Well { cut: false }),
             Some("unknown") => self.0 = Some(Ended::Unknown),
             _ => {}
         }
+    }
+    fn is_over(&self) -> bool {
+        self.0.is_some()
     }
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         let message = format!("exit {}: {}", exit.code, exit.stderr.trim());
@@ -525,4 +531,47 @@ async fn a_program_that_is_not_there_is_named_with_what_installs_it() {
     let (reply, _) = house.turn().await;
     let Err(RuntimeError::NotInstalled { hint, .. }) = reply else { panic!("{reply:?}") };
     assert_eq!(hint, "npm install -g scripted");
+}
+
+#[tokio::test]
+async fn a_program_that_has_told_all_and_does_not_exit_is_ended() {
+    let mut house = House::new(true).await;
+    house.cli.grace = Duration::from_millis(50);
+    house.does(&format!("{WELL}; sleep 4716"));
+    let (reply, events) = house.turn().await;
+    assert_eq!(reply.unwrap().stop, crate::provider::StopReason::End);
+    assert!(events.contains(&Event::Text("answer".to_owned())), "{events:?}");
+}
+
+#[tokio::test]
+async fn what_fails_before_the_program_is_started_has_begun_nothing() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    let turns = house.folder.path().join("home/agents/coder/turns");
+    fs_err::create_dir_all(turns.parent().unwrap()).unwrap();
+    fs_err::write(&turns, "in the way").unwrap();
+    let (reply, _) = house.turn().await;
+    let Err(error) = reply else { panic!("{reply:?}") };
+    assert!(matches!(error, RuntimeError::NotBegun { .. }), "{error:?}");
+    assert!(error.is_passing() && !error.may_have_begun());
+    assert_eq!(house.runs(), 0);
+    fs_err::remove_file(&turns).unwrap();
+    house.turn().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_run_took_and_cost_is_told_while_it_goes_on() {
+    let mut house = House::new(true).await;
+    house.does(
+        r#"echo '{"text":"a"}'; echo '{"tokens":7}'; echo '{"cost":0.25}'; echo '{"tokens":9}'; exit 1"#,
+    );
+    let (reply, events) = house.turn().await;
+    reply.unwrap_err();
+    let told = |input, cost| Event::Usage(Usage { input, cost, ..Usage::default() });
+    let told = [told(7, None), told(7, Some(250_000)), told(9, Some(250_000))];
+    let usage: Vec<Event> = events.into_iter().filter(|event| matches!(event, Event::Usage(_))).collect();
+    assert_eq!(usage, told);
+    house.does(r#"echo '{"tokens":3}'; echo '{"cost":0.1}'; echo '{"text":"a"}'; echo '{"end":"well"}'"#);
+    let usage = house.turn().await.0.unwrap().usage.unwrap();
+    assert_eq!((usage.input, usage.cost), (3, Some(100_000)));
 }

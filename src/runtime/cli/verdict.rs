@@ -1,7 +1,7 @@
 //! What a run of a program comes to: its own word, and what the relay saw of its model calls. Pure.
 
 use super::ear::Seen;
-use super::gate::Count;
+use super::gate::{Count, Forbidden};
 use super::program::Ended;
 use crate::provider::StopReason;
 use crate::runtime::{Reply, RuntimeError};
@@ -21,8 +21,8 @@ pub fn of(
     calls: Option<&Count>,
 ) -> Result<Reply, RuntimeError> {
     let hint = LOGS.to_owned();
-    let refused = calls.and_then(|calls| calls.refused.clone());
-    let (status, message) = match ended {
+    let is_begun = is_begun(seen, calls);
+    let (status, message, is_broken) = match ended {
         Ended::Well { cut } => {
             let stop = if cut { StopReason::Length } else { StopReason::End };
             let usage = calls.map_or(seen.usage, |calls| Some(calls.usage));
@@ -32,29 +32,27 @@ pub fn of(
             let message = "it does not know a conversation that it has just begun".to_owned();
             return Err(RuntimeError::Failed { program, message, hint });
         }
-        Ended::Failed { status, message } => (status, message),
-        Ended::Broken { message } if is_begun(seen, calls) => {
-            return Err(RuntimeError::Interrupted { program, message, hint });
-        }
-        Ended::Broken { message } => (None, message),
+        Ended::Failed { status, message } => (status, message, false),
+        Ended::Broken { message } => (None, message, true),
     };
-    if let Some(message) = calls.and_then(|calls| calls.forbidden.clone()) {
-        return Err(RuntimeError::Failed { program, message, hint });
+    match calls.and_then(|calls| calls.forbidden.clone()) {
+        Some(Forbidden::Paused { why, call }) => return Err(RuntimeError::Paused { why, call }),
+        Some(Forbidden::Settings(message)) => return Err(RuntimeError::Failed { program, message, hint }),
+        None => {}
     }
     // The relay's own sight of the last call is better than what the program made of it.
-    let (status, message) = match refused {
+    let (status, message) = match calls.and_then(|calls| calls.refused.clone()) {
         Some((status, message)) => (Some(status), message),
         None => (status, message),
     };
-    if is_begun(seen, calls) {
-        return Err(RuntimeError::Failed { program, message, hint });
-    }
     Err(match status {
+        Some(0 | 408 | 429 | 500..) if is_begun => RuntimeError::Unanswered { program, message, hint },
         Some(0 | 408 | 429 | 500..) => {
             RuntimeError::NotRunning { program, reason: message, hint: "flock status".to_owned() }
         }
-        Some(status) => RuntimeError::Refused { program, status, message, hint },
-        None => RuntimeError::Failed { program, message, hint },
+        _ if is_begun && is_broken => RuntimeError::Interrupted { program, message, hint },
+        Some(status) if !is_begun => RuntimeError::Refused { program, status, message, hint },
+        _ => RuntimeError::Failed { program, message, hint },
     })
 }
 
@@ -62,7 +60,10 @@ pub fn of(
 /// later.
 pub fn stopped(error: RuntimeError, seen: &Seen, calls: Option<&Count>) -> RuntimeError {
     match error {
-        RuntimeError::NotRunning { program, reason, hint } if is_begun(seen, calls) => {
+        RuntimeError::NotRunning { program, reason, hint }
+        | RuntimeError::NotBegun { program, reason, hint }
+            if is_begun(seen, calls) =>
+        {
             RuntimeError::Interrupted { program, message: reason, hint }
         }
         other => other,
@@ -91,28 +92,38 @@ mod tests {
             Err(RuntimeError::Refused { .. }) => "refused",
             Err(RuntimeError::Failed { .. }) => "failed",
             Err(RuntimeError::Interrupted { .. }) => "interrupted",
+            Err(RuntimeError::Unanswered { .. }) => "unanswered",
+            Err(RuntimeError::Paused { .. }) => "paused",
             Err(_) => "other",
         }
     }
 
     #[test]
-    fn only_what_has_not_begun_may_be_tried_again() {
+    fn only_what_has_not_begun_may_be_tried_again_and_what_has_is_gone_on_with() {
         let saw = |status| Count { refused: Some((status, "no".to_owned())), ..Count::default() };
         let none = Count::default;
-        for (status, wanted) in
-            [(0, "passing"), (429, "passing"), (503, "passing"), (401, "refused"), (404, "refused")]
-        {
+        for (status, wanted, begun) in [
+            (0, "passing", "unanswered"),
+            (408, "passing", "unanswered"),
+            (429, "passing", "unanswered"),
+            (503, "passing", "unanswered"),
+            (401, "refused", "failed"),
+            (404, "refused", "failed"),
+        ] {
             assert_eq!(kind(failed(None), false, saw(status)), wanted, "{status}");
             assert_eq!(kind(failed(Some(status)), false, none()), wanted, "{status}");
-            assert_eq!(kind(failed(Some(status)), true, saw(status)), "failed", "{status}");
+            assert_eq!(kind(failed(Some(status)), true, saw(status)), begun, "{status}");
+            assert_eq!(kind(failed(Some(status)), true, none()), begun, "{status}");
         }
         assert_eq!(kind(failed(Some(401)), false, saw(503)), "passing", "the relay knows better");
-        assert_eq!(kind(failed(Some(429)), false, Count { answered: 1, ..none() }), "failed");
+        assert_eq!(kind(failed(Some(429)), false, Count { answered: 1, ..none() }), "unanswered");
         assert_eq!(kind(failed(None), false, none()), "failed");
         let broken = || Ended::Broken { message: "killed".to_owned() };
         assert_eq!(kind(broken(), false, none()), "failed");
         assert_eq!(kind(broken(), true, none()), "interrupted");
         assert_eq!(kind(broken(), false, saw(500)), "passing");
+        assert_eq!(kind(broken(), true, saw(500)), "unanswered");
+        assert_eq!(kind(broken(), true, saw(400)), "interrupted");
         assert_eq!(kind(Ended::Unknown, false, none()), "failed");
     }
 
@@ -135,18 +146,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forbidden_is_said_as_it_was() {
-        let count = Count {
-            forbidden: Some("the budget of the day is used up".to_owned()),
+    fn a_budget_that_has_ended_is_a_pause_and_what_the_settings_forbid_is_not() {
+        let count = |forbidden| Count {
+            forbidden: Some(forbidden),
             refused: Some((429, "x".to_owned())),
             ..Count::default()
         };
+        let why = || "the budget of the day is used up".to_owned();
+        let paused = || count(Forbidden::Paused { why: why(), call: (1, 2) });
+        for begun in [false, true] {
+            for ended in [failed(Some(429)), Ended::Broken { message: "killed".to_owned() }] {
+                let error = of(NAME, ended, &Seen { begun, ..Seen::default() }, Some(&paused())).unwrap_err();
+                assert_eq!(error, RuntimeError::Paused { why: why(), call: (1, 2) });
+            }
+        }
+        let settings = count(Forbidden::Settings("no such agent".to_owned()));
         let Err(RuntimeError::Failed { message, .. }) =
-            of(NAME, failed(Some(429)), &Seen::default(), Some(&count))
+            of(NAME, failed(Some(429)), &Seen::default(), Some(&settings))
         else {
             panic!()
         };
-        assert_eq!(message, "the budget of the day is used up");
+        assert_eq!(message, "no such agent");
+        assert_eq!(kind(Ended::Well { cut: false }, true, paused()), "well", "it did without");
     }
 
     #[test]

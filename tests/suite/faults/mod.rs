@@ -7,6 +7,7 @@ mod forgery;
 mod frozen;
 mod isolation;
 mod membership;
+mod program;
 pub mod provider;
 mod removal;
 mod storm;

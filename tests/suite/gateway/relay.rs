@@ -10,11 +10,12 @@ use flock::gateway::front::Front;
 use flock::gateway::relay::tickets::{COUNTS, Opened, Tickets};
 use flock::gateway::relay::{MOST, Relay};
 use flock::id::{AgentId, TurnId};
-use flock::provider::Catalog;
 use flock::provider::retry::Policy;
-use flock::runtime::Order;
+use flock::provider::{Catalog, Usage};
+use flock::runtime::cli::gate::Forbidden;
 use flock::runtime::cli::program::relay_path;
 use flock::runtime::cli::{self, Gate as _};
+use flock::runtime::{Event, Order, RuntimeError};
 use flock::sandbox::egress::{Connection, EgressPolicy, EgressRule, Internet, Proxy};
 use flock::supervise::loopback::{Answer, Call, Client};
 use serde_json::{Value, json};
@@ -400,7 +401,8 @@ async fn a_budget_that_ends_between_two_calls_ends_them_and_no_program_asks_agai
         assert!(text.contains("the budget of the day is used up"), "{text}");
         assert_eq!(setting.server.requests().len(), 1, "nothing was asked");
         let count = opened.ticket.calls.now();
-        assert_eq!(count.forbidden.as_deref(), Some("the budget of the day is used up"));
+        let Some(Forbidden::Paused { why, .. }) = count.forbidden else { panic!("{count:?}") };
+        assert_eq!(why, "the budget of the day is used up");
         assert_eq!((count.answered, count.usage.output), (1, 5));
     }
 }
@@ -788,11 +790,17 @@ async fn a_model_that_was_taken_from_the_agent_is_sent_nothing_more() {
         .house
         .edit(|document| document["agents"]["defaults"]["model"] = json!({"primary": "fake/another"}));
     assert_eq!(setting.ask(&opened).await.0, 400);
-    let why = opened.ticket.calls.now().forbidden.unwrap();
+    let Some(Forbidden::Settings(why)) = opened.ticket.calls.now().forbidden else { panic!() };
     assert!(why.contains("fake/test-model"), "{why}");
+    // Whatever goes wrong later has another reason.
+    setting
+        .house
+        .edit(|document| document["agents"]["defaults"]["model"] = json!({"primary": "fake/test-model"}));
+    assert_eq!(setting.ask(&opened).await.0, 200);
+    assert_eq!(opened.ticket.calls.now().forbidden, None);
     setting.house.remove("coder");
     assert_eq!(setting.ask(&opened).await.0, 400);
-    assert_eq!(setting.server.requests().len(), 0);
+    assert_eq!(setting.server.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -945,6 +953,71 @@ async fn budgets_usage_and_the_answer_count_the_same_and_nothing_twice() {
     let counted: Vec<u64> =
         sessions.iter().map(|session| session.tokens.input + session.tokens.output).collect();
     assert_eq!(counted, [30], "the answer's own count");
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_a_budget_ends_is_paused_and_none_begins_until_there_is_room_for_what_had_none() {
+    let server = ModelServer::start();
+    let mut crew = Crew::with(Some(Api::AnthropicMessages), |document| {
+        document["models"] = json!({"providers": {"fake": provider(&server, Api::AnthropicMessages)}});
+        document["agents"]["defaults"]["model"] = json!({"primary": "fake/test-model"});
+        let own = &mut document["plugins"]["entries"]["flock"]["config"];
+        own["budgets"] = json!({"agent": {"coder": {"tokens": 60_000}}});
+    })
+    .await;
+    let (turn, answer) = crew.begin().await;
+    let paused = || RuntimeError::Paused { why: "no room".to_owned(), call: (1_000, 70_000) };
+    turn.fail(paused());
+    let (status, body) = answer.await.unwrap();
+    assert_eq!((status, &body["error"]["code"]), (402, &json!("agent_paused")), "{body}");
+    // What any turn is looked at for would fit.
+    let (status, body) = crew.say(json!({"agent": "coder", "prompt": "again"})).await.unwrap();
+    assert_eq!((status, &body["error"]["code"]), (402, &json!("agent_paused")), "{body}");
+    flock::config::edit(&crew.home, |document| {
+        let own = &mut document["plugins"]["entries"]["flock"]["config"];
+        own["budgets"] = json!({"agent": {"coder": {"tokens": 90_000}}});
+        Ok::<_, flock::config::ConfigError>(())
+    })
+    .unwrap();
+    let (turn, answer) = crew.begin().await;
+    turn.say("there is room");
+    assert_eq!(answer.await.unwrap().0, 200);
+    until_sums(&crew, (0, 0)).await;
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn what_a_program_said_that_it_took_is_charged_however_its_turn_ends() {
+    let mut crew = Crew::new().await;
+    let took = |input, cost| Event::Usage(Usage { input, cost: Some(cost), ..Usage::default() });
+    let (turn, answer) = crew.begin().await;
+    turn.tell(took(1_000, 5_000));
+    turn.tell(took(3_000, 7_000));
+    turn.fail(RuntimeError::Failed { program: "Played", message: "no".into(), hint: String::new() });
+    assert_eq!(answer.await.unwrap().0, 502);
+    until_sums(&crew, (1, 3_000)).await;
+    let (turn, answer) = crew.begin().await;
+    turn.tell(took(400, 2_000));
+    let program = Client::new(crew.port).with_token(&turn.token);
+    // What was told before is heard before the second of these.
+    for id in 0..2 {
+        let params = json!({"name": "flock_status", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        assert_eq!(crew.send(&program, Call::post("/mcp").json(&call).unwrap()).await.0, 200);
+    }
+    crew.gateway.driver.cancel_agent(&"coder".parse().unwrap());
+    turn.ended().await;
+    assert_eq!(answer.await.unwrap().0, 503);
+    until_sums(&crew, (2, 3_400)).await;
+    let (_, body) = crew.ask(Call::get("/api/usage?by=agent")).await;
+    assert_eq!(body["total"]["costMicros"], 9_000, "{body}");
+    // What nothing was begun of costs nothing.
+    let (turn, answer) = crew.begin().await;
+    turn.fail(RuntimeError::NotBegun { program: "Played", reason: "no".into(), hint: String::new() });
+    let (status, body) = answer.await.unwrap();
+    assert_eq!((status, &body["error"]["code"]), (503, &json!("runtime_not_begun")), "{body}");
+    until_sums(&crew, (2, 3_400)).await;
     crew.stopped().await;
 }
 

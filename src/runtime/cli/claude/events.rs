@@ -85,6 +85,10 @@ impl Parser for Events {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.result.is_some()
+    }
+
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         let unknown = exit.stderr.contains(UNKNOWN);
         let is_fresh = self.is_resumed && !self.begun;

@@ -207,6 +207,10 @@ impl Parser for Events {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         match (&self.end, &self.error) {
             (Some(End::Completed), _) => Ended::Well { cut: false },

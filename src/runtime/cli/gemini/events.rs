@@ -128,6 +128,10 @@ impl Parser for Events {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         match &self.end {
             Some(End::Well) => Ended::Well { cut: false },

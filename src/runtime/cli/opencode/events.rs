@@ -140,6 +140,10 @@ impl Parser for Events {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.error.is_none() && matches!(self.reason.as_deref(), Some("stop" | "length"))
+    }
+
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         match (&self.error, self.reason.as_deref()) {
             (Some((status, message)), _) => Ended::Failed { status: *status, message: message.clone() },
