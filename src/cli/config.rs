@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, models, openclaw, team};
-use crate::config::{self, Config, unused};
+use crate::config::{self, Config, agents, unused};
 use crate::error::Kind;
 use crate::provider::{effort, price};
 use crate::sandbox::policy;
@@ -96,7 +96,18 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
     let mut value = value::read(path, text)?;
     // The secret is stored first: a configuration that names a secret that is not there is of no use.
     let stored = value::store_keys(&home, path, &mut value)?;
-    config::edit(&home, |document| path.set(document, value))?;
+    let keeps_host = path.keys().last() != Some(&"runtime");
+    let taken = config::edit(&home, |document| {
+        let before = document.clone();
+        path.set(document, value)?;
+        Ok::<_, Failure>(if keeps_host { Vec::new() } else { agents::keep_off_host(&before, document) })
+    })?;
+    for id in taken {
+        context.printer.warn(&format!(
+            "agent {id} no longer runs on this machine itself: that was chosen for another program; to choose it \
+             again: flock config set plugins.entries.flock.config.gatewayAgents[{id}].onHost true"
+        ));
+    }
     for name in stored {
         let line =
             Line::new().plain("the key is in ").accent(home.secrets().join(&name).display().to_string());

@@ -8,7 +8,8 @@ use crate::config::{self, Agent, Config, Role, parse};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::ModelRef;
-use crate::provider::{Catalog, catalog};
+use crate::provider::Catalog;
+use crate::runtime::cli::asks::{self, Unable};
 use crate::runtime::cli::{self, Program, host, locate};
 
 /// A program that is installed, with the version it says it has.
@@ -109,7 +110,7 @@ pub fn check(
     Ok(())
 }
 
-/// Whether a program can ask a model of this home.
+/// Whether a program can ask a model of this home. That a key is missing yet is said with the other models.
 fn speaks(
     program: &dyn Program,
     model: &ModelRef,
@@ -117,20 +118,15 @@ fn speaks(
     config: &Config,
     on_host: bool,
 ) -> Result<(), Failure> {
-    // With its own login it asks whatever it is logged in to.
-    if on_host && Catalog::new(home.clone()).describe(model, config).is_err() {
-        return Ok(());
+    let described = Catalog::new(home.clone()).describe(model, config);
+    match asks::way(program, model, config, described, on_host) {
+        Ok(_) | Err(Unable::NoKey(_)) => Ok(()),
+        Err(Unable::NoProvider(error)) => Err(error.into()),
+        Err(unable @ (Unable::Signed(_) | Unable::Unspoken(_))) => {
+            let text = format!("{} can't ask {model}: {}", program.title(), unable.reason(program, model));
+            Err(Failure::new(Kind::Usage, text).hint("flock add ID --runtime NAME --model PROVIDER/MODEL"))
+        }
     }
-    let wire = catalog::wire(model, config)?;
-    if program.speaks(wire.api) {
-        return Ok(());
-    }
-    let (title, api) = (program.title(), wire.api.as_str());
-    let others: Vec<&str> =
-        cli::PROGRAMS.iter().filter(|other| other.speaks(wire.api)).map(|other| other.name()).collect();
-    let who = if others.is_empty() { "none does".to_owned() } else { format!("{} does", others.join(", ")) };
-    let text = format!("{title} can't ask {model}: it does not speak {api}; {who}");
-    Err(Failure::new(Kind::Usage, text).hint("flock add ID --runtime NAME --model PROVIDER/MODEL"))
 }
 
 /// What stands in the way of agents that programs run; one line for each program that some agent has.

@@ -82,7 +82,7 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
     }
     entry.insert("runtime".into(), agent.runtime.as_str().into());
     if agent.on_host {
-        entry.insert("onHost".into(), true.into());
+        entry.insert(ON_HOST.into(), true.into());
     }
     if let Some(effort) = &agent.effort {
         entry.insert("effort".into(), effort.as_str().into());
@@ -164,7 +164,8 @@ fn listing(home: &Home, agent: &NewAgent) -> Value {
     Value::Object(entry)
 }
 
-/// Has an agent's turns run by `runtime`, and changes its model and how much that thinks where they are given.
+/// Has an agent's turns run by `runtime`, and changes its model and how much that thinks where they are given. That
+/// another program ran on the host is no choice for this one.
 ///
 /// # Errors
 ///
@@ -178,6 +179,9 @@ pub fn set_runtime(
     effort: Option<Effort>,
 ) -> Result<(), ConfigError> {
     let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
+    if told.get("runtime").and_then(Value::as_str).unwrap_or("native") != runtime {
+        told.shift_remove(ON_HOST);
+    }
     told.insert("runtime".into(), runtime.into());
     if let Some(effort) = effort {
         told.insert("effort".into(), effort.as_str().into());
@@ -205,6 +209,31 @@ pub fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigErro
     entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?.shift_remove("effort");
     Ok(())
 }
+
+/// Takes the choice of the host from each agent that another program runs now than in `before`. Gives these agents' ids.
+pub fn keep_off_host(before: &Value, document: &mut Value) -> Vec<String> {
+    let path = [&PLUGIN[..], &["gatewayAgents"]].concat();
+    let pointer = format!("/{}", path.join("/"));
+    let told = |list: Option<&Value>, id: &Value| {
+        let found = list?.as_array()?.iter().find(|entry| entry["id"] == *id)?;
+        Some((found["runtime"].as_str().unwrap_or("native").to_owned(), found[ON_HOST] == true))
+    };
+    let (old, mut taken) = (before.pointer(&pointer), Vec::new());
+    let entries = document.pointer_mut(&pointer).and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let Some(id) = entry.get("id").cloned() else { continue };
+        let runtime = entry.get("runtime").and_then(Value::as_str).unwrap_or("native");
+        let was_other = told(old, &id).is_some_and(|(was, on_host)| on_host && was != runtime);
+        if was_other && entry.get(ON_HOST) == Some(&Value::Bool(true)) {
+            entry.shift_remove(ON_HOST);
+            taken.push(id.as_str().unwrap_or_default().to_owned());
+        }
+    }
+    taken
+}
+
+/// What says that an agent's program runs on this machine itself.
+const ON_HOST: &str = "onHost";
 
 /// What a list says of an agent.
 fn entry<'d>(list: &'d mut [Value], id: &AgentId) -> Result<&'d mut Map<String, Value>, ConfigError> {
@@ -240,4 +269,36 @@ fn list<'d>(document: &'d mut Value, path: &[&str]) -> Result<&'d mut Vec<Value>
         }
     }
     at.as_array_mut().ok_or_else(|| refused("is not a list"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(entries: Value) -> Value {
+        json!({"plugins": {"entries": {"flock": {"config": {"gatewayAgents": entries}}}}})
+    }
+
+    #[test]
+    fn another_program_does_not_get_the_choice_of_the_host() {
+        let before =
+            document(json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "onHost": true}]));
+        let id = "a".parse().unwrap();
+        let mut same = before.clone();
+        set_runtime(&mut same, &id, "claude", None, None).unwrap();
+        assert_eq!(same, before);
+        let mut other = before.clone();
+        set_runtime(&mut other, &id, "codex", None, None).unwrap();
+        let expected = json!([{"id": "a", "runtime": "codex"}, {"id": "b", "onHost": true}]);
+        assert_eq!(other, document(expected));
+        // Written by hand, and from no program to one.
+        let mut edited = document(
+            json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "runtime": "gemini", "onHost": true},
+                {"id": "c", "runtime": "gemini", "onHost": true}]),
+        );
+        assert_eq!(keep_off_host(&before, &mut edited), ["b"]);
+        let entries = &edited["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+        assert_eq!((&entries[0]["onHost"], entries[1].get("onHost")), (&json!(true), None));
+        assert_eq!(entries[2]["onHost"], true, "a new agent is somebody's choice");
+    }
 }

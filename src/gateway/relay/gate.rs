@@ -2,24 +2,25 @@
 
 use super::Relay;
 use super::tickets::Opened;
-use crate::config::{Api, Config};
 use crate::error::Explain as _;
 use crate::id::{AgentId, ModelRef};
-use crate::provider::catalog;
+use crate::runtime::cli::asks::{self, Unable, Way};
 use crate::runtime::cli::{Gate, Pass, Program, Relayed};
 use crate::runtime::{Order, RuntimeError};
 
 impl Gate for Relay {
     fn has_provider(&self, model: &ModelRef) -> bool {
-        self.knows(model, &self.live.current())
+        let config = self.live.current();
+        asks::is_known(model, &config, self.catalog.describe(model, &config).is_ok())
     }
 
     fn open(&self, order: &Order, program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError> {
         let config = self.live.current();
-        let wire = if own_login && !self.knows(&order.model, &config) {
-            None
-        } else {
-            Some(self.wire(order, program, &config)?)
+        let described = self.catalog.describe(&order.model, &config);
+        let way = asks::way(program, &order.model, &config, described, own_login);
+        let wire = match way.map_err(|unable| refused(&unable, program, order))? {
+            Way::Relay(wire) => Some(wire),
+            Way::OwnLogin => None,
         };
         let Opened { relay, mcp, ticket, close } =
             self.tickets.open(order, wire.as_ref().map(|wire| wire.api));
@@ -39,56 +40,19 @@ impl Gate for Relay {
     }
 }
 
-impl Relay {
-    /// Whether this home has the model's provider: it is configured, or its key is there.
-    fn knows(&self, model: &ModelRef, config: &Config) -> bool {
-        let settings = config.providers.get(model.provider());
-        model.is_script()
-            || settings.is_some_and(|settings| settings.base_url.is_some() || settings.api_key.is_some())
-            || self.catalog.describe(model, config).is_ok()
-    }
-
-    /// How the model is asked, if this program can ask it through the relay.
-    fn wire(
-        &self,
-        Order { agent, model, .. }: &Order,
-        program: &dyn Program,
-        config: &Config,
-    ) -> Result<catalog::Wire, RuntimeError> {
-        let refused = |reason: String, hint: String| RuntimeError::NoModel {
-            program: program.title(),
-            model: model.to_string(),
-            reason,
-            hint,
-        };
-        let described = catalog::wire(model, config).and_then(|wire| {
-            self.catalog.describe(model, config)?;
-            Ok(wire)
-        });
-        let wire = described.map_err(|error| {
-            let hint = error.hint().unwrap_or_else(|| "flock doctor".to_owned());
-            refused(error.to_string(), hint)
-        })?;
-        if !is_passed_on(wire.api) {
-            let reason = format!(
-                "{} is asked as {}, where each request is signed by itself and can't be passed on",
-                model.provider(),
-                wire.api.as_str()
-            );
-            return Err(refused(reason, other_model(agent)));
+fn refused(unable: &Unable, program: &dyn Program, Order { agent, model, .. }: &Order) -> RuntimeError {
+    let hint = match unable {
+        Unable::NoProvider(error) | Unable::NoKey(error) => {
+            error.hint().unwrap_or_else(|| "flock doctor".to_owned())
         }
-        if !program.speaks(wire.api) {
-            let (provider, api) = (model.provider(), wire.api.as_str());
-            let reason = format!("{provider} is asked as {api}, which {} does not speak", program.title());
-            return Err(refused(reason, other_model(agent)));
-        }
-        Ok(wire)
+        Unable::Signed(_) | Unable::Unspoken(_) => other_model(agent),
+    };
+    RuntimeError::NoModel {
+        program: program.title(),
+        model: model.to_string(),
+        reason: unable.reason(program, model),
+        hint,
     }
-}
-
-/// Whether requests of this wire format can be passed on.
-pub(super) const fn is_passed_on(api: Api) -> bool {
-    !matches!(api, Api::BedrockConverseStream | Api::GoogleGeminiCli)
 }
 
 fn other_model(agent: &AgentId) -> String {

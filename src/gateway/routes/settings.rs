@@ -18,8 +18,9 @@ use crate::gateway::state::Gateway;
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::openclaw::plugin;
-use crate::provider::{Catalog, catalog};
+use crate::provider::Catalog;
 use crate::runtime::NATIVE;
+use crate::runtime::cli::asks::{self, Unable};
 use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
 use crate::swarm::By;
@@ -91,7 +92,7 @@ pub async fn change(
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
     let changed = gateway.agent(agent.id.as_str())?;
     let shown = json!({"agent": changed.id, "cli": changed.runtime, "model": changed.model,
-        "effort": changed.effort.map(Effort::as_str)});
+        "effort": changed.effort.map(Effort::as_str), "onHost": changed.runs_on_host()});
     let by = By::human("owner");
     let entry = by.entry("agent.settings", agent.id.as_str(), Level::Yellow, shown.to_string());
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)?;
@@ -130,11 +131,14 @@ fn check_program(
     found: Result<(), String>,
 ) -> Result<(), ApiError> {
     let title = program.title();
-    if agent.role == Role::Sysadmin && !agent.on_host {
+    // That another program runs there is no choice for this one.
+    let on_host = agent.on_host && agent.runtime == program.name();
+    if agent.role == Role::Sysadmin && !on_host {
         let text = format!("a sysadmin has no sandbox, so {title} would run on this machine itself");
+        let at = format!("plugins.entries.flock.config.gatewayAgents[{}]", agent.id);
+        let name = program.name();
         return Err(ApiError::invalid("no_sandbox", text).with_hint(format!(
-            "flock config set plugins.entries.flock.config.gatewayAgents[{}].onHost true",
-            agent.id
+            "flock config set {at}.runtime {name} && flock config set {at}.onHost true"
         )));
     }
     found.map_err(|why| {
@@ -142,25 +146,24 @@ fn check_program(
         ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
             .with_hint(format!("npm install -g {}", program.package()))
     })?;
-    if let Some(why) = program.refuses_host(host::is_root()).filter(|_| agent.on_host) {
+    if let Some(why) = program.refuses_host(host::is_root()).filter(|_| on_host) {
         let text = format!("{title} can't run on this machine itself: {why}");
         return Err(ApiError::invalid("no_host", text).with_hint(host::off(&agent.id)));
     }
     let Some(model) = model else { return Ok(()) };
-    // With its own login it asks whatever it is logged in to.
-    if agent.on_host && Catalog::new(home.clone()).describe(model, config).is_err() {
-        return Ok(());
+    let described = Catalog::new(home.clone()).describe(model, config);
+    match asks::way(program, model, config, described, on_host) {
+        Ok(_) | Err(Unable::NoKey(_)) => Ok(()),
+        Err(Unable::NoProvider(error)) => {
+            let hint = error.hint().unwrap_or_else(|| "flock config validate".to_owned());
+            let text = error.to_string();
+            Err(ApiError::new(StatusCode::FAILED_DEPENDENCY, "provider_not_configured", text).with_hint(hint))
+        }
+        Err(unable @ (Unable::Signed(_) | Unable::Unspoken(_))) => {
+            let text = format!("{title} can't ask {model}: {}", unable.reason(program, model));
+            Err(ApiError::invalid("model_not_spoken", text))
+        }
     }
-    let wire = catalog::wire(model, config).map_err(|error| {
-        let hint = error.hint().unwrap_or_else(|| "flock config validate".to_owned());
-        ApiError::new(StatusCode::FAILED_DEPENDENCY, "provider_not_configured", error.to_string())
-            .with_hint(hint)
-    })?;
-    if program.speaks(wire.api) {
-        return Ok(());
-    }
-    let text = format!("{title} can't ask {model}: it does not speak {}", wire.api.as_str());
-    Err(ApiError::invalid("model_not_spoken", text))
 }
 
 #[cfg(test)]
@@ -180,6 +183,7 @@ mod tests {
         let free = agents::NewAgent {
             runtime: "claude".to_owned(),
             on_host: true,
+            runtime: "claude".to_owned(),
             ..agents::NewAgent::new("free".parse().unwrap(), Role::Worker)
         };
         agents::add(&mut document, &home, &free).unwrap();
@@ -201,5 +205,15 @@ mod tests {
         // As root it would refuse each turn there.
         let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
         assert_eq!(asked("free", model, Ok(())), on_host);
+        // On the host only the program that this was said of.
+        let codex = cli::named("codex").unwrap();
+        let mut admin = config.agent(&"admin".parse().unwrap()).unwrap().clone();
+        admin.on_host = true;
+        for (runtime, is_taken) in [("codex", true), ("claude", false), ("native", false)] {
+            runtime.clone_into(&mut admin.runtime);
+            let model = "openai/gpt-5.5".parse().unwrap();
+            let checked = check_program(codex, &admin, Some(&model), &config, &home, Ok(()));
+            assert_eq!(checked.is_ok(), is_taken, "{runtime}");
+        }
     }
 }
