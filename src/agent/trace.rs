@@ -11,6 +11,9 @@ use crate::tool::bounded;
 const HALF: usize = 8 * 1024;
 const LINE: usize = 2 * 1024;
 
+/// Bytes of one turn that go to the gateway's log: what one program tells must not drive out the rest.
+const LOGGED: usize = 64 * 1024;
+
 /// The log of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
@@ -20,14 +23,26 @@ pub(super) struct Trace {
     last: VecDeque<String>,
     last_bytes: usize,
     left_out: usize,
+    logged: usize,
 }
 
 impl Trace {
-    /// Adds what a program told, and gives the lines it was.
+    /// Adds what a program told, and gives the lines that are to be logged of it.
     pub(super) fn push(&mut self, told: &str) -> Vec<String> {
         let lines: Vec<String> = told.lines().map(line).collect();
-        lines.iter().cloned().for_each(|line| self.keep(line));
-        lines
+        let mut logged = Vec::new();
+        for line in &lines {
+            let before = self.logged;
+            self.logged = before.saturating_add(line.len() + 1);
+            if self.logged <= LOGGED {
+                logged.push(line.clone());
+            } else if before <= LOGGED {
+                logged
+                    .push("… (more than is logged of one turn; its end is kept with its answer)".to_owned());
+            }
+        }
+        lines.into_iter().for_each(|line| self.keep(line));
+        logged
     }
 
     fn keep(&mut self, line: String) {
@@ -88,9 +103,13 @@ mod tests {
     #[test]
     fn the_middle_of_a_long_one_is_left_out() {
         let mut trace = Trace::default();
+        let mut logged = Vec::new();
         for at in 0..5_000 {
-            trace.push(&format!("[coder] tool: read {at} → ok"));
+            logged.extend(trace.push(&format!("[coder] tool: read {at} → ok")));
         }
+        assert!(logged.iter().map(|line| line.len() + 1).sum::<usize>() <= LOGGED + 100);
+        assert!(logged.last().unwrap().contains("more than is logged"), "{logged:?}");
+        assert!(logged[logged.len() - 2].contains("tool: read"));
         trace.push(&"x".repeat(100_000));
         let lines = trace.take();
         assert_eq!(lines[0], "[coder] tool: read 0 → ok");

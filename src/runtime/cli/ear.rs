@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::bounds::Bounds;
 use super::lines::{Line, Lines};
 use super::program::{Ended, Exit, Parser, Said};
 use super::trace::Trace;
@@ -40,6 +41,7 @@ pub enum Note {
 pub struct Ear<'t> {
     parser: Box<dyn Parser>,
     lines: Lines,
+    bounds: Bounds,
     errors: Vec<u8>,
     trace: Trace,
     tell: Tell<'t>,
@@ -63,6 +65,7 @@ impl<'t> Ear<'t> {
         Self {
             parser,
             lines: Lines::default(),
+            bounds: Bounds::default(),
             errors: Vec::new(),
             trace: Trace::new(label),
             tell,
@@ -88,6 +91,11 @@ impl<'t> Ear<'t> {
                 self.errors.drain(..over);
             }
         }
+    }
+
+    /// flock has this to say of it.
+    pub fn note(&mut self, text: String) {
+        self.said(Said::Note(text));
     }
 
     /// It has ended with this code, or was stopped because it was doomed.
@@ -128,6 +136,12 @@ impl<'t> Ear<'t> {
     }
 
     fn said(&mut self, said: Said) {
+        let said = match self.bounds.within(said) {
+            Ok(said) => said,
+            // It was told so already, and is being stopped.
+            Err(_) if self.doomed.is_some() => return,
+            Err(why) => Said::Doomed(why),
+        };
         let mut traced = Vec::new();
         self.trace.said(&said, &mut traced);
         traced.into_iter().for_each(|line| (self.tell)(Event::Trace(line)));

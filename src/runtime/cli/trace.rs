@@ -7,9 +7,8 @@ use crate::clean;
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
 
-/// Bytes of one turn's lines, those that end it apart.
-const WHOLE: usize = 16 << 10;
-
+/// Calls that are under way at once; of further ones only the end is told.
+const MOST_OPEN: usize = 128;
 /// Characters of an answer's text that are shown.
 const TEXT: usize = 200;
 /// Of thinking.
@@ -24,7 +23,8 @@ const OUTPUT_LINES: usize = 2;
 const KEPT: usize = 8 << 10;
 
 /// Makes lines of what a program says. Each event has one line that begins with the agent's id; what a command gave
-/// follows in lines that are indented. None holds anything that steers a terminal.
+/// follows in lines that are indented. None holds anything that steers a terminal, and each is short; how many of them
+/// are kept is for who keeps them.
 pub struct Trace {
     label: String,
     /// Pieces that have not become a line yet: of text, or of thinking.
@@ -32,8 +32,6 @@ pub struct Trace {
     open: Vec<Open>,
     usage: Option<Usage>,
     cost: Option<f64>,
-    taken: usize,
-    is_full: bool,
 }
 
 /// A call that has not ended.
@@ -54,8 +52,6 @@ impl Trace {
             open: Vec::new(),
             usage: None,
             cost: None,
-            taken: 0,
-            is_full: false,
         }
     }
 
@@ -96,7 +92,6 @@ impl Trace {
         for open in std::mem::take(&mut self.open) {
             self.line(&format!("{} → not ended", open.what), lines);
         }
-        // However long the rest was.
         if let Some(usage) = self.usage.take() {
             let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
             lines.push(format!(
@@ -116,7 +111,9 @@ impl Trace {
         match event {
             ToolEvent::Began { call, tool, arguments } => {
                 let (is_command, what) = called(tool, arguments);
-                self.open.push(Open { call: call.clone(), what, is_command, exit: None });
+                if self.open.len() < MOST_OPEN {
+                    self.open.push(Open { call: call.clone(), what, is_command, exit: None });
+                }
             }
             ToolEvent::Ended { call, tool, result, error, .. } => {
                 let at = self.open.iter().position(|open| open.call == *call);
@@ -143,21 +140,18 @@ impl Trace {
                     let code = open.exit.map(|code| format!("exit code {code}")).unwrap_or_default();
                     let first = output.lines().next().unwrap_or_default();
                     let is_said = !code.is_empty() && first.eq_ignore_ascii_case(&code);
-                    self.output(if is_said { &output[first.len()..] } else { output }, lines);
+                    Self::output(if is_said { &output[first.len()..] } else { output }, lines);
                 }
             }
         }
     }
 
     /// The first lines of what a command gave.
-    fn output(&mut self, output: &str, lines: &mut Vec<String>) {
+    fn output(output: &str, lines: &mut Vec<String>) {
         let some = output.split(clean::is_line_end).filter(|line| !line.trim().is_empty());
         for (shown, line) in some.enumerate() {
-            if self.is_full {
-                return;
-            }
             if shown == OUTPUT_LINES {
-                self.add("  …".to_owned(), lines);
+                lines.push("  …".to_owned());
                 return;
             }
             let cut = &line[..line.floor_char_boundary(OUTPUT * 4)];
@@ -166,7 +160,7 @@ impl Trace {
             if seen.len() < line.trim_end().len() && seen.chars().count() == OUTPUT {
                 seen.push('…');
             }
-            self.add(format!("  {seen}"), lines);
+            lines.push(format!("  {seen}"));
         }
     }
 
@@ -194,21 +188,8 @@ impl Trace {
         }
     }
 
-    fn line(&mut self, text: &str, lines: &mut Vec<String>) {
-        self.add(format!("{} {text}", self.label), lines);
-    }
-
-    fn add(&mut self, line: String, lines: &mut Vec<String>) {
-        if self.is_full {
-            return;
-        }
-        self.taken += line.len() + 1;
-        if self.taken > WHOLE {
-            self.is_full = true;
-            lines.push(format!("{} … (more than is kept)", self.label));
-        } else {
-            lines.push(line);
-        }
+    fn line(&self, text: &str, lines: &mut Vec<String>) {
+        lines.push(format!("{} {text}", self.label));
     }
 }
 
@@ -330,13 +311,18 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_does_much_is_cut_but_its_sum_is_told() {
-        let mut said = vec![Said::Note("x".repeat(150)); 500];
+    fn a_turn_that_does_much_is_told_to_its_end() {
+        let long = "x".repeat(100_000);
+        let mut said: Vec<Said> = (0..500).map(|at| Said::Note(format!("{at} {long}"))).collect();
+        said.extend((0..500).map(|at| began(&at.to_string(), &long, json!({ "command": long }))));
+        said.push(ended("499", "Bash", &long, None));
         said.push(Said::Cost(1.0));
         let seen = lines(&said);
-        let (rest, end) = seen.split_at(seen.len() - 2);
-        assert_eq!(end, ["[main] … (more than is kept)", "[main] cost: $1.0000"]);
-        assert!(rest.iter().map(|line| line.len() + 1).sum::<usize>() <= WHOLE && rest.len() > 90);
+        assert!(seen[499].starts_with("[main] note: 499 x"), "{}", seen[499]);
+        assert_eq!(seen.last().unwrap(), "[main] cost: $1.0000");
+        assert!(seen.iter().all(|line| line.len() < 1_000), "each line is short");
+        let open = seen.iter().filter(|line| line.ends_with("→ not ended")).count();
+        assert_eq!(open, MOST_OPEN);
     }
 
     proptest! {
