@@ -61,6 +61,7 @@ vars! {
     MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "The most staged files that the marker of a compacted conversation names; wins over the configuration";
     MCP_URL = "FLOCK_MCP_URL", "Set by flock for the programs that run agents' turns: where flock mcp finds flock's tools";
     MCP_TOKEN = "FLOCK_MCP_TOKEN", "Set by flock for the same programs: what opens flock's tools in that one turn";
+    TURN = "FLOCK_TURN", "Set by flock for programs that run agents' turns on the host, and what these start: which home's turn it is";
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
 }
 

@@ -1,5 +1,7 @@
 //! Who a process is: its pid alone does not say, because pids are used again.
 
+pub mod table;
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod freeze;
 pub mod gateway;
 mod handover;
+pub mod hold;
 mod images;
 pub mod init;
 mod installing;
@@ -135,6 +136,8 @@ enum Verb {
     #[command(hide = true)]
     Gateway(gateway::Args),
     #[command(hide = true)]
+    Hold(hold::Args),
+    #[command(hide = true)]
     Mcp(mcp::Args),
     #[command(hide = true)]
     Supervise(supervise::Args),
@@ -170,6 +173,7 @@ impl Verb {
             Self::Session(args) => session::run(&args, context),
             Self::Prompt(args) => prompt::run(&args, context),
             Self::Gateway(args) => gateway::run(&args, context),
+            Self::Hold(args) => hold::run(&args, context),
             Self::Mcp(args) => mcp::run(&args, context),
             Self::Supervise(args) => supervise::run(&args, context),
         }

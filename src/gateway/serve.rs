@@ -53,6 +53,9 @@ pub enum ServeError {
     /// The process can't hear signals.
     #[error("failed to listen for signals")]
     Signals(#[source] std::io::Error),
+    /// The process can't find its own program.
+    #[error("failed to find the program's own file")]
+    OwnFile(#[source] std::io::Error),
 }
 
 impl Explain for ServeError {
@@ -62,7 +65,7 @@ impl Explain for ServeError {
             Self::Config(error) => error.kind(),
             Self::Bind(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Signals(_) => Kind::Internal,
+            Self::Signals(_) | Self::OwnFile(_) => Kind::Internal,
         }
     }
 
@@ -72,7 +75,7 @@ impl Explain for ServeError {
             Self::Config(error) => error.hint(),
             Self::Bind(error) => error.hint(),
             Self::Store(error) => error.hint(),
-            Self::Signals(_) => None,
+            Self::Signals(_) | Self::OwnFile(_) => None,
         }
     }
 }
@@ -106,7 +109,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     inside.connect(front.clone());
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
-    // On the host they outlive a gateway that is killed.
+    // On the host they outlive a gateway only where what held them was killed, too.
     programs::host::sweep(&home.digest());
     tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
@@ -172,7 +175,7 @@ fn assemble(
     let catalog = Catalog::new(home.clone());
     let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
     let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
-    let runtimes = runtimes(&live, &store, &sandboxes, &relay);
+    let runtimes = runtimes(&live, &store, &sandboxes, &relay)?;
     let engine = Engine::new(agent::Parts {
         config: live.clone(),
         store,
@@ -209,7 +212,7 @@ fn runtimes(
     store: &Arc<Store>,
     sandboxes: &Arc<DockerSandbox>,
     relay: &Arc<Relay>,
-) -> Runtimes {
+) -> Result<Runtimes, ServeError> {
     let (openclaws, newest) = (live.clone(), live.clone());
     let find = move || openclaw::find(openclaws.home(), &openclaws.current());
     let parts = Arc::new(programs::CliParts {
@@ -218,13 +221,14 @@ fn runtimes(
         store: store.clone(),
         sandbox: sandboxes.clone(),
         gate: relay.clone(),
+        flock: programs::host::own_file().map_err(ServeError::OwnFile)?,
         begun: Mutex::default(),
     });
     let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
     for program in programs::PROGRAMS {
         all.push(Arc::new(programs::Cli::new(program, parts.clone())));
     }
-    Runtimes::new(all)
+    Ok(Runtimes::new(all))
 }
 
 /// The agents' containers. The engine is connected to when the first one is needed.

@@ -190,6 +190,8 @@ async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {
         .arg(home.root())
         .args(["supervise", "--detach"])
         .env_remove(env::SUPERVISED.name)
+        // Where a program on the host has started flock, the end of its turn is not the end of flock.
+        .env_remove(env::TURN.name)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(errors)

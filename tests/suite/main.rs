@@ -14,6 +14,7 @@ mod docker;
 mod faults;
 mod gateway;
 mod helper;
+mod host;
 mod law;
 mod openclaw;
 mod provider;

@@ -183,7 +183,6 @@ mod tests {
         let free = agents::NewAgent {
             runtime: "claude".to_owned(),
             on_host: true,
-            runtime: "claude".to_owned(),
             ..agents::NewAgent::new("free".parse().unwrap(), Role::Worker)
         };
         agents::add(&mut document, &home, &free).unwrap();

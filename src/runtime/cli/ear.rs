@@ -94,7 +94,7 @@ impl<'t> Ear<'t> {
     }
 
     /// flock has this to say of it.
-    pub fn note(&mut self, text: String) {
+    pub fn remark(&mut self, text: String) {
         self.said(Said::Note(text));
     }
 

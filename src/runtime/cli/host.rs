@@ -2,22 +2,20 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use crate::env;
+use super::keeper::{self, Left, Told};
+use crate::env::{self, TURN};
 use crate::id::AgentId;
-use crate::process::{self, ProcessId};
+use crate::process::{ProcessId, table};
 use crate::sandbox::{Piece, Run};
-
-/// Set for a program and inherited by all it starts, over any change of session: how they are found again.
-const MARK: &str = "FLOCK_TURN";
 
 /// What it gets of flock's own environment: who and where the user is, language and time, the way to the network. Keys
 /// of providers stay out: its models it asks through flock, or with its own login.
@@ -76,8 +74,26 @@ pub fn environment() -> Vec<(OsString, OsString)> {
     passed
 }
 
-/// Runs a program to its end and gives its exit code, or 128 and the signal. Dropping the future kills it with all it
-/// has started. `home` is the digest of the home it runs for.
+/// How a program ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Its exit code, or 128 and the signal.
+    pub code: i32,
+    /// What it left.
+    pub left: Left,
+}
+
+/// flock's own program, for [`attend`]: the file that this process was made of, also where an update has replaced it.
+///
+/// # Errors
+///
+/// If the system does not tell.
+pub fn own_file() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
+}
+
+/// Runs a program to its end, and ends what it leaves. Dropping the future kills it with all it has started. `flock` is
+/// flock's own program, which holds it; `home` is the digest of the home it runs for.
 ///
 /// # Errors
 ///
@@ -86,28 +102,31 @@ pub async fn attend(
     run: &Run,
     folder: &Path,
     home: &str,
+    flock: &Path,
     heard: &mut (dyn FnMut(Piece<'_>) + Send),
-) -> io::Result<i32> {
-    let Some((file, arguments)) = run.command.split_first() else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
+) -> io::Result<Ran> {
     let mark = format!("{home}.{:016x}", rand::random::<u64>());
-    let mut command = Command::new(file);
-    command.args(arguments).current_dir(folder).env_clear().envs(environment());
-    command.envs(run.env.iter().map(|(name, value)| (name, value))).env(MARK, &mark);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (own, keepers) = UnixStream::pair()?;
+    own.set_nonblocking(true)?;
+    let (mut told, mut hand) = tokio::net::UnixStream::from_std(own)?.into_split();
+    let mut command = Command::new(flock);
+    command.arg0("flock").args(["hold", "--turn", &mark, "--"]).args(&run.command);
+    command.current_dir(folder).env_clear().envs(environment());
+    command.envs(run.env.iter().map(|(name, value)| (name, value)));
+    command.stdin(OwnedFd::from(keepers)).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Ctrl-C in the terminal that flock was started from is not for it.
-    command.process_group(0).kill_on_drop(true);
-    let mut tree = Tree(Some(format!("{MARK}={mark}")));
+    command.process_group(0);
+    let mut tree = Tree { keeper: None, mark: Some(format!("{}={mark}", TURN.name)) };
     let mut child = command.spawn()?;
-    let (input, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut input), Some(mut out), Some(mut err)) = (input, out, err) else {
+    tree.keeper = child.id().and_then(|pid| ProcessId::of(i32::try_from(pid).ok()?));
+    // It has the keeper's end of the socket.
+    drop(command);
+    let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    let feed = async move {
-        // A program may end without reading all of it.
-        let _ = input.write_all(&run.input).await;
-        drop(input);
+    let feed = async {
+        // A keeper that has ended says why.
+        let _ = hand.write_all(&keeper::handed(&run.input)).await;
         std::future::pending::<()>().await;
     };
     let read = async {
@@ -129,7 +148,7 @@ pub async fn attend(
     };
     let ended = async {
         let status = child.wait().await;
-        // What it left behind may hold its streams open.
+        // What is out of reach may hold its streams open.
         tokio::time::sleep(LAST_WORDS).await;
         status
     };
@@ -138,63 +157,42 @@ pub async fn attend(
         () = feed => child.wait().await?,
         read = read => { read?; child.wait().await? }
     };
-    tree.0 = None;
-    Ok(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1))
+    tree.keeper = None;
+    let mut report = String::new();
+    (&mut told).take(REPORT).read_to_string(&mut report).await?;
+    let left = match Told::read(&report) {
+        Some(Told::Unstarted(number)) => return Err(io::Error::from_raw_os_error(number)),
+        Some(Told::Left(left)) => {
+            tree.mark = None;
+            left
+        }
+        // Somebody has killed it: what has the mark is found and ended.
+        None => Left::default(),
+    };
+    Ok(Ran { code: status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1), left })
 }
 
-/// Ends what programs of this home left on the host when the process that ran them was killed.
+/// Ends what programs of this home left on the host when both flock and what held them were killed.
 pub fn sweep(home: &str) {
-    let mark = format!("{MARK}={home}.");
-    kill_all(|variable| variable.starts_with(mark.as_bytes()));
+    let mark = format!("{}={home}.", TURN.name);
+    table::end(|| table::bearing(|variable| variable.starts_with(mark.as_bytes())));
 }
 
-/// All that a program has started, killed when this is dropped.
-struct Tree(Option<String>);
+/// All that a program has started, killed when this is dropped. Who holds it ends by itself then.
+struct Tree {
+    keeper: Option<ProcessId>,
+    mark: Option<String>,
+}
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        if let Some(mark) = self.0.take() {
-            kill_all(|variable| variable == mark.as_bytes());
-        }
-    }
-}
-
-/// This process and those that it descends from: where a program on the host has started flock, they have its mark.
-fn own_line() -> Vec<i32> {
-    let mut line = vec![ProcessId::current().pid];
-    while let Some(parent) =
-        line.last().and_then(|pid| process::parent(*pid)).filter(|pid| *pid > 1 && !line.contains(pid))
-    {
-        line.push(parent);
-    }
-    line
-}
-
-/// Kills every process of this user with such a variable. Rounds, because a process that forks without end makes new ones
-/// while the old are killed.
-fn kill_all(marked: impl Fn(&[u8]) -> bool) {
-    let spared = own_line();
-    for _ in 0..MOST_ROUNDS {
-        let Ok(processes) = fs_err::read_dir("/proc") else { return };
-        let found: Vec<Pid> = processes
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|pid| !spared.contains(pid))
-            .filter(|pid: &i32| {
-                fs_err::read(format!("/proc/{pid}/environ"))
-                    .is_ok_and(|all| all.split(|byte| *byte == 0).any(&marked))
-            })
-            .map(Pid::from_raw)
-            .collect();
-        if found.is_empty() {
-            return;
-        }
-        for pid in &found {
-            let _ = kill(*pid, Signal::SIGSTOP);
-        }
-        for pid in &found {
-            let _ = kill(*pid, Signal::SIGKILL);
-        }
+        let Some(mark) = &self.mark else { return };
+        table::end(|| {
+            let held = self.keeper.map(|keeper| table::below(keeper, keeper::is_supervisor));
+            let mut found = held.unwrap_or_default();
+            found.extend(table::bearing(|variable| variable == mark.as_bytes()));
+            found
+        });
     }
 }
 
@@ -204,8 +202,8 @@ const LOOPBACK: &str = "127.0.0.1,localhost";
 const PIECE: usize = 16 * 1024;
 /// How long the streams of a process that has ended are still read.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(300);
-/// How often is looked for what was started meanwhile.
-const MOST_ROUNDS: usize = 50;
+/// Bytes of what a keeper tells.
+const REPORT: u64 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -216,7 +214,7 @@ mod tests {
 
     fn sleeper(home: &str) -> std::process::Child {
         let mut command = std::process::Command::new("sleep");
-        command.arg("4714").env(MARK, format!("{home}.0123")).process_group(0).spawn().unwrap()
+        command.arg("4714").env(TURN.name, format!("{home}.0123")).process_group(0).spawn().unwrap()
     }
 
     #[tokio::test]

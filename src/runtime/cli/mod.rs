@@ -4,6 +4,8 @@
 //! What is particular about a program is in its [`Program`] and nowhere else: a further one is one more file. All of
 //! them reach their models through flock's relay and flock's tools through MCP, with a [`Pass`] that is worth one turn.
 
+pub mod asks;
+mod bounds;
 mod claude;
 mod codex;
 mod ear;
@@ -12,6 +14,7 @@ pub mod gate;
 mod gemini;
 pub mod handed;
 pub mod host;
+pub mod keeper;
 mod learned;
 pub mod lines;
 pub mod locate;

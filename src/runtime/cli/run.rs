@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::ear::{Ear, Note, Seen, lingers};
 use super::folders::{self, TurnFolder};
 use super::gate::{Gate, Pass};
+use super::host::Ran;
 use super::locate::{self, Found};
 use super::memory::Memory;
 use super::program::{Conversation, Ended, Invocation, Learned, Place, Program, Turn};
@@ -47,6 +48,8 @@ pub struct Parts {
     pub sandbox: Arc<dyn Sandbox>,
     /// What lets them through to models and tools.
     pub gate: Arc<dyn Gate>,
+    /// flock's own program, which holds what runs on the host.
+    pub flock: PathBuf,
     /// The agents that have had a turn in this process.
     pub begun: Mutex<HashSet<AgentId>>,
 }
@@ -305,15 +308,18 @@ impl Course<'_> {
             started = self.start(&invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
             // What it has told counts: it is ended as one that exits well.
-            () = lingers(over, cli.grace) => Some(Ok(0)),
+            () = lingers(over, cli.grace) => Some(Ok(Ran::default())),
         };
-        let (code, stopped) = match started {
-            Some(Ok(code)) => (Some(code), None),
+        let (ran, stopped) = match started {
+            Some(Ok(ran)) => (Some(ran), None),
             Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
+        if let Some(text) = ran.as_ref().and_then(|ran| ran.left.told(cli.program.title())) {
+            ear.remark(text);
+        }
         // Whatever ended it: what was heard is told, and the name of the conversation kept.
-        let (ended, seen) = ear.end(code);
+        let (ended, seen) = ear.end(ran.map(|ran| ran.code));
         let calls = self.pass.calls.now();
         if relay.is_some() {
             // flock's own count is the one that holds.
@@ -328,7 +334,10 @@ impl Course<'_> {
             return Err(verdict::stopped(error, &seen, calls));
         }
         if ended == (Ended::Well { cut: false }) && !calls.listed_tools {
-            tracing::warn!(agent = %order.agent, "{} has not asked for flock's tools", cli.program.title());
+            let title = cli.program.title();
+            let note = format!("[{}] note: {title} did not reach flock's tools in this turn", order.agent);
+            tell(Event::Trace(note));
+            tracing::warn!(agent = %order.agent, "{title} has not asked for flock's tools");
         }
         Ok((ended, seen))
     }
@@ -337,7 +346,7 @@ impl Course<'_> {
         &self,
         invocation: &Invocation,
         heard: &mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> Result<i32, RuntimeError> {
+    ) -> Result<Ran, RuntimeError> {
         let parts = &self.found.parts;
         let words = if self.agent.runs_on_host() { &parts.host } else { &parts.sandbox };
         let run = Run {
@@ -346,12 +355,14 @@ impl Course<'_> {
             input: Bytes::from(invocation.input.clone()),
         };
         if self.agent.runs_on_host() {
-            let home = self.cli.parts.home.digest();
-            let ended = host::attend(&run, &self.agent.workspace, &home, heard).await;
+            let parts = &self.cli.parts;
+            let home = parts.home.digest();
+            let ended = host::attend(&run, &self.agent.workspace, &home, &parts.flock, heard).await;
             return ended.map_err(|error| self.cli.unbegun(format!("it can't be started: {error}")));
         }
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
-        ended.map_err(|error| self.unstarted(&error))
+        let code = ended.map_err(|error| self.unstarted(&error))?;
+        Ok(Ran { code, ..Ran::default() })
     }
 
     /// Where flock's tools are: for `flock mcp`, which may stand between them and who has no HTTP.
@@ -388,7 +399,7 @@ impl Course<'_> {
             }
         };
         let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
-        let code =
+        let ran =
             ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
         let text = match (&wanted.file, &site.state_on_host) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
@@ -398,7 +409,7 @@ impl Course<'_> {
             (Some(_), None) => String::new(),
         };
         let Some(text) = (wanted.take)(&text) else {
-            let message = format!("it did not answer what it was asked first (exit code {code})");
+            let message = format!("it did not answer what it was asked first (exit code {})", ran.code);
             return Err(cli.unbegun(message));
         };
         kept.write(&text).map_err(unwritten)?;

@@ -22,6 +22,17 @@ runs=$(ls "$here" | grep -c '^run-')
 . "$here/do"
 "#;
 
+/// In the place of `flock hold --turn MARK -- PROGRAM`, as far as input and end go.
+const KEEPER: &str = r#"#!/bin/sh
+export FLOCK_TURN="$3"
+shift 4
+read -r length
+head -c "$length" | "$@"
+code=$?
+echo left $(cat "$(dirname "$0")/left" 2>/dev/null || echo 0 0) >&0
+exit $code
+"#;
+
 struct Scripted {
     command: &'static str,
     renews_prompt: bool,
@@ -199,9 +210,11 @@ impl House {
         for name in ["home", "bin", "work"] {
             fs_err::create_dir(at(name)).unwrap();
         }
-        let command = at("bin/scripted");
-        fs_err::write(&command, SCRIPT).unwrap();
-        fs_err::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (command, keeper) = (at("bin/scripted"), at("bin/keeper"));
+        for (file, script) in [(&command, SCRIPT), (&keeper, KEEPER)] {
+            fs_err::write(file, script).unwrap();
+            fs_err::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
         let home = Home::new(at("home"), None);
         let own = json!({"gatewayAgents": [{"id": "coder", "role": "worker", "runtime": "scripted", "onHost": on_host}],
             "gateway": {"port": 1}});
@@ -231,6 +244,7 @@ impl House {
             store,
             sandbox: Arc::new(sandbox.unwrap_or_else(|| Leaving(String::new()))),
             gate: Arc::new(Open { own_login: on_host }),
+            flock: keeper,
             begun: Mutex::default(),
         };
         let order = Order {
@@ -448,6 +462,43 @@ async fn a_conversation_that_can_not_be_gone_on_with_is_begun_anew_in_the_same_t
         house.turn().await.0.unwrap_err();
         assert_eq!(house.runs(), before + 1, "{how}");
     }
+}
+
+#[tokio::test]
+async fn what_a_person_would_want_to_know_of_a_turn_is_in_its_log() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    fs_err::write(house.folder.path().join("bin/left"), "2 1").unwrap();
+    let (reply, events) = house.turn().await;
+    reply.unwrap();
+    let traced: Vec<&str> = events
+        .iter()
+        .filter_map(|event| if let Event::Trace(line) = event { Some(line.as_str()) } else { None })
+        .collect();
+    assert_eq!(
+        traced,
+        [
+            "[coder] agent: answer",
+            "[coder] note: ended 2 processes that Scripted had left; 1 process that Scripted had left can't be \
+             ended: not this user's",
+            "[coder] note: Scripted did not reach flock's tools in this turn",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_never_stops_talking_is_ended() {
+    let mut house = House::new(true).await;
+    house.does(r#"while :; do printf '{"text":"'; head -c 100000 /dev/zero | tr '\0' x; echo '"}'; done"#);
+    let (reply, events) = house.turn().await;
+    let Err(RuntimeError::Interrupted { message, .. } | RuntimeError::Failed { message, .. }) = reply else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(message, "it said more than 8 MB in one turn");
+    let told = |event: &Event| if let Event::Text(text) = event { text.len() } else { 0 };
+    assert!(events.iter().map(told).sum::<usize>() <= 8 << 20);
+    let doomed = events.iter().filter(|event| matches!(event, Event::Trace(line) if line.contains("8 MB")));
+    assert_eq!(doomed.count(), 1);
 }
 
 #[tokio::test]

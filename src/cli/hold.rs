@@ -1,0 +1,29 @@
+//! `flock hold`: between flock and a program on the host; see `runtime::cli::keeper`.
+
+use std::ffi::OsString;
+
+use super::{Context, Exit, Failure};
+use crate::runtime::cli::keeper;
+
+/// Run a program for an agent's turn on the host, and end what it leaves
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The turn, as what it starts is marked with it
+    #[arg(long)]
+    turn: String,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs it to its end; the exit code is the program's.
+///
+/// # Errors
+///
+/// If flock itself did not start this.
+pub fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
+    let held = keeper::hold(&args.turn, &args.command);
+    let failed =
+        |error| Failure::caused("failed to hold a program", &error).hint("only flock itself runs this");
+    Ok(Exit::Code(held.map_err(failed)?))
+}

@@ -1,0 +1,231 @@
+//! The processes of this machine as a whole: who bears what in its environment, who descends from whom, and the end
+//! of many at once.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::ProcessId;
+
+/// Whether a process has such an entry, `NAME=value`, in its environment. Where that can't be read it has not.
+#[must_use]
+pub fn bears(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
+    environment(pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_one))
+}
+
+/// All living processes with such an entry in their environment, but for this one and its ancestors: flock may itself
+/// be run by what it looks for.
+#[must_use]
+pub fn bearing(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
+    let spared = lineage();
+    all_pids()
+        .into_iter()
+        .filter(|pid| !spared.contains(pid))
+        .filter_map(ProcessId::of)
+        .filter(|process| bears(process.pid, &is_one))
+        .filter(|process| process.is_alive())
+        .collect()
+}
+
+/// All living processes that descend from this one, but for those that are spared and what descends from them.
+#[must_use]
+pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for (pid, parent) in parents() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = Vec::new();
+    let mut open = vec![root.pid];
+    while let Some(parent) = open.pop() {
+        // Each is taken out of the table once, so that a pid that was used again meanwhile makes no circle.
+        let taken: Vec<i32> =
+            children.remove(&parent).unwrap_or_default().into_iter().filter(|pid| !is_spared(*pid)).collect();
+        found.extend(taken.iter().copied().filter_map(ProcessId::of));
+        open.extend(taken);
+    }
+    if root.is_alive() { found } else { Vec::new() }
+}
+
+/// Kills what is found until nothing is found any more, because a process that forks without end makes new ones while
+/// the old are killed. Gives back those that would not die: of another user, or stuck in the kernel.
+pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
+    let until = Instant::now() + LIMIT;
+    let mut left: Vec<ProcessId> = Vec::new();
+    let mut empty_looks = 0;
+    loop {
+        let found: Vec<ProcessId> = find().into_iter().filter(|one| !left.contains(one)).collect();
+        // The table is not read at one instant: a process whose parent ends just then may be missed once.
+        empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
+        if empty_looks == EMPTY_LOOKS || Instant::now() >= until {
+            left.extend(found);
+            left.retain(|one| one.is_alive());
+            return left;
+        }
+        // First none of them can go on, then all die.
+        let refused = found.iter().filter(|one| signal(**one, Signal::SIGSTOP) == Err(Errno::EPERM));
+        left.extend(refused);
+        for one in &found {
+            let _ = signal(*one, Signal::SIGKILL);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Signals exactly this process.
+///
+/// # Errors
+///
+/// If it may not be signalled, or is gone.
+pub fn signal(process: ProcessId, signal: Signal) -> nix::Result<()> {
+    if process.is_alive() { kill(Pid::from_raw(process.pid), signal) } else { Err(Errno::ESRCH) }
+}
+
+/// How long what is killed may take to be gone, and how often is looked.
+const LIMIT: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(2);
+/// How many looks have to find nothing.
+const EMPTY_LOOKS: u32 = 3;
+
+/// This process and those it descends from.
+fn lineage() -> Vec<i32> {
+    let mut line = vec![ProcessId::current().pid];
+    while let Some(parent) = line.last().and_then(|pid| super::parent(*pid)).filter(|pid| *pid > 1) {
+        if line.contains(&parent) {
+            break;
+        }
+        line.push(parent);
+    }
+    line
+}
+
+#[cfg(target_os = "linux")]
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    let read = |file: &str| fs_err::read(format!("/proc/{pid}/{file}")).ok();
+    for _ in 0..EXEC_LOOKS {
+        let environment = read("environ")?;
+        // In the middle of an exec a process has neither an environment nor arguments for a moment, and a
+        // look just then would miss one of ours.
+        if !environment.is_empty() || !read("cmdline")?.is_empty() || Stat::of(pid)?.has_no_memory() {
+            return Some(environment);
+        }
+        std::thread::sleep(EXEC_PAUSE);
+    }
+    None
+}
+
+/// How often, and how far apart, a process is looked at that seems to be in the middle of an exec.
+#[cfg(target_os = "linux")]
+const EXEC_LOOKS: u32 = 20;
+#[cfg(target_os = "linux")]
+const EXEC_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// What `/proc/<pid>/stat` says, of what is needed here.
+#[cfg(target_os = "linux")]
+struct Stat {
+    state: char,
+    flags: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Stat {
+    fn of(pid: i32) -> Option<Self> {
+        let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let flags = fields.nth(5)?.parse().ok()?;
+        Some(Self { state, flags })
+    }
+
+    /// Whether it is dead, or the kernel's own: such a process has no environment for good.
+    const fn has_no_memory(&self) -> bool {
+        /// `PF_KTHREAD` of the kernel's `sched.h`.
+        const KERNEL_THREAD: u64 = 0x0020_0000;
+        matches!(self.state, 'Z' | 'X') || self.flags & KERNEL_THREAD != 0
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn parents() -> Vec<(i32, i32)> {
+    all_pids().into_iter().filter_map(|pid| Some((pid, super::parent(pid)?))).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn all_pids() -> Vec<i32> {
+    let Ok(entries) = fs_err::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn system() -> Option<sysinfo::System> {
+    use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, UpdateKind};
+    let mut system = sysinfo::System::new().ok()?;
+    let kind = ProcessRefreshKind::nothing().with_environ(UpdateKind::Always).without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::All, true, kind);
+    Some(system)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn with_process<T>(pid: i32, look: impl FnOnce(&sysinfo::Process) -> T) -> Option<T> {
+    let system = system()?;
+    system.process(sysinfo::Pid::from_u32(u32::try_from(pid).ok()?)).map(look)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    with_process(pid, |process| {
+        let entries: Vec<&[u8]> = process.environ().iter().map(|entry| entry.as_bytes()).collect();
+        entries.join(&0)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn all_pids() -> Vec<i32> {
+    system().map_or_else(Vec::new, |system| {
+        system.processes().keys().filter_map(|pid| i32::try_from(pid.as_u32()).ok()).collect()
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn parents() -> Vec<(i32, i32)> {
+    let number = |pid: sysinfo::Pid| i32::try_from(pid.as_u32()).ok();
+    system().map_or_else(Vec::new, |system| {
+        let all = system.processes().iter();
+        all.filter_map(|(pid, process)| Some((number(*pid)?, number(process.parent()?)?))).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn who_descends_is_found_but_for_who_is_spared() {
+        // A shell with a child, which has one in a session of its own.
+        let script = "sleep 4713 & sh -c 'setsid sleep 4715 & wait' & sleep 4713 & wait";
+        let mut top = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let root = ProcessId::of(i32::try_from(top.id()).unwrap()).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while below(root, |_| false).len() < 4 {
+            assert!(Instant::now() < until, "{:?}", below(root, |_| false));
+            std::thread::sleep(PAUSE);
+        }
+        let found = below(root, |_| false);
+        let last = found.iter().find(|one| crate::process::parent(one.pid) != Some(root.pid)).unwrap();
+        let middle = crate::process::parent(last.pid).unwrap();
+        let others = below(root, |pid| pid == middle);
+        assert_eq!(
+            (others.len(), others.contains(last)),
+            (2, false),
+            "so is what descends from who is spared"
+        );
+        assert_eq!(below(ProcessId { started: root.started + 1, ..root }, |_| false), [], "a pid used again");
+        assert_eq!(end(|| below(root, |_| false)), []);
+        assert!(found.iter().all(|one| !one.is_alive()));
+        top.wait().unwrap();
+    }
+}
