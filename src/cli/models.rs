@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Context;
+use super::{Context, programs};
 use crate::config::{Agent, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
@@ -13,7 +13,8 @@ use crate::provider::catalog::{Catalog, listing};
 pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
     let catalog = Catalog::new(home.clone());
     let mut seen = HashSet::new();
-    for model in config.agents.iter().flat_map(Agent::models) {
+    let asked = config.agents.iter().filter(|agent| !programs::has_own_login(agent));
+    for model in asked.flat_map(Agent::models) {
         if !seen.insert(model) {
             continue;
         }

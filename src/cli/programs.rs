@@ -5,11 +5,11 @@ use futures_util::future;
 use super::{Context, Failure};
 use crate::config::agents::NewAgent;
 use crate::config::{self, Agent, Config, Role, parse};
-use crate::error::Kind;
+use crate::error::{Explain as _, Kind};
 use crate::home::Home;
 use crate::id::ModelRef;
-use crate::provider::Catalog;
-use crate::runtime::cli::asks::{self, Unable};
+use crate::provider::{Catalog, catalog};
+use crate::runtime::cli::asks::{self, Unable, Way};
 use crate::runtime::cli::{self, Program, host, locate};
 
 /// A program that is installed, with the version it says it has.
@@ -48,6 +48,13 @@ pub async fn installed() -> Vec<Installed> {
         Installed { program, version }
     });
     future::join_all(asked).await
+}
+
+/// Whether a model without a provider is no trouble for an agent: its program runs on the host and may have a login of
+/// its own.
+#[must_use]
+pub fn has_own_login(agent: &Agent) -> bool {
+    agent.runs_on_host() && cli::named(&agent.runtime).is_some_and(Program::has_own_login)
 }
 
 /// How to install a program.
@@ -96,7 +103,7 @@ pub fn check(
         .map_err(|problem| config::ConfigError::Refused { at: problem.at, message: problem.message })?;
     let made = config.agent(&agent.id);
     if let Some(model) = made.and_then(|agent| agent.model.as_ref()) {
-        speaks(program, model, home, &config, agent.on_host)?;
+        asks(program, agent, model, home, &config, context)?;
     }
     let memory = agent.memory.as_ref().and_then(|text| parse::bytes(&serde_json::json!(text)));
     let least = program.habits().least_memory;
@@ -110,21 +117,48 @@ pub fn check(
     Ok(())
 }
 
-/// Whether a program can ask a model of this home. That a key is missing yet is said with the other models.
-fn speaks(
+/// Whether a program can ask a model of this home. What can be mended later is a warning.
+fn asks(
     program: &dyn Program,
+    agent: &NewAgent,
     model: &ModelRef,
     home: &Home,
     config: &Config,
-    on_host: bool,
+    context: &Context,
 ) -> Result<(), Failure> {
+    let (title, provider) = (program.title(), model.provider());
     let described = Catalog::new(home.clone()).describe(model, config);
-    match asks::way(program, model, config, described, on_host) {
-        Ok(_) | Err(Unable::NoKey(_)) => Ok(()),
+    match asks::way(program, model, config, described, agent.on_host) {
+        Ok(Way::Relay(_)) => Ok(()),
+        Ok(Way::OwnLogin) => {
+            let say = &context.printer;
+            say.say(format!("{title} asks {model} with its own login: this home has no key of {provider}"));
+            // It may know the model by another way than flock does.
+            if let Ok(wire) = catalog::wire(model, config)
+                && !program.speaks(wire.api)
+            {
+                let api = wire.api.as_str();
+                say.warn(&format!(
+                    "{title} may not know {model}, which is asked as {api}; --model chooses another one"
+                ));
+            }
+            Ok(())
+        }
+        // Of what runs in a sandbox it is said with the other models.
+        Err(Unable::NoKey(error)) => {
+            if agent.on_host {
+                let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                context
+                    .printer
+                    .warn(&format!("{error}, and {title} can't use a login of its own here{hint}"));
+            }
+            Ok(())
+        }
         Err(Unable::NoProvider(error)) => Err(error.into()),
         Err(unable @ (Unable::Signed(_) | Unable::Unspoken(_))) => {
-            let text = format!("{} can't ask {model}: {}", program.title(), unable.reason(program, model));
-            Err(Failure::new(Kind::Usage, text).hint("flock add ID --runtime NAME --model PROVIDER/MODEL"))
+            let text = format!("{title} can't ask {model}: {}", unable.reason(program, model));
+            let hint = format!("flock add {} --runtime {} --model PROVIDER/MODEL", agent.id, program.name());
+            Err(Failure::new(Kind::Usage, text).hint(hint))
         }
     }
 }
@@ -143,11 +177,11 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
         match there {
             None => {
                 let why = locate::find(program).err().unwrap_or_default();
-                let text = format!(
-                    "{} is not installed, and {} agents need it: {why}",
-                    program.title(),
-                    agents.len()
-                );
+                let who = match agents.len() {
+                    1 => "1 agent needs".to_owned(),
+                    many => format!("{many} agents need"),
+                };
+                let text = format!("{} is not installed, and {who} it: {why}", program.title());
                 found.push((true, text, install_hint(program)));
             }
             Some(installed) if installed.is_old() => {

@@ -112,8 +112,10 @@ pub fn models(home: &Home, config: &Config) -> Vec<Check> {
             checks.push(Check::bad(NAME, format!("agent {} has no model", agent.id), set));
         }
     }
-    let firsts: HashSet<&ModelRef> = config.agents.iter().filter_map(|agent| agent.model.as_ref()).collect();
-    for model in config.agents.iter().flat_map(Agent::models) {
+    // A program on the host may have a login of its own.
+    let asked: Vec<&Agent> = config.agents.iter().filter(|agent| !programs::has_own_login(agent)).collect();
+    let firsts: HashSet<&ModelRef> = asked.iter().filter_map(|agent| agent.model.as_ref()).collect();
+    for model in asked.into_iter().flat_map(Agent::models) {
         if !seen.insert(model) {
             continue;
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::bundle;
 use super::report::{Agent, Docker, Gateway, Report, Supervisor};
 use super::unit::Unit;
-use crate::cli::team;
+use crate::cli::{programs, team};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{Explain as _, chain};
@@ -187,7 +187,7 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
         // On the host a model without a provider is left to the program's own login.
-        let trouble = match agent.runs_on_host() {
+        let trouble = match programs::has_own_login(agent) {
             true => None,
             false => agent.models().find_map(|model| catalog.describe(model, config).err()),
         };

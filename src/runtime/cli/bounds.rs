@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(arguments, json!({"left out": "2097166 bytes"}));
         let ended = ToolEvent::Ended {
             call: call.clone(),
-            tool: tool.clone(),
+            tool,
             result: long.clone(),
             error: Some(long),
             took: None,

@@ -46,10 +46,5 @@ pub fn single(name: &str, file: &Path) -> Parts {
     }
 }
 
-/// What is said where a program is not all there.
-pub fn incomplete(command: &Path, package: &str) -> String {
-    format!(
-        "{} leads to no program for this machine; install it again with `npm install -g {package}`",
-        command.display()
-    )
-}
+/// What is said where a program is not all there; it completes "can't be used: …".
+pub const INCOMPLETE: &str = "it leads to no program for this machine";

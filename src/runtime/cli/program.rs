@@ -30,6 +30,11 @@ pub trait Program: Send + Sync {
     /// Whether it can ask a model that is asked this way.
     fn speaks(&self, api: Api) -> bool;
 
+    /// Whether it can run turns with the login that its user has, and flock's tools beside it.
+    fn has_own_login(&self) -> bool {
+        true
+    }
+
     /// What of the host it consists of; `command` is the file that its name leads to, with all links followed.
     ///
     /// # Errors

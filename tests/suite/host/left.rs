@@ -74,7 +74,8 @@ async fn attended(run: &Run, place: &Place) -> (std::io::Result<Ran>, String) {
         let (Piece::Out(bytes) | Piece::Err(bytes)) = piece;
         printed.extend_from_slice(bytes);
     };
-    let ran = host::attend(run, place.path(), &place.digest(), Path::new(flock_binary()), &mut heard);
+    let digest = place.digest();
+    let ran = host::attend(run, place.path(), &digest, Path::new(flock_binary()), &mut heard);
     let ran = tokio::time::timeout(LONG, ran).await.expect("the turn ends");
     (ran, String::from_utf8(printed).unwrap())
 }

@@ -144,6 +144,14 @@ cat '{answer}/new.jsonl'
 #[test]
 fn claude_code_asks_with_its_own_login_and_gets_no_key() {
     let person = Person::with("claude", "2.1.330 (Claude Code)");
+    if nix::unistd::getuid().is_root() {
+        // It would not run: nothing of the agent is made.
+        let model = "anthropic/claude-opus-4-5";
+        let add =
+            person.flock(&["add", "free", "--runtime", "claude", "--on-host", "--model", model]).fails(2);
+        assert!(add.stderr.contains("as root"), "{add:?}");
+        return;
+    }
     person.has_a_turn("claude", "anthropic/claude-opus-4-5");
     person.has_given_no_key();
     let args = person.was_given("args");

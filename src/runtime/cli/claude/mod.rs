@@ -83,8 +83,7 @@ impl Program for Claude {
             format!("@anthropic-ai/{package}"),
             package,
         ];
-        let file =
-            native::native(command, &places).ok_or_else(|| native::incomplete(command, self.package()))?;
+        let file = native::native(command, &places).ok_or_else(|| native::INCOMPLETE.to_owned())?;
         Ok(native::single(self.name(), &file))
     }
 

@@ -89,8 +89,7 @@ impl Program for Codex {
         let package = format!("codex-linux-{}/{vendor}", native::npm_arch());
         let places =
             [format!("node_modules/@openai/{package}"), format!("@openai/{package}"), package, vendor];
-        let file =
-            native::native(command, &places).ok_or_else(|| native::incomplete(command, self.package()))?;
+        let file = native::native(command, &places).ok_or_else(|| native::INCOMPLETE.to_owned())?;
         let folder = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
         match folder.filter(|folder| folder.join("codex-resources").is_dir()) {
             Some(folder) => Ok(Parts {

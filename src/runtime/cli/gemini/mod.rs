@@ -96,7 +96,7 @@ impl Program for Gemini {
             .ancestors()
             .skip(1)
             .find(|folder| folder.join("package.json").is_file() && folder.join(script).is_file())
-            .ok_or_else(|| native::incomplete(command, self.package()))?;
+            .ok_or_else(|| native::INCOMPLETE.to_owned())?;
         let node = node(package)?;
         Ok(Parts {
             mounts: vec![
@@ -123,6 +123,11 @@ impl Program for Gemini {
         &[Covered { name: "GEMINI.md", is_folder: false }, Covered { name: ".gemini", is_folder: true }]
     }
 
+    fn has_own_login(&self) -> bool {
+        // Its settings, flock's tools among them, are read from its folder alone, and so is its login.
+        false
+    }
+
     fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
         // A system prompt of ours replaces its own: it is to have both.
         let state = turn.state.filter(|_| turn.relay_token.is_some() && !turn.system.is_empty())?;
@@ -145,7 +150,6 @@ impl Program for Gemini {
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let (Some(token), Some(state)) = (turn.relay_token, turn.state) else {
-            // Its settings, flock's tools among them, are read from its folder alone, and so is its login.
             return Err("Gemini CLI can't be given flock's tools beside its user's own settings; give the \
                         model's provider in models.providers, with the api google-generative-ai"
                 .to_owned());

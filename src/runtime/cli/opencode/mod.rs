@@ -78,8 +78,7 @@ impl Program for OpenCode {
             format!("node_modules/{package}-baseline/bin/opencode"),
             format!("{package}-baseline/bin/opencode"),
         ];
-        let file =
-            native::native(command, &places).ok_or_else(|| native::incomplete(command, self.package()))?;
+        let file = native::native(command, &places).ok_or_else(|| native::INCOMPLETE.to_owned())?;
         Ok(native::single(self.name(), &file))
     }
 
