@@ -1,7 +1,6 @@
 //! A command run by the engine's own exec: forty times slower than the helper, and the engine does not end
 //! it with its caller. It serves the store's container, and a sandbox whose streams can't be had.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::container::LogOutput;
@@ -11,7 +10,6 @@ use bollard::query_parameters::InspectContainerOptions;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::engine::{self, Engine};
@@ -65,7 +63,7 @@ pub async fn run_with(
         watch(bytes);
         kept.add(bytes);
     };
-    let mut running = Running::new(engine, exec, None);
+    let mut running = Running::new(engine, exec);
     let end = tokio::select! {
         code = running.follow(engine, exec, &mut heard) => End::Exited(code?),
         () = tokio::time::sleep(exec.timeout) => End::TimedOut,
@@ -77,47 +75,8 @@ pub async fn run_with(
     Ok(Outcome { end, output: kept.output(), took: began.elapsed() })
 }
 
-/// Runs it to its end, however long that takes, with its streams told apart, and gives its exit code. Dropping the future
-/// ends it with all it has started; `endings` counts that as long as it lasts.
-///
-/// # Errors
-///
-/// As [`run`].
-pub async fn attend(
-    engine: &Engine,
-    exec: &Exec,
-    endings: &Endings,
-    heard: &mut (dyn FnMut(Piece<'_>) + Send),
-) -> Result<i32, SandboxError> {
-    Running::new(engine, exec, Some(endings.clone())).follow(engine, exec, heard).await
-}
-
-/// Programs that were told to end and may not have ended yet.
-#[derive(Clone, Debug)]
-pub struct Endings(Arc<Semaphore>);
-
-impl Default for Endings {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST_ENDINGS as usize)))
-    }
-}
-
-impl Endings {
-    /// Resolves when all have ended that are being ended now.
-    pub async fn wait(&self) {
-        drop(self.0.acquire_many(MOST_ENDINGS).await);
-    }
-
-    fn begin(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0).try_acquire_owned().ok()
-    }
-}
-
-/// The most programs of a sandbox that are ended at once.
-const MOST_ENDINGS: u32 = 1024;
-
 /// What went wrong after a command was started. Whatever it was, nobody may take the command for one that was never begun.
-fn begun(what: &str, error: &SandboxError) -> SandboxError {
+pub(super) fn begun(what: &str, error: &SandboxError) -> SandboxError {
     SandboxError::Engine { what: what.to_owned(), source: crate::error::chain(error).into() }
 }
 
@@ -148,14 +107,12 @@ struct Running {
     /// Inherited by all it starts, and kept over any change of process group: how they are found again. `None` when
     /// there is nothing to end.
     mark: Option<String>,
-    /// Where a program is asked to end before it is killed.
-    endings: Option<Endings>,
 }
 
 impl Running {
-    fn new(engine: &Engine, exec: &Exec, endings: Option<Endings>) -> Self {
+    fn new(engine: &Engine, exec: &Exec) -> Self {
         let (container, user) = (exec.container.clone(), exec.user.clone());
-        Self { engine: engine.clone(), container, user, mark: None, endings }
+        Self { engine: engine.clone(), container, user, mark: None }
     }
 
     /// Starts it and tells what it prints until it has ended; its exit code.
@@ -226,13 +183,8 @@ impl Running {
     fn kill(&mut self) -> Option<tokio::task::JoinHandle<()>> {
         let mark = self.mark.take()?;
         let (engine, container, user) = (self.engine.clone(), self.container.clone(), self.user.clone());
-        let grace = if self.endings.is_some() { GRACE } else { "0" };
-        let ending = self.endings.as_ref().and_then(Endings::begin);
         let runtime = tokio::runtime::Handle::try_current().ok()?;
-        Some(runtime.spawn(async move {
-            kill(&engine, &container, user, &mark, grace).await;
-            drop(ending);
-        }))
+        Some(runtime.spawn(async move { kill(&engine, &container, user, &mark).await }))
     }
 }
 
@@ -244,14 +196,12 @@ impl Drop for Running {
 
 /// How long a program's streams are silent before its process is looked at.
 const LOOK: Duration = Duration::from_secs(2);
-/// Tenths of a second that a program has to end by itself.
-const GRACE: &str = "20";
 
 /// Ends everything that carries the mark. What could not be ended is logged: the caller's own answer is the
 /// same either way.
-async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str, grace: &str) {
+async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str) {
     loop {
-        match kill_once(engine, container, user.clone(), mark, grace).await {
+        match kill_once(engine, container, user.clone(), mark).await {
             Ok(()) => return,
             // With the container, all that ran in it is gone; but a frozen one thaws, and all of it goes on.
             Err(error) if matches!(engine::refusal(&error), Some(404 | 409)) => {
@@ -281,12 +231,11 @@ async fn kill_once(
     container: &str,
     user: Option<String>,
     mark: &str,
-    grace: &str,
 ) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let config = ExecConfig {
         attach_stdout: Some(true),
-        cmd: Some(["sh", "-c", KILL, "flock-kill", mark, grace].map(str::to_owned).to_vec()),
+        cmd: Some(["sh", "-c", KILL, "flock-kill", mark].map(str::to_owned).to_vec()),
         user,
         ..ExecConfig::default()
     };
@@ -304,25 +253,8 @@ async fn kill_once(
 /// How often a frozen container is looked at in which something is to be ended.
 const THAW: Duration = Duration::from_secs(1);
 
-/// The oldest process with the mark is the program itself: it is asked to end, and has some tenths of a second to do it.
-/// Then rounds, because a process that forks without end makes new ones while the old are killed.
+/// Rounds, because a process that forks without end makes new ones while the old are killed.
 const KILL: &str = r#"
-if [ "$2" -gt 0 ]; then
-  first=
-  for process in $(ls -d /proc/[0-9]* | sort -t/ -k3 -n); do
-    if tr '\0' '\n' < "$process/environ" 2>/dev/null | grep -qxF "$1"; then
-      first=${process#/proc/}
-      break
-    fi
-  done
-  tenths=$2
-  if [ -n "$first" ] && kill -TERM "$first" 2>/dev/null; then
-    while [ "$tenths" -gt 0 ] && kill -0 "$first" 2>/dev/null; do
-      sleep 0.1
-      tenths=$((tenths - 1))
-    done
-  fi
-fi
 round=0
 while [ $round -lt 50 ]; do
   found=

@@ -250,6 +250,14 @@ pub enum SandboxError {
     /// No such background job.
     #[error("there is no job {0}")]
     NoJob(u32),
+    /// A background job that ended with the container it ran in: another one had to be made.
+    #[error("job {id} ({command}) has ended: its sandbox was made anew, with changed settings")]
+    JobEnded {
+        /// Its id.
+        id: u32,
+        /// What it ran.
+        command: String,
+    },
     /// A command could not be started.
     #[error("failed to start the command: {reason}")]
     NotStarted {

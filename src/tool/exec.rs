@@ -211,6 +211,10 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         SandboxError::NoJob(id) => ToolError::model(format!(
             "there is no background session {id}: process {{\"action\":\"list\"}} shows those there are"
         )),
+        SandboxError::JobEnded { id, command } => ToolError::model(format!(
+            "background session {id} ({}) has ended: your sandbox was made anew, with changed settings",
+            bounded::harmless(bounded::start(command, 120))
+        )),
         SandboxError::NotStarted { reason } => ToolError::model(format!(
             "it was not started: {}",
             bounded::harmless(bounded::start(reason, 300))

@@ -123,6 +123,10 @@ async fn a_failing_sandbox_is_explained_without_the_host() {
         ),
         (SandboxError::NoJob(3), "no background session 3"),
         (
+            SandboxError::JobEnded { id: 3, command: "make".to_owned() },
+            "background session 3 (make) has ended",
+        ),
+        (
             SandboxError::Lost { agent: agent(), reason: "bad \u{1b}[31mframe".to_owned() },
             "stopped answering (bad frame)",
         ),

@@ -1,9 +1,10 @@
 //! What of a home a program's turns use: the folder where it keeps its conversations, a folder for each turn, and
 //! something empty to lie over what it is not to find.
 
+use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::program::{Covered, Invocation, Program};
 use super::{Found, locate};
@@ -35,17 +36,17 @@ fn empty(home: &Home, agent: &AgentId, covered: &Covered) -> PathBuf {
     home.agent(agent).join("empty").join(if covered.is_folder { "folder" } else { "file" })
 }
 
-/// What the sandbox of an agent needs for the program that runs its turns; nothing where it is not installed or runs on
-/// the host.
+/// What the sandbox of an agent needs for the program that runs its turns; nothing where none does, or on the host. `None`
+/// where the program is not all there.
 #[must_use]
-pub fn fittings(home: &Home, agent: &Agent) -> Vec<Fitting> {
+pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<Fitting>> {
     let Some(program) = super::named(&agent.runtime).filter(|_| !agent.runs_on_host()) else {
-        return Vec::new();
+        return Some(Vec::new());
     };
-    let Ok(Found { parts, .. }) = locate::find(program) else { return Vec::new() };
+    let Found { parts, .. } = locate::find(program).ok()?;
     let parts = parts.mounts.iter().filter(|(_, target)| target.starts_with(PROGRAMS_TARGET));
-    let mut found: Vec<Fitting> =
-        parts.filter_map(|(source, target)| Fitting::part(source, target.clone())).collect();
+    let parts = parts.map(|(source, target)| Fitting::part(source, target.clone()));
+    let mut found = parts.collect::<Option<Vec<Fitting>>>()?;
     found.push(Fitting::State(state(home, &agent.id, program)));
     found.push(Fitting::Turn(turns(home, &agent.id)));
     found.extend(program.covered().iter().map(|covered| Fitting::Cover {
@@ -53,7 +54,7 @@ pub fn fittings(home: &Home, agent: &Agent) -> Vec<Fitting> {
         name: covered.name.to_owned(),
         is_folder: covered.is_folder,
     }));
-    found
+    Some(found)
 }
 
 /// Makes the folder that a program keeps its conversations in, for whom it runs as.
@@ -76,11 +77,30 @@ pub fn read_state(state: &Path, file: &str, most: u64) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The same for all agents of a home, as the sandboxes want it.
+/// The same for all agents of a home, as the sandboxes want it. A program that is not all there takes nothing from a sandbox
+/// that has it, which would cost the jobs in it: while it is updated, it is what it was when it was last seen.
 #[must_use]
 pub fn fittings_of(home: &Home) -> Fittings {
     let home = home.clone();
-    Arc::new(move |agent| fittings(&home, agent))
+    last_seen(move |agent| fittings(&home, agent))
+}
+
+fn last_seen(look: impl Fn(&Agent) -> Option<Vec<Fitting>> + Send + Sync + 'static) -> Fittings {
+    let seen: Mutex<HashMap<AgentId, (String, Vec<Fitting>)>> = Mutex::default();
+    Arc::new(move |agent| {
+        let found = look(agent);
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Some(found) => {
+                seen.insert(agent.id.clone(), (agent.runtime.clone(), found.clone()));
+                found
+            }
+            None => match seen.get(&agent.id) {
+                Some((runtime, found)) if *runtime == agent.runtime => found.clone(),
+                _ => Vec::new(),
+            },
+        }
+    })
 }
 
 /// The files of one turn; they are removed with this.
@@ -304,6 +324,42 @@ mod tests {
         assert_eq!(fs_err::read_to_string(state.join("in/set")).unwrap(), "flock's");
         assert!(state.join("projects/deep/x").exists() && state.join("in/chats/x").exists());
         assert!(outside.join("chats").exists(), "what a link leads to stays");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_for_a_moment_is_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let own = serde_json::json!({"gatewayAgents": [{"id": "coder", "role": "worker", "runtime": "claude"}],
+            "gateway": {"port": 1}});
+        let document = serde_json::json!({
+            "gateway": {"auth": {"token": "0123456789abcdef0123456789abcdef"}},
+            "agents": {"list": [{"id": "coder", "workspace": folder.path()}]},
+            "plugins": {"entries": {"flock": {"config": own}}},
+        });
+        let mut agent = crate::config::parse::config(&document, &home).unwrap().agents[0].clone();
+        let program = folder.path().join("program");
+        let place = program.clone();
+        let look = last_seen(move |agent| match agent.runtime.as_str() {
+            "native" => Some(Vec::new()),
+            _ => Some(vec![Fitting::part(&place, "/opt/flock/x".to_owned())?]),
+        });
+        assert_eq!(look(&agent), [], "it was never seen");
+        fs_err::write(&program, "1").unwrap();
+        let first = look(&agent);
+        assert_eq!(first.len(), 1);
+        fs_err::rename(&program, folder.path().join("old")).unwrap();
+        assert_eq!(look(&agent), first);
+        fs_err::write(&program, "2").unwrap();
+        let second = look(&agent);
+        assert_ne!(second, first, "another file");
+        fs_err::remove_file(&program).unwrap();
+        assert_eq!(look(&agent), second);
+        // Another runtime is another matter.
+        agent.runtime = "codex".to_owned();
+        assert_eq!(look(&agent), []);
+        agent.runtime = "native".to_owned();
+        assert_eq!(look(&agent), []);
     }
 
     #[test]

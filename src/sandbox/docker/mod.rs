@@ -5,9 +5,12 @@
 //! streams, whether it is still the right one from comparing the configuration with what it was made from.
 
 mod attach;
+mod attend;
+mod endings;
 mod freeze;
 mod make;
 mod owned;
+mod ready;
 mod slot;
 
 use std::collections::HashMap;
@@ -24,15 +27,17 @@ use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Inside, Inter
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::fitting::{Fitting, Fittings, STATE_TARGET};
-use crate::sandbox::helper::ProbeReport;
+use crate::sandbox::helper::{HelperError, ProbeReport};
 use crate::sandbox::mount::ApprovedMounts;
 use crate::sandbox::probe::Probed;
-use crate::sandbox::spec::{HELPER_TARGET, WORKSPACE_TARGET};
+use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{
     Command, End, Job, JobReply, JobRequest, Outcome, Output, Piece, Run, Sandbox, SandboxError,
 };
 
+use attend::Unrun;
 use freeze::Standing;
+use ready::Need;
 use slot::{Line, Live, Plan, Slot};
 
 /// The configuration as it is at each look.
@@ -153,44 +158,6 @@ impl DockerSandbox {
         Ok(Plan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
     }
 
-    /// The agent's container, ready: the warm one, or a made or mended one.
-    async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
-        let plan = self.plan(agent)?;
-        if slot.is_frozen() {
-            return Err(SandboxError::Frozen(agent.clone()));
-        }
-        if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
-            return Ok(live);
-        }
-        // A changed specification waits until nothing runs; what was taken back does not wait for a job that
-        // the agent lets run on.
-        if let Some(live) = slot.live().filter(|live| live.is_alive() && !live.holds_more(&plan))
-            && live.is_busy().await
-        {
-            tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
-            return Ok(live);
-        }
-        let _making = slot.making.lock().await;
-        // Whoever held the lock may have made it.
-        if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
-            return Ok(live);
-        }
-        slot.forget();
-        let (live, probed) = Box::pin(self.make(agent, plan)).await?;
-        slot.note_probe(probed.clone());
-        if let Err(error) = probed.verdict(agent) {
-            self.kill(&live.container).await;
-            return Err(error);
-        }
-        let live = Arc::new(live);
-        slot.set(Arc::clone(&live));
-        if slot.is_frozen() {
-            self.settle(agent, slot).await?;
-            return Err(SandboxError::Frozen(agent.clone()));
-        }
-        Ok(live)
-    }
-
     async fn probe_now(&self, agent: &AgentId, live: &Live) -> Result<Probed, SandboxError> {
         let report = match &live.line {
             Line::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
@@ -211,26 +178,6 @@ impl DockerSandbox {
         Ok(Probed::now(&report, writable))
     }
 
-    async fn attend_in(
-        &self,
-        slot: &Slot,
-        live: &Live,
-        run: &Run,
-        heard: &mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> Result<i32, SandboxError> {
-        let _busy = live.enter();
-        let environment = live.plan.environment(run.env.clone());
-        let exec = Exec {
-            container: live.container.clone(),
-            command: run.command.clone(),
-            workdir: Some(WORKSPACE_TARGET.to_owned()),
-            env: environment.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
-            input: Some(run.input.clone()),
-            ..Exec::default()
-        };
-        exec::attend(&self.engine, &exec, &slot.endings, heard).await
-    }
-
     async fn run_in(
         &self,
         agent: &AgentId,
@@ -239,13 +186,18 @@ impl DockerSandbox {
         cancel: &CancellationToken,
     ) -> Result<Outcome, SandboxError> {
         let _busy = live.enter();
-        command.env = live.plan.environment(command.env);
         match &live.line {
-            Line::Helper(client) => match client.run(&command, cancel).await {
-                Ok(outcome) => Ok(outcome),
-                Err(error) => Err(self.explained(agent, live, error).await),
-            },
-            Line::Exec => exec::run(&self.engine, &by_exec(live, command), cancel).await,
+            Line::Helper(client) => {
+                command.env = live.plan.environment(command.env);
+                match client.run(&command, cancel).await {
+                    Ok(outcome) => Ok(outcome),
+                    Err(error) => Err(self.explained(agent, live, error).await),
+                }
+            }
+            Line::Exec => {
+                command.env = live.plan.whole_environment(command.env);
+                exec::run(&self.engine, &by_exec(live, command), cancel).await
+            }
         }
     }
 }
@@ -296,7 +248,7 @@ impl Sandbox for DockerSandbox {
             let live = self.live(agent, &slot).await?;
             let _busy = live.enter();
             command.env = live.plan.environment(command.env);
-            match live.helper(agent)?.spawn(&command).await {
+            match live.helper(agent, FOR_JOBS)?.spawn(&command).await {
                 Ok(job) => Ok(job),
                 Err(error) => Err(self.explained(agent, &live, error).await),
             }
@@ -311,8 +263,12 @@ impl Sandbox for DockerSandbox {
         Box::pin(async move {
             let slot = self.slot(agent);
             let live = self.live(agent, &slot).await?;
-            match live.helper(agent)?.jobs(request).await {
+            match live.helper(agent, FOR_JOBS)?.jobs(request).await {
                 Ok(reply) => Ok(reply),
+                Err(HelperError::NoJob(id)) => Err(match slot.lost(id) {
+                    Some(job) => SandboxError::JobEnded { id, command: job.command },
+                    None => SandboxError::NoJob(id),
+                }),
                 Err(error) => Err(self.explained(agent, &live, error).await),
             }
         })
@@ -326,17 +282,22 @@ impl Sandbox for DockerSandbox {
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
         Box::pin(async move {
             let slot = self.slot(agent);
-            let live = self.live(agent, &slot).await?;
-            // What was told to end may still hold what this one needs.
-            slot.endings.wait().await;
-            match self.attend_in(&slot, &live, run, heard).await {
-                // The container is gone or stopped, and the program was never begun.
-                Err(error) if matches!(engine::refusal(&error), Some(404 | 409)) => {
-                    slot.forget();
-                    let live = self.live(agent, &slot).await?;
-                    self.attend_in(&slot, &live, run, heard).await
+            let mut again = true;
+            loop {
+                let live = self.live_for(agent, &slot, Need::Program).await?;
+                // What was told to end may still hold what this one needs.
+                slot.endings.wait().await;
+                let _busy = live.enter();
+                let attended = attend::attend(&self.engine, agent, &live, &slot.endings, run, heard).await;
+                match attended {
+                    Ok(code) => return Ok(code),
+                    // The program was never begun.
+                    Err(Unrun::Gone(_)) if again => {
+                        again = false;
+                        slot.forget();
+                    }
+                    Err(Unrun::Gone(error) | Unrun::Failed(error)) => return Err(error),
                 }
-                answer => answer,
             }
         })
     }
@@ -385,6 +346,9 @@ fn by_exec(live: &Live, command: Command) -> Exec {
         ..Exec::default()
     }
 }
+
+/// Why only the helper will do.
+const FOR_JOBS: &str = "background jobs need them";
 
 /// Where neither the caller nor the helper sets one.
 const EXEC_LIMIT: Duration = Duration::from_secs(3600);

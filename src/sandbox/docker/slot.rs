@@ -1,7 +1,6 @@
 //! What is known of one agent's sandbox: the container that is in use, what it was made from, and what the
 //! last probe found.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,14 +10,15 @@ use crate::config::{Agent, Config, Network};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::egress;
-use crate::sandbox::exec;
 use crate::sandbox::fitting::Fitting;
-use crate::sandbox::helper::{HelperClient, Patience};
+use crate::sandbox::helper::{Environment, HelperClient, Patience};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMount, Mounts};
 use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::IdentityFile;
-use crate::sandbox::{JobRequest, SandboxError, workspace};
+use crate::sandbox::{Job, JobRequest, SandboxError, workspace};
+
+use super::endings::Endings;
 
 /// An agent's sandbox, there or not.
 #[derive(Default)]
@@ -31,7 +31,9 @@ pub struct Slot {
     live: Mutex<Option<Arc<Live>>>,
     probed: Mutex<Option<Probed>>,
     /// The programs that are being ended.
-    pub endings: exec::Endings,
+    pub endings: Endings,
+    /// Background jobs that were ended with a container before this one.
+    lost: Mutex<Vec<Job>>,
 }
 
 impl Slot {
@@ -65,6 +67,16 @@ impl Slot {
         Patience::new(self.frozen.subscribe())
     }
 
+    /// These background jobs end with their container.
+    pub fn lose(&self, jobs: Vec<Job>) {
+        *locked(&self.lost) = jobs;
+    }
+
+    /// The job with this number, if it ended with the container before this one.
+    pub fn lost(&self, id: u32) -> Option<Job> {
+        locked(&self.lost).iter().find(|job| job.id == id).cloned()
+    }
+
     pub fn note_probe(&self, probed: Probed) {
         *locked(&self.probed) = Some(probed);
     }
@@ -79,7 +91,18 @@ pub struct Live {
     /// How commands reach it.
     pub line: Line,
     made: Instant,
-    active: AtomicUsize,
+    active: watch::Sender<usize>,
+}
+
+/// What runs in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing.
+    None,
+    /// Background jobs alone.
+    Jobs(Vec<Job>),
+    /// Something that somebody waits for.
+    Awaited,
 }
 
 /// How commands reach a container.
@@ -92,7 +115,7 @@ pub enum Line {
 
 impl Live {
     pub fn new(container: String, plan: Plan, line: Line) -> Self {
-        Self { container, plan, line, made: Instant::now(), active: AtomicUsize::new(0) }
+        Self { container, plan, line, made: Instant::now(), active: watch::Sender::new(0) }
     }
 
     pub fn is_alive(&self) -> bool {
@@ -113,44 +136,53 @@ impl Live {
         self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
     }
 
-    /// Whether something runs in it.
-    pub async fn is_busy(&self) -> bool {
-        if self.active.load(Ordering::SeqCst) > 0 {
-            return true;
+    /// Whether the program that runs the agent's turns needs something that it was not made with.
+    pub fn lacks(&self, plan: &Plan) -> bool {
+        (plan.asks_flock && !self.plan.asks_flock)
+            || plan.fittings.iter().any(|fitting| !self.plan.fittings.contains(fitting))
+    }
+
+    /// What runs in it.
+    pub async fn work(&self) -> Work {
+        if *self.active.borrow() > 0 {
+            return Work::Awaited;
         }
-        match &self.line {
-            Line::Helper(client) => match client.jobs(JobRequest::List).await {
-                Ok(reply) => reply.jobs.iter().any(|job| job.end.is_none()),
-                Err(_) => false,
-            },
-            Line::Exec => false,
-        }
+        let Line::Helper(client) = &self.line else { return Work::None };
+        let mut jobs = client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
+        jobs.retain(|job| job.end.is_none());
+        if jobs.is_empty() { Work::None } else { Work::Jobs(jobs) }
+    }
+
+    /// Resolves when nothing runs in it that somebody waits for.
+    pub async fn idle(&self) {
+        // It can't be closed: `self` keeps it open.
+        drop(self.active.subscribe().wait_for(|active| *active == 0).await);
     }
 
     /// Counts a command as running until the value is dropped.
     pub fn enter(&self) -> Busy<'_> {
-        self.active.fetch_add(1, Ordering::SeqCst);
+        self.active.send_modify(|active| *active += 1);
         Busy(&self.active)
     }
 
-    /// The helper, for what only it can do.
-    pub fn helper(&self, agent: &AgentId) -> Result<&HelperClient, SandboxError> {
+    /// The helper, for what only it can do; `why` says so.
+    pub fn helper(&self, agent: &AgentId, why: &str) -> Result<&HelperClient, SandboxError> {
         match &self.line {
             Line::Helper(client) => Ok(client),
             Line::Exec => Err(SandboxError::Lost {
                 agent: agent.clone(),
-                reason: "its streams can't be attached, and background jobs need them".to_owned(),
+                reason: format!("its streams can't be attached, and {why}"),
             }),
         }
     }
 }
 
 /// A running command, for as long as this lives.
-pub struct Busy<'a>(&'a AtomicUsize);
+pub struct Busy<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.send_modify(|active| *active = active.saturating_sub(1));
     }
 }
 
@@ -215,6 +247,16 @@ impl Plan {
         };
         all.extend(configured);
         all.extend(own);
+        all
+    }
+
+    /// The same for what the helper does not start: it gives its commands a home and a path, too.
+    pub fn whole_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
+        let mut all: Vec<(String, String)> = Vec::new();
+        for (name, value) in Environment::default().variables.into_iter().chain(self.environment(own)) {
+            all.retain(|(earlier, _)| *earlier != name);
+            all.push((name, value));
+        }
         all
     }
 }

@@ -14,6 +14,7 @@ use super::message::{
 };
 use super::patience::Patience;
 use super::probe_report::ProbeReport;
+use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output};
 
 /// For what a helper answers at once.
@@ -157,6 +158,53 @@ impl HelperClient {
             }
             _ => Err(HelperError::Unexpected),
         }
+    }
+
+    /// Asks for a mark that a guest is to carry: a program that the engine starts in the sandbox, by
+    /// [`HelperClient::guest`]. It is ended when the next connection is opened. Waits for those that are being ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`HelperClient::run`].
+    pub async fn admit(&self) -> Result<u64, HelperError> {
+        match self.ask(|request| Request::Admit { request }, GRACE, 0).await? {
+            Reply::Admitted { mark, .. } => Ok(mark),
+            _ => Err(HelperError::Unexpected),
+        }
+    }
+
+    /// A guest has ended by itself. What it left in the sandbox stays there.
+    ///
+    /// # Errors
+    ///
+    /// [`HelperError::Lost`].
+    pub async fn dismiss(&self, mark: u64) -> Result<(), HelperError> {
+        let make = |request| Request::Dismiss { request, mark, end: false };
+        self.ask(make, PROMPT, 0).await.map(drop)
+    }
+
+    /// Asks a guest to end, and after a moment kills it with all that it has started. It returns when all that is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`HelperError::Lost`]. A guest that has ended, or has never come, is none.
+    pub async fn end(&self, mark: u64) -> Result<(), HelperError> {
+        let make = |request| Request::Dismiss { request, mark, end: true };
+        match self.ask(make, GRACE, 0).await? {
+            Reply::Dismissed { survivors: 0, .. } => {}
+            Reply::Dismissed { survivors, .. } => {
+                tracing::warn!(survivors, "a program left processes that can't be killed");
+            }
+            _ => return Err(HelperError::Unexpected),
+        }
+        Ok(())
+    }
+
+    /// The words that start a program as a guest with this mark.
+    #[must_use]
+    pub fn guest(mark: u64, command: &[String]) -> Vec<String> {
+        let own = [HELPER_TARGET.to_owned(), "run".to_owned(), mark.to_string()];
+        own.into_iter().chain(command.iter().cloned()).collect()
     }
 
     /// Probes the sandbox from inside: tries what must not be possible. `targets` are addresses to try to

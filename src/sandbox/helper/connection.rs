@@ -189,7 +189,9 @@ impl Shared {
             Reply::Refused { request, .. }
             | Reply::Started { request, .. }
             | Reply::Ended { request, .. }
-            | Reply::Jobs { request, .. } => *request,
+            | Reply::Jobs { request, .. }
+            | Reply::Admitted { request, .. }
+            | Reply::Dismissed { request, .. } => *request,
         };
         // An answer nobody waits for is late, or made up.
         if let Some(sender) = self.state().waiting.remove(&request) {

@@ -5,7 +5,7 @@
 use super::codec::{Reader, Writer};
 
 /// Both sides must speak the same one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The most output that is kept of a command: its two halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
 /// The longest command: Linux takes no longer argument.
@@ -20,6 +20,8 @@ pub const LISTED_COMMAND: usize = 4096;
 pub const MAX_BACKGROUND: usize = 32;
 /// Commands that may run at once besides background jobs.
 pub const MAX_FOREGROUND: usize = 64;
+/// Guests that may be there at once.
+pub const MAX_GUESTS: usize = 64;
 /// The most that one write to a job's standard input may hold.
 pub const MAX_WRITE: usize = 512 * 1024;
 
@@ -65,6 +67,22 @@ pub enum Request {
         stream: u32,
         /// What.
         step: Step,
+    },
+    /// Give a mark for a guest: a program that the engine starts beside the helper. The reply comes when all have gone that
+    /// are being ended.
+    Admit {
+        /// Comes back in the reply.
+        request: u32,
+    },
+    /// A guest has ended, or is to end.
+    Dismiss {
+        /// Comes back in the reply.
+        request: u32,
+        /// Its mark.
+        mark: u64,
+        /// Whether it is asked to end, and then killed with all that it has started; the reply comes when it is gone. Else
+        /// it has ended by itself, and what it left may stay.
+        end: bool,
     },
 }
 
@@ -169,6 +187,20 @@ pub enum Reply {
         stream: u32,
         /// What.
         step: Step,
+    },
+    /// A guest may come.
+    Admitted {
+        /// Which request.
+        request: u32,
+        /// What it is known by.
+        mark: u64,
+    },
+    /// Nothing of a guest is left that is to go.
+    Dismissed {
+        /// Which request.
+        request: u32,
+        /// Processes that could not be killed.
+        survivors: u32,
     },
 }
 
@@ -278,6 +310,16 @@ impl Request {
                 out.step(*stream, step);
                 5
             }
+            Self::Admit { request } => {
+                out.u32(*request);
+                6
+            }
+            Self::Dismiss { request, mark, end } => {
+                out.u32(*request);
+                out.u64(*mark);
+                out.u8(u8::from(*end));
+                7
+            }
         };
         (kind, out.0)
     }
@@ -316,6 +358,8 @@ impl Request {
                 let (stream, step) = input.step()?;
                 Self::Stream { stream, step }
             }
+            6 => Self::Admit { request: input.u32()? },
+            7 => Self::Dismiss { request: input.u32()?, mark: input.u64()?, end: input.bool()? },
             _ => return None,
         };
         input.end(message)
@@ -366,6 +410,16 @@ impl Reply {
                 out.step(*stream, step);
                 70
             }
+            Self::Admitted { request, mark } => {
+                out.u32(*request);
+                out.u64(*mark);
+                71
+            }
+            Self::Dismissed { request, survivors } => {
+                out.u32(*request);
+                out.u32(*survivors);
+                72
+            }
         };
         (kind, out.0)
     }
@@ -400,6 +454,8 @@ impl Reply {
                 let (stream, step) = input.step()?;
                 Self::Stream { stream, step }
             }
+            71 => Self::Admitted { request: input.u32()?, mark: input.u64()? },
+            72 => Self::Dismissed { request: input.u32()?, survivors: input.u32()? },
             _ => return None,
         };
         input.end(message)

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use flock::sandbox::{Command, Sandbox as _};
+use flock::sandbox::exec::{self, Exec};
+use flock::sandbox::{Command, Piece, Run, Sandbox as _};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::id;
@@ -92,5 +93,59 @@ fn twenty_sandboxes_frozen_and_thawed() {
         }
         let slowest = frozen.iter().max().copied();
         eprintln!("20 frozen: {:?}, slowest {slowest:?}; thawed: {:?}", median(frozen), median(thawed));
+    });
+}
+
+#[test]
+#[ignore = "measures; nothing is checked"]
+fn a_program_against_the_engines_exec() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    let sandbox = team.sandbox();
+    let coder = id("coder");
+    docker::block_on(async {
+        sandbox.ensure(&coder).await.unwrap();
+        let command = vec!["sh".to_owned(), "-c".to_owned(), "echo".to_owned()];
+        let run = Run { command: command.clone(), ..Run::default() };
+        let exec = Exec {
+            container: team.container("coder"),
+            command,
+            input: Some(bytes::Bytes::new()),
+            timeout: Duration::from_secs(60),
+            keep: 1024,
+            ..Exec::default()
+        };
+        let never = CancellationToken::new();
+        let (mut attended, mut plain, mut first, mut ended) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..100 {
+            let start = Instant::now();
+            let mut heard = |_: Piece<'_>| first.push(start.elapsed());
+            sandbox.attend(&coder, &run, &mut heard).await.unwrap();
+            attended.push(start.elapsed());
+            let start = Instant::now();
+            exec::run(&team.engine, &exec, &never).await.unwrap();
+            plain.push(start.elapsed());
+        }
+        let sleeps =
+            Run { command: ["sh", "-c", "echo; exec sleep 1000"].map(str::to_owned).to_vec(), ..run };
+        for _ in 0..30 {
+            let begun = tokio::sync::Notify::new();
+            let mut heard = |_: Piece<'_>| begun.notify_one();
+            tokio::select! {
+                end = sandbox.attend(&coder, &sleeps, &mut heard) => panic!("{end:?}"),
+                () = begun.notified() => {}
+            }
+            let start = Instant::now();
+            // The next one begins when that one has gone.
+            sandbox.attend(&coder, &run, &mut |_: Piece<'_>| {}).await.unwrap();
+            ended.push(start.elapsed());
+        }
+        eprintln!(
+            "a program's turn: {:?}, its first word after {:?}; the engine's exec of it: {:?}; after one that was given up: {:?}",
+            median(attended),
+            median(first),
+            median(plain),
+            median(ended)
+        );
     });
 }

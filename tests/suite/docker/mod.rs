@@ -1,5 +1,6 @@
 //! What needs a real engine.
 
+mod attend;
 mod cli;
 mod egress;
 mod faults;

@@ -5,6 +5,7 @@ mod background;
 mod command;
 mod ending;
 mod flood;
+mod guest;
 mod protocol;
 mod streams;
 

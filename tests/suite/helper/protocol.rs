@@ -314,7 +314,13 @@ fn hostile() -> impl Strategy<Value = Vec<(Reply, u8, prop::sample::Index, u8)>>
             let output = Kept { total: u64::MAX, tail: head.clone(), head };
             Reply::Ended { request, ended, output }
         }),
-        request.prop_map(|request| Reply::Jobs { request, jobs: Vec::new(), output: Kept::default() }),
+        request.clone().prop_map(|request| Reply::Jobs {
+            request,
+            jobs: Vec::new(),
+            output: Kept::default()
+        }),
+        (request.clone(), any::<u64>()).prop_map(|(request, mark)| Reply::Admitted { request, mark }),
+        (request, any::<u32>()).prop_map(|(request, survivors)| Reply::Dismissed { request, survivors }),
         (0..4_u32, step()).prop_map(|(stream, step)| Reply::Stream { stream, step }),
     ];
     proptest::collection::vec((reply, 0..4_u8, any::<prop::sample::Index>(), any::<u8>()), 0..20)

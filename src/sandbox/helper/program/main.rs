@@ -7,6 +7,7 @@
 mod codec;
 #[path = "../frame.rs"]
 mod frame;
+mod guest;
 mod job;
 mod kept;
 #[path = "../message.rs"]
@@ -20,6 +21,9 @@ mod sys;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == "run") {
+        return guest::run(std::env::args_os().skip(2));
+    }
     sys::settle();
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some("probe") {

@@ -1,6 +1,6 @@
 //! The loop: frames in, jobs, frames out. One thread; every wait is the one `poll`.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
@@ -8,9 +8,11 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
 use crate::frame::{self, Decoder, Nonce};
+use crate::guest::Guests;
 use crate::job::{Job, Phase};
 use crate::message::{
-    Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start, VERSION,
+    Ask, HELLO, HowEnded, Kept, MAX_BACKGROUND, MAX_FOREGROUND, Refusal, Reply, Request, Start,
+    VERSION,
 };
 use crate::streams::{self, Streams};
 use crate::sweep::{Living, Sweep, Swept};
@@ -33,9 +35,12 @@ pub struct Server {
     nonce: Option<Nonce>,
     queue: VecDeque<u8>,
     jobs: Vec<Job>,
+    guests: Guests,
     streams: Streams,
     last_id: u32,
     next_mark: u64,
+    /// All marks are below it.
+    unmarked: u64,
     sweep: Option<Sweep>,
     /// Set when flock or the engine wants this process to end.
     ending: bool,
@@ -47,6 +52,8 @@ impl Server {
         sys::set_nonblocking(1);
         // SAFETY: 0 and 1 are open for the life of the process, and are never closed.
         let standard = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        // "No limit" is the largest number, and must stay apart from every mark.
+        let unmarked = sys::mark().min(u64::MAX >> 2);
         Ok(Self {
             input: standard(0),
             output: standard(1),
@@ -56,10 +63,11 @@ impl Server {
             nonce: None,
             queue: VecDeque::new(),
             jobs: Vec::new(),
+            guests: Guests::default(),
             streams: Streams::default(),
             last_id: 0,
-            // "No limit" is the largest number, and must stay apart from every mark.
-            next_mark: sys::mark().min(u64::MAX >> 2),
+            next_mark: unmarked,
+            unmarked,
             sweep: None,
             ending: false,
             buffer: vec![0; 128 * 1024],
@@ -68,11 +76,18 @@ impl Server {
 
     /// Serves until it is told to end, and then until no process is left that it has started.
     pub fn run(&mut self) {
-        while !(self.ending && self.sweep.is_none() && self.jobs.iter().all(is_over)) {
+        while !(self.ending
+            && self.sweep.is_none()
+            && self.jobs.iter().all(is_over)
+            && self.guests.are_gone())
+        {
             self.wait();
             self.reap();
             self.expire();
+            self.guests.step(Instant::now());
             self.sweep();
+            let admitted = self.guests.admit(&mut self.next_mark);
+            self.reply_all(admitted);
             self.answer_ends();
             self.flush();
         }
@@ -116,7 +131,7 @@ impl Server {
     /// Milliseconds until something is due, rounded up; -1 for nothing.
     fn patience(&self) -> i32 {
         let deadlines = self.jobs.iter().filter(|job| job.phase == Phase::Running).filter_map(|j| j.deadline);
-        let due = deadlines.chain(self.sweep.as_ref().map(Sweep::next)).min();
+        let due = deadlines.chain(self.sweep.as_ref().map(Sweep::next)).chain(self.guests.next()).min();
         due.map_or(-1, |due| {
             let left = due.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
             i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
@@ -160,6 +175,14 @@ impl Server {
                     self.streams.take(stream, step, &mut tell);
                     self.tell(tell);
                 }
+                Request::Admit { request } => {
+                    let reply = self.guests.ask(request);
+                    self.reply_all(reply);
+                }
+                Request::Dismiss { request, mark, end } => {
+                    let reply = self.guests.dismiss(request, mark, end);
+                    self.reply_all(reply);
+                }
             },
             _ => {}
         }
@@ -175,6 +198,7 @@ impl Server {
                 job.kill(HowEnded::Cancelled);
             }
         }
+        self.guests.end_all();
         let listens = self.streams.listen(port);
         self.reply(&Reply::Welcome { version: VERSION, listens });
     }
@@ -262,7 +286,7 @@ impl Server {
                 None => drop(sys::reap(pid)),
             }
         }
-        if !left {
+        if !left && !self.guests.are_dying() {
             self.finish_dying(0);
         }
     }
@@ -278,11 +302,13 @@ impl Server {
 
     fn sweep(&mut self) {
         let dying = |job: &&Job| matches!(job.phase, Phase::Dying { .. });
-        if !self.jobs.iter().any(|job| dying(&job)) {
+        let guests_go = self.guests.are_dying();
+        if !guests_go && !self.jobs.iter().any(|job| dying(&job)) {
             self.sweep = None;
             return;
         }
-        let mut living = Living::default();
+        let marks = self.guests.living().collect();
+        let mut living = Living { mains: HashSet::new(), marks, unmarked: self.unmarked, guests_go };
         for job in self.jobs.iter().filter(|job| job.phase == Phase::Running) {
             living.mains.insert(job.pid);
             living.marks.insert(job.mark);
@@ -300,6 +326,8 @@ impl Server {
         for job in &mut self.jobs {
             job.finish(survivors);
         }
+        let gone = self.guests.finish(survivors);
+        self.reply_all(gone);
     }
 
     /// Tells those who wait, and forgets what nobody will ask about.
@@ -338,6 +366,10 @@ impl Server {
         self.reply(&Reply::Refused { request, why, text: text.as_bytes().to_vec() });
     }
 
+    fn reply_all(&mut self, replies: impl IntoIterator<Item = Reply>) {
+        replies.into_iter().for_each(|reply| self.reply(&reply));
+    }
+
     fn reply(&mut self, reply: &Reply) {
         let Some(nonce) = self.nonce else { return };
         let (kind, payload) = reply.encode();
@@ -367,6 +399,7 @@ impl Server {
         for job in &mut self.jobs {
             job.kill(HowEnded::Cancelled);
         }
+        self.guests.end_all();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Finding and killing what dying jobs have left: whatever descends from the helper and is not a living
 //! job's. Sessions, groups, parents and environments can all be left behind by a process that wants to; that
-//! it descends from the helper, which is init or a subreaper, and the mark of its job can't.
+//! it descends from the helper, which is init or a subreaper, and the mark of its job can't. What the engine starts in
+//! a container comes from outside: it is a guest if it has a mark, else none of the helper's business.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,11 +17,33 @@ const GIVE_UP: Duration = Duration::from_secs(6);
 /// So many readings of the process table in a row have to find nothing.
 const SURE: u32 = 3;
 
-/// What stays: the main processes of living jobs, and the marks of what they start.
-#[derive(Default)]
+/// What stays: the main processes of living jobs, the marks of what they start, and those of guests.
 pub struct Living {
     pub mains: HashSet<Pid>,
     pub marks: HashSet<u64>,
+    /// All marks that were ever given are below this.
+    pub unmarked: u64,
+    /// Whether guests have to go: they are nobody's children in here.
+    pub guests_go: bool,
+}
+
+/// A process as the table has it.
+pub struct Process {
+    pub parent: Pid,
+    /// It has ended and only waits to be reaped.
+    pub is_over: bool,
+}
+
+/// What a process descends from.
+enum Origin {
+    /// A living job's main process.
+    Job,
+    /// The helper, and no living job's.
+    Helper,
+    /// Something that was started from outside.
+    Outside,
+    /// That is not known.
+    Unknown,
 }
 
 pub struct Sweep {
@@ -56,7 +79,7 @@ impl Sweep {
     /// One round. Everything is stopped before anything is killed: a stopped process starts no other, and
     /// those that are stopped use up the limit under which a fork bomb starts its next ones.
     pub fn round(&mut self, living: &Living, now: Instant) -> Swept {
-        if only_children(&living.mains) {
+        if !living.guests_go && only_children(&living.mains) {
             return Swept::Clean;
         }
         if now < self.next {
@@ -108,42 +131,50 @@ fn only_children(mains: &HashSet<Pid>) -> bool {
     })
 }
 
-/// The living processes that descend from the helper and belong to no living job.
+/// The living processes that descend from the helper or a guest and belong to none that stays.
 fn leftovers(living: &Living) -> Vec<Pid> {
     let this = std::process::id() as Pid;
-    let is_init = this == 1;
-    let parents = processes();
-    let mut left = Vec::new();
-    for (&pid, &(parent, zombie)) in &parents {
-        if zombie || pid == this {
-            continue;
+    let table = processes();
+    let stays = |mark: u64| living.marks.contains(&mark);
+    let goes = |pid: Pid, process: &Process| match origin(pid, process, &table, living) {
+        Origin::Job | Origin::Unknown => false,
+        Origin::Helper => !sys::mark_of(pid).is_some_and(stays),
+        // In the helper's container alone: elsewhere it may be another helper's.
+        Origin::Outside => {
+            this == 1 && sys::mark_of(pid).is_some_and(|mark| mark < living.unmarked && !stays(mark))
         }
-        let mut above = Some((pid, parent));
-        let mut steps = 0;
-        let descends = loop {
-            match above {
-                // Below a living job's main process.
-                Some((pid, _)) if living.mains.contains(&pid) => break false,
-                Some((_, parent)) if parent == this => break true,
-                // Its parent has ended since it was read: init is the next one. What came in from outside has the parent 0.
-                Some((_, parent)) if is_init && parent != 0 && !parents.contains_key(&parent) => break true,
-                // The table is a blur of many instants: it may even hold a circle.
-                Some((_, parent)) if steps < parents.len() => {
-                    above = parents.get(&parent).map(|(grandparent, _)| (parent, *grandparent));
-                    steps += 1;
-                }
-                _ => break false,
-            }
-        };
-        if descends && !sys::mark_of(pid).is_some_and(|mark| living.marks.contains(&mark)) {
-            left.push(pid);
-        }
-    }
-    left
+    };
+    let others = table.iter().filter(|(pid, process)| **pid != this && !process.is_over);
+    others.filter(|(pid, process)| goes(**pid, process)).map(|(pid, _)| *pid).collect()
 }
 
-/// Every process: its parent, and whether it has ended and only waits to be reaped.
-fn processes() -> HashMap<Pid, (Pid, bool)> {
+fn origin(pid: Pid, process: &Process, table: &HashMap<Pid, Process>, living: &Living) -> Origin {
+    let this = std::process::id() as Pid;
+    let (mut pid, mut parent) = (pid, process.parent);
+    for _ in 0..=table.len() {
+        // Below a living job's main process.
+        if living.mains.contains(&pid) {
+            return Origin::Job;
+        }
+        if parent == this {
+            return Origin::Helper;
+        }
+        if parent == 0 {
+            return Origin::Outside;
+        }
+        match table.get(&parent) {
+            Some(above) => (pid, parent) = (parent, above.parent),
+            // Its parent has ended since it was read: init is the next one.
+            None if this == 1 => return Origin::Helper,
+            None => return Origin::Unknown,
+        }
+    }
+    // The table is a blur of many instants: it may even hold a circle.
+    Origin::Unknown
+}
+
+/// Every process.
+pub fn processes() -> HashMap<Pid, Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     entries
         .flatten()
@@ -154,8 +185,8 @@ fn processes() -> HashMap<Pid, (Pid, bool)> {
             let name_end = stat.iter().rposition(|byte| *byte == b')')?;
             let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
             let mut fields = fields.split_ascii_whitespace();
-            let state = fields.next()?;
-            Some((pid, (fields.next()?.parse().ok()?, matches!(state, "Z" | "X"))))
+            let is_over = matches!(fields.next()?, "Z" | "X");
+            Some((pid, Process { parent: fields.next()?.parse().ok()?, is_over }))
         })
         .collect()
 }

@@ -13,7 +13,7 @@ pub const POLLIN: c_short = 1;
 pub const POLLOUT: c_short = 4;
 
 const SIGINT: c_int = 2;
-const SIGTERM: c_int = 15;
+pub const SIGTERM: c_int = 15;
 const SIGCHLD: c_int = 17;
 pub const O_NONBLOCK: c_int = 0o4000;
 pub const O_CLOEXEC: c_int = 0o2_000_000;

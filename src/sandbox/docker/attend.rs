@@ -1,0 +1,256 @@
+//! A program that runs an agent's turn. The engine's exec starts it, which gives it streams of its own; the helper
+//! knows it as a guest, and alone can end it: it is there already when the sandbox has no room for one process more, and
+//! finds what has left its session, its parent and its environment behind.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bollard::container::LogOutput;
+use bollard::exec::StartExecResults;
+use bollard::models::ExecConfig;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::task::JoinHandle;
+
+use super::endings::Endings;
+use super::slot::Live;
+use crate::id::AgentId;
+use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::exec::begun;
+use crate::sandbox::helper::{HelperClient, HelperError};
+use crate::sandbox::spec::WORKSPACE_TARGET;
+use crate::sandbox::{Piece, Run, SandboxError};
+
+/// Why a program did not run to its end.
+pub enum Unrun {
+    /// The container is gone or stopped, and the program was never begun.
+    Gone(SandboxError),
+    /// Anything else.
+    Failed(SandboxError),
+}
+
+/// Runs a program to its end in a container, and gives its exit code. Dropping the future ends it with all that it has
+/// started; `endings` counts that as long as it lasts.
+pub async fn attend(
+    engine: &Arc<Engine>,
+    agent: &AgentId,
+    live: &Arc<Live>,
+    endings: &Endings,
+    run: &Run,
+    heard: &mut (dyn FnMut(Piece<'_>) + Send),
+) -> Result<i32, Unrun> {
+    live.helper(agent, "an agent program asks its model through them").map_err(Unrun::Failed)?;
+    let guest = Guest { agent: agent.clone(), live: Arc::clone(live), endings: endings.clone(), mark: None };
+    let environment = live.plan.whole_environment(run.env.clone());
+    let config = ExecConfig {
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        cmd: Some(run.command.clone()),
+        working_dir: Some(WORKSPACE_TARGET.to_owned()),
+        env: Some(environment.into_iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        ..ExecConfig::default()
+    };
+    // In a task of its own: where the caller gives up in the middle, the engine may start the program all the same.
+    let task = tokio::spawn(start(Arc::clone(engine), guest, config));
+    let mut starting = Starting { task: Some(task), endings: endings.clone() };
+    let (guest, mut program) = starting.done().await?;
+    let code = follow(engine, &mut program, &run.input, heard).await.map_err(Unrun::Failed)?;
+    guest.leave(code).await;
+    Ok(code.unwrap_or(0))
+}
+
+/// A program that was started.
+struct Program {
+    id: String,
+    what: String,
+    output: Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
+    input: Pin<Box<dyn AsyncWrite + Send>>,
+}
+
+async fn start(
+    engine: Arc<Engine>,
+    mut guest: Guest,
+    mut config: ExecConfig,
+) -> Result<(Guest, Program), Unrun> {
+    let container = guest.live.container.clone();
+    let what = format!("run a program in {container}");
+    let helper = guest.live.helper(&guest.agent, "").map_err(Unrun::Failed)?;
+    let mark = match helper.admit().await {
+        Ok(mark) => mark,
+        Err(error @ HelperError::Lost(_)) => return Err(Unrun::Gone(error.of(&guest.agent))),
+        Err(error) => return Err(Unrun::Failed(error.of(&guest.agent))),
+    };
+    config.cmd = Some(HelperClient::guest(mark, &config.cmd.unwrap_or_default()));
+    // Before it is started: from here on, whatever becomes of it, it is ended.
+    guest.mark = Some(mark);
+    let gone = |error: SandboxError| match engine::refusal(&error) {
+        Some(404 | 409) => Unrun::Gone(error),
+        _ => Unrun::Failed(error),
+    };
+    let client = engine.client().map_err(Unrun::Failed)?;
+    let created = client.create_exec(&container, config);
+    let id = engine.call(&what, engine::SLOW, created).await.map_err(gone)?.id;
+    let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await;
+    let started = started.map_err(|error| match engine::refusal(&error) {
+        Some(_) => gone(error),
+        // Whether it runs is not known.
+        None => Unrun::Failed(begun(&what, &error)),
+    })?;
+    let StartExecResults::Attached { output, input } = started else {
+        return Err(Unrun::Failed(SandboxError::Engine { what, source: "it was not attached".into() }));
+    };
+    Ok((guest, Program { id, what, output, input }))
+}
+
+/// A start that is under way. Who drops it ends what comes of it.
+struct Starting {
+    task: Option<JoinHandle<Result<(Guest, Program), Unrun>>>,
+    endings: Endings,
+}
+
+impl Starting {
+    async fn done(&mut self) -> Result<(Guest, Program), Unrun> {
+        let Some(task) = &mut self.task else { return Err(Unrun::Failed(never())) };
+        let done = task.await;
+        self.task = None;
+        done.unwrap_or_else(|_| Err(Unrun::Failed(never())))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else { return };
+        let ending = self.endings.begin();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // What came of it is dropped, and so ended, before this end is no longer counted.
+                drop(task.await);
+                drop(ending);
+            });
+        }
+    }
+}
+
+fn never() -> SandboxError {
+    SandboxError::NotStarted { reason: "its start was given up".to_owned() }
+}
+
+/// Tells what it prints until it has ended; its exit code, `None` where it closed its streams and goes on.
+async fn follow(
+    engine: &Engine,
+    program: &mut Program,
+    given: &Bytes,
+    heard: &mut (dyn FnMut(Piece<'_>) + Send),
+) -> Result<Option<i32>, SandboxError> {
+    let Program { id, what, output, input } = program;
+    let (id, what) = (id.as_str(), what.as_str());
+    let feed = async {
+        // A program may end without reading all of it.
+        let _ = input.write_all(given).await;
+        let _ = input.shutdown().await;
+        std::future::pending::<()>().await;
+    };
+    let read = async {
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Set once it has ended: what it left behind may hold its streams open, and go on writing to them.
+        let mut ended: Option<Instant> = None;
+        loop {
+            let silence = async {
+                match ended {
+                    Some(ended) if ended.elapsed() > MOST_LAST_WORDS => {}
+                    Some(_) => tokio::time::sleep(LAST_WORDS).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = silence => return Ok(()),
+                piece = output.next() => match piece {
+                    Some(Ok(LogOutput::StdErr { message })) => heard(Piece::Err(&message)),
+                    Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message })) => {
+                        heard(Piece::Out(&message));
+                    }
+                    Some(Ok(LogOutput::StdIn { .. })) => {}
+                    Some(Err(error)) => return Err(begun(what, &engine.error(what, error))),
+                    None => return Ok(()),
+                },
+                _ = look.tick(), if ended.is_none() => {
+                    ended = exit(engine, what, id).await?.map(|_| Instant::now());
+                }
+            }
+        }
+    };
+    tokio::select! {
+        read = read => read?,
+        () = feed => {}
+    }
+    // The streams close a moment before the engine knows the code.
+    let limit = Instant::now() + engine::QUICK;
+    loop {
+        match exit(engine, what, id).await? {
+            None if Instant::now() < limit => tokio::time::sleep(Duration::from_millis(10)).await,
+            code => return Ok(code),
+        }
+    }
+}
+
+/// Its exit code, if it has ended.
+async fn exit(engine: &Engine, what: &str, id: &str) -> Result<Option<i32>, SandboxError> {
+    let client = engine.client()?;
+    let found = engine.call(what, engine::QUICK, client.inspect_exec(id)).await;
+    let found = found.map_err(|error| begun(what, &error))?;
+    let code = found.exit_code.filter(|_| found.running != Some(true));
+    Ok(code.map(|code| i32::try_from(code).unwrap_or(-1)))
+}
+
+/// A program as the helper knows it. Dropped, it is ended with all that it has started.
+struct Guest {
+    agent: AgentId,
+    live: Arc<Live>,
+    endings: Endings,
+    /// What all that it starts carries; `None` where there is nothing to end.
+    mark: Option<u64>,
+}
+
+impl Guest {
+    /// It has ended by itself, and what it left may stay. One that goes on with its streams closed is ended.
+    async fn leave(mut self, code: Option<i32>) {
+        if code.is_none() {
+            return;
+        }
+        if let (Some(mark), Ok(helper)) = (self.mark.take(), self.live.helper(&self.agent, "")) {
+            // Whoever connects next ends what he finds; there is nothing to wait for.
+            if let Err(error) = helper.dismiss(mark).await {
+                tracing::debug!(agent = %self.agent, %error, "the helper does not know that a program has ended");
+            }
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let Some(mark) = self.mark.take() else { return };
+        let (agent, live, ending) = (self.agent.clone(), Arc::clone(&self.live), self.endings.begin());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        // In a task of its own, so that nobody who gives up waiting gives up the ending.
+        runtime.spawn(async move {
+            if let Ok(helper) = live.helper(&agent, "")
+                && let Err(error) = helper.end(mark).await
+            {
+                // With its container all of it is gone; a helper that lives ends it when it is next connected to.
+                tracing::info!(%agent, %error, "a program was not seen to end");
+            }
+            drop(ending);
+        });
+    }
+}
+
+/// How often is looked whether a program has ended whose streams are open.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long the streams of a program that has ended have to be silent.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long they are read at most.
+const MOST_LAST_WORDS: Duration = Duration::from_secs(5);

@@ -1,0 +1,55 @@
+//! Programs of a sandbox that were told to end and may not have ended yet.
+
+use tokio::sync::watch;
+
+/// How many there are.
+#[derive(Clone, Debug, Default)]
+pub struct Endings(watch::Sender<usize>);
+
+/// One of them, for as long as this lives.
+#[derive(Debug)]
+pub struct Ending(watch::Sender<usize>);
+
+impl Endings {
+    /// Counts one more.
+    pub fn begin(&self) -> Ending {
+        self.0.send_modify(|count| *count += 1);
+        Ending(self.0.clone())
+    }
+
+    /// Resolves when there are none, those included that begin meanwhile.
+    pub async fn wait(&self) {
+        // It can't be closed: `self` keeps it open.
+        drop(self.0.subscribe().wait_for(|count| *count == 0).await);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_end_that_begins_while_somebody_waits_is_waited_for_too() {
+        let endings = Endings::default();
+        assert!(endings.wait().now_or_never().is_some(), "there is none");
+        let first = endings.begin();
+        let mut waits = Box::pin(endings.wait());
+        assert!((&mut waits).now_or_never().is_none());
+        let second = endings.begin();
+        drop(first);
+        assert!((&mut waits).now_or_never().is_none(), "the second goes on");
+        let more: Vec<_> = (0..5000).map(|_| endings.clone().begin()).collect();
+        drop(second);
+        assert!((&mut waits).now_or_never().is_none(), "so do all the others");
+        drop(more);
+        assert!(waits.now_or_never().is_some());
+    }
+}
