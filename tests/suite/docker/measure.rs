@@ -126,8 +126,10 @@ fn a_program_against_the_engines_exec() {
             exec::run(&team.engine, &exec, &never).await.unwrap();
             plain.push(start.elapsed());
         }
-        let sleeps =
-            Run { command: ["sh", "-c", "echo; exec sleep 1000"].map(str::to_owned).to_vec(), ..run };
+        let sleeps = Run {
+            command: ["sh", "-c", "echo; exec sleep 1000"].map(str::to_owned).to_vec(),
+            ..Run::default()
+        };
         for _ in 0..30 {
             let begun = tokio::sync::Notify::new();
             let mut heard = |_: Piece<'_>| begun.notify_one();
