@@ -334,7 +334,7 @@ mod tests {
             "gateway": {"port": 1}});
         let document = serde_json::json!({
             "gateway": {"auth": {"token": "0123456789abcdef0123456789abcdef"}},
-            "agents": {"list": [{"id": "coder", "workspace": folder.path()}]},
+            "agents": {"list": [{"id": "coder", "workspace": folder.path().join("work")}]},
             "plugins": {"entries": {"flock": {"config": own}}},
         });
         let mut agent = crate::config::parse::config(&document, &home).unwrap().agents[0].clone();

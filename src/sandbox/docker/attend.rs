@@ -42,7 +42,13 @@ pub async fn attend(
     heard: &mut (dyn FnMut(Piece<'_>) + Send),
 ) -> Result<i32, Unrun> {
     live.helper(agent, "an agent program asks its model through them").map_err(Unrun::Failed)?;
-    let guest = Guest { agent: agent.clone(), live: Arc::clone(live), endings: endings.clone(), mark: None };
+    let guest = Guest {
+        agent: agent.clone(),
+        live: Arc::clone(live),
+        endings: endings.clone(),
+        mark: None,
+        exec: None,
+    };
     let environment = live.plan.whole_environment(run.env.clone());
     let config = ExecConfig {
         attach_stdin: Some(true),
@@ -93,6 +99,7 @@ async fn start(
     let client = engine.client().map_err(Unrun::Failed)?;
     let created = client.create_exec(&container, config);
     let id = engine.call(&what, engine::SLOW, created).await.map_err(gone)?.id;
+    guest.exec = Some((Arc::clone(&engine), id.clone()));
     let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await;
     let started = started.map_err(|error| match engine::refusal(&error) {
         Some(_) => gone(error),
@@ -213,6 +220,8 @@ struct Guest {
     endings: Endings,
     /// What all that it starts carries; `None` where there is nothing to end.
     mark: Option<u64>,
+    /// What the engine knows it by.
+    exec: Option<(Arc<Engine>, String)>,
 }
 
 impl Guest {
@@ -234,9 +243,13 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let Some(mark) = self.mark.take() else { return };
         let (agent, live, ending) = (self.agent.clone(), Arc::clone(&self.live), self.endings.begin());
+        let exec = self.exec.take();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         // In a task of its own, so that nobody who gives up waiting gives up the ending.
         runtime.spawn(async move {
+            if let Some((engine, id)) = exec {
+                come(&engine, &id).await;
+            }
             if let Ok(helper) = live.helper(&agent, "")
                 && let Err(error) = helper.end(mark).await
             {
@@ -248,6 +261,23 @@ impl Drop for Guest {
     }
 }
 
+/// Resolves when an exec has a process or had one: the engine opens its streams before that.
+async fn come(engine: &Engine, id: &str) {
+    let Ok(client) = engine.client() else { return };
+    let limit = Instant::now() + COMING;
+    while Instant::now() < limit {
+        let found = engine.call("look at a program", engine::GLANCE, client.inspect_exec(id)).await;
+        match found {
+            Ok(found) if found.pid.unwrap_or(0) == 0 && found.exit_code.is_none() => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// How long the engine may take to start what it has opened streams for.
+const COMING: Duration = Duration::from_secs(10);
 /// How often is looked whether a program has ended whose streams are open.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the streams of a program that has ended have to be silent.

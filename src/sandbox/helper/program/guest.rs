@@ -15,6 +15,8 @@ use crate::sys::{self, Pid};
 
 /// How long a guest has to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long it may take from its start to its mark.
+const COMING: Duration = Duration::from_secs(2);
 /// How often is looked whether it has: its end is told to another process.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -39,6 +41,8 @@ enum Phase {
     Here,
     /// It has ended by itself; what it left stays.
     Left,
+    /// It has to go and was not seen yet: it may have been started, and not have its mark.
+    Expected { until: Instant },
     /// Its first process was asked to end.
     Asked { first: Pid, until: Instant },
     /// All of it has to go.
@@ -103,18 +107,21 @@ impl Guests {
     /// Goes on with those that were asked to end.
     pub fn step(&mut self, now: Instant) {
         for guest in &mut self.all {
-            if let Phase::Asked { first, until } = guest.phase
-                && (until <= now || sys::mark_of(first) != Some(guest.mark))
-            {
-                guest.phase = Phase::Doomed;
+            match guest.phase {
+                Phase::Asked { first, until } if until <= now || sys::mark_of(first) != Some(guest.mark) => {
+                    guest.phase = Phase::Doomed;
+                }
+                Phase::Expected { until } if until <= now => guest.phase = Phase::Doomed,
+                Phase::Expected { .. } => guest.look(),
+                _ => {}
             }
         }
     }
 
     /// When there is something to look at.
     pub fn next(&self) -> Option<Instant> {
-        let asked = self.all.iter().any(|guest| matches!(guest.phase, Phase::Asked { .. }));
-        asked.then(|| Instant::now() + LOOK)
+        let waits = |guest: &Guest| matches!(guest.phase, Phase::Asked { .. } | Phase::Expected { .. });
+        self.all.iter().any(waits).then(|| Instant::now() + LOOK)
     }
 
     /// Whether some have to go.
@@ -168,17 +175,26 @@ impl Guest {
         if !self.stays() {
             return;
         }
-        // The program itself is the one whose parent is outside.
+        self.phase = Phase::Expected { until: Instant::now() + COMING };
+        self.look();
+    }
+
+    /// Looks for what carries its mark, and asks the program itself to end: the one whose parent is outside.
+    fn look(&mut self) {
         let there = sweep::processes();
-        let is_first = |pid: &Pid, process: &Process| {
-            process.parent == 0 && !process.is_over && sys::mark_of(*pid) == Some(self.mark)
+        let carries = |(pid, process): &(&Pid, &Process)| {
+            !process.is_over && sys::mark_of(**pid) == Some(self.mark)
         };
-        let first = there.iter().find(|(pid, process)| is_first(pid, process)).map(|(pid, _)| *pid);
-        self.phase = match first {
-            Some(first) if sys::signal(first, sys::SIGTERM).is_ok() => {
-                Phase::Asked { first, until: Instant::now() + GRACE }
+        let own: Vec<(&Pid, &Process)> = there.iter().filter(carries).collect();
+        let Some((first, _)) = own.iter().find(|(_, process)| process.parent == 0) else {
+            if !own.is_empty() {
+                self.phase = Phase::Doomed;
             }
-            _ => Phase::Doomed,
+            return;
+        };
+        self.phase = match sys::signal(**first, sys::SIGTERM) {
+            Ok(()) => Phase::Asked { first: **first, until: Instant::now() + GRACE },
+            Err(_) => Phase::Doomed,
         };
     }
 }
