@@ -168,7 +168,9 @@ impl Engine {
     ///
     /// Where the database fails.
     pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
-        recover::forget_requests(self, before).await
+        recover::forget_requests(self, before).await?;
+        recover::sweep_programs(self, false).await;
+        Ok(())
     }
 
     /// Where the inputs of a turn came from that are committed in its session's transcript, in their order:

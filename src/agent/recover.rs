@@ -1,6 +1,7 @@
 //! What a start does about the last process: turns it left running are marked, old requests deleted.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::engine::Engine;
 use super::running::{result_record, tokens};
@@ -13,6 +14,7 @@ use crate::clock;
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Block, Usage};
+use crate::runtime::cli::state;
 use crate::store::{Ended, Session, Turn, TurnState};
 
 /// Sessions deleted with one change of the database.
@@ -194,8 +196,22 @@ pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
             tracing::warn!(%agent, path = %old.display(), "an old file of a mended transcript is kept: what was cut out is in it");
         }
     }
+    sweep_programs(engine, true).await;
     let keep = i64::try_from(engine.parts.limits.keep_requests.as_millis()).unwrap_or(i64::MAX);
     forget_requests(engine, clock::unix_ms().saturating_sub(keep)).await
+}
+
+/// Removes what programs keep of sessions that are none any more; that it fails is no reason for anything.
+pub(super) async fn sweep_programs(engine: &Engine, first: bool) {
+    let (home, store) = (engine.home().clone(), Arc::clone(&engine.parts.store));
+    let known = move |agent: &AgentId| {
+        let sessions = store.sessions(Some(agent), u32::MAX).ok()?;
+        Some(sessions.into_iter().map(|session| session.key).collect())
+    };
+    let swept = tokio::task::spawn_blocking(move || state::sweep(&home, first, known));
+    if let Err(error) = swept.await {
+        tracing::warn!(%error, "failed to remove what programs keep of old sessions");
+    }
 }
 
 /// What is left beside an agent's transcripts; deleting it is no reason not to start.

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
@@ -291,6 +291,21 @@ impl Root {
         let (folder, name) = self.parent(path)?;
         unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir)
             .map_err(|errno| failed("remove", path, errno, "a file"))
+    }
+
+    /// Gives a file or folder another name in the same folder; `false` where something has that name already.
+    ///
+    /// # Errors
+    ///
+    /// As [`BeneathError`] says.
+    pub fn rename(&self, path: &Path, other: &Path) -> Result<bool, BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let (_, other) = self.parent(other)?;
+        match renameat2(&folder, name, &folder, other, RenameFlags::RENAME_NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EEXIST) => Ok(false),
+            Err(errno) => Err(failed("rename", path, errno, "anything")),
+        }
     }
 
     /// Removes a folder, which must be empty.

@@ -10,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::{Mode, fchmod, fstat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat};
+use nix::sys::stat::{Mode, fchmod, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 /// Something that could not be removed.
@@ -32,24 +32,8 @@ pub struct Stuck {
 pub fn clear(root: &Path, path: &Path) -> Result<(), (Stuck, usize)> {
     let full = root.join(path);
     let fail = |errno| Err((stuck(&full, errno), 1));
-    let mut names = Vec::new();
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => match CString::new(name.as_bytes()) {
-                Ok(name) => names.push(name),
-                Err(_) => return fail(Errno::EINVAL),
-            },
-            _ => return fail(Errno::EINVAL),
-        }
-    }
-    let Some(name) = names.pop() else { return fail(Errno::EINVAL) };
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let mut above = nix::fcntl::open(root, flags, Mode::empty());
-    for name in names {
-        above = above.and_then(|above| with_rights(&above, || open_folder(above.as_fd(), &name)));
-    }
-    let above = match above {
-        Ok(above) => above,
+    let (above, name) = match place(root, path) {
+        Ok(found) => found,
         Err(Errno::ENOENT) => return Ok(()),
         Err(errno) => return fail(errno),
     };
@@ -61,6 +45,54 @@ pub fn clear(root: &Path, path: &Path) -> Result<(), (Stuck, usize)> {
         Some(first) => Err((first, work.count)),
         None => Ok(()),
     }
+}
+
+/// Moves what is at `path` below `root`, whatever it is and however much is in it, to where no file is yet; `to` is in the
+/// same file system, and its folder is nobody else's to write. Gives whether there was something.
+///
+/// # Errors
+///
+/// Where it stays, and why; also where a link on the way leads elsewhere.
+pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
+    let (above, name) = match place(root, path) {
+        Ok(found) => found,
+        Err(Errno::ENOENT) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    };
+    let moved = || with_rights(&above, || renameat(&above, name.as_c_str(), AT_FDCWD, to));
+    let result = match moved() {
+        // A folder that comes to be in another one is written to.
+        Err(Errno::EACCES) => give_rights(above.as_fd(), &name).and_then(|()| moved()),
+        other => other,
+    };
+    match result {
+        Ok(()) => Ok(true),
+        Err(Errno::ENOENT) if fstatat(&above, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_err() => {
+            Ok(false)
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Opens the folder that has what is at `path` below `root`, and gives its name there.
+fn place(root: &Path, path: &Path) -> Result<(OwnedFd, CString), Errno> {
+    let mut names = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => match CString::new(name.as_bytes()) {
+                Ok(name) => names.push(name),
+                Err(_) => return Err(Errno::EINVAL),
+            },
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    let name = names.pop().ok_or(Errno::EINVAL)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut above = nix::fcntl::open(root, flags, Mode::empty());
+    for name in names {
+        above = above.and_then(|above| with_rights(&above, || open_folder(above.as_fd(), &name)));
+    }
+    above.map(|above| (above, name))
 }
 
 fn stuck(path: &Path, errno: Errno) -> Stuck {

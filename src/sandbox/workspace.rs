@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
@@ -79,11 +79,9 @@ pub fn fit(workspace: &Path, fittings: &[Fitting]) -> Result<(), (PathBuf, io::E
     for fitting in fittings {
         match fitting {
             Fitting::Part { .. } => {}
-            Fitting::State(path) | Fitting::Turn(path) => {
+            Fitting::State(path) => writable(path)?,
+            Fitting::Turn(path) => {
                 fs_err::create_dir_all(path).map_err(|error| (path.clone(), error))?;
-                if matches!(fitting, Fitting::State(_)) {
-                    own(path)?;
-                }
             }
             Fitting::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
@@ -100,6 +98,23 @@ pub fn fit(workspace: &Path, fittings: &[Fitting]) -> Result<(), (PathBuf, io::E
         }
     }
     Ok(())
+}
+
+/// Makes a folder of flock's own that a sandbox may write in, and sees to it that its user may: it could have taken all
+/// rights from itself.
+///
+/// # Errors
+///
+/// The path, and why.
+pub fn writable(path: &Path) -> Result<(), (PathBuf, io::Error)> {
+    let made = || {
+        fs_err::create_dir_all(path)?;
+        if let Some((uid, gid)) = owner() {
+            nix::unistd::chown(path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+        fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+    };
+    made().map_err(|error| (path.to_owned(), error))
 }
 
 /// Where flock runs as root, gives a workspace and all that is in it to the sandbox's user.
@@ -146,7 +161,10 @@ fn make_identity(root: &Root, name: &str) -> io::Result<()> {
     };
     match found {
         Some(Kind::File) => Ok(()),
-        Some(Kind::Folder) => Err(io::Error::other("it is a folder")),
+        Some(Kind::Folder) => {
+            set_aside(root, name)?;
+            root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other)
+        }
         Some(Kind::Link | Kind::Other) => {
             root.remove(Path::new(name)).map_err(io::Error::other)?;
             root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other)
@@ -155,9 +173,33 @@ fn make_identity(root: &Root, name: &str) -> io::Result<()> {
     }
 }
 
+/// Gives a file or folder another name beside its own: nothing can be mounted over it, and it may be somebody's work.
+fn set_aside(root: &Root, name: &str) -> io::Result<()> {
+    let names =
+        std::iter::once(format!("{name}.aside")).chain((2..=MOST_ASIDE).map(|n| format!("{name}.aside-{n}")));
+    for other in names {
+        match root.rename(Path::new(name), Path::new(&other)) {
+            Ok(true) => {
+                tracing::warn!(
+                    name,
+                    other,
+                    "something of the other kind lay where a file or folder of flock's lies over a workspace: it has another name now"
+                );
+                return Ok(());
+            }
+            Ok(false) => {}
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+    Err(io::Error::other(format!(
+        "it is of another kind, and so many of that name were set aside that no more are: remove {name}.aside and those like it"
+    )))
+}
+
 fn make_folder(root: &Root, name: &str) -> io::Result<()> {
     match root.stat(Path::new(name)) {
         Ok(entry) if entry.kind == Kind::Folder => return Ok(()),
+        Ok(entry) if entry.kind == Kind::File => set_aside(root, name)?,
         Ok(_) => root.remove(Path::new(name)).map_err(io::Error::other)?,
         Err(BeneathError::NotFound { .. }) => {}
         Err(error) => return Err(io::Error::other(error)),
@@ -217,6 +259,9 @@ fn kind(found: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT
 }
 
+/// So many things of one name are set aside in a workspace.
+const MOST_ASIDE: usize = 100;
+
 /// Deeper folders keep their owner: a path this long can't be opened in one piece anyway.
 const MAX_DEPTH: usize = 256;
 
@@ -245,6 +290,39 @@ mod tests {
         assert_eq!(std::fs::read_to_string(own.join("SOUL.md")).unwrap(), "strict");
         std::fs::remove_file(own.join("SOUL.md")).unwrap();
         assert!(identity(&own).is_err());
+    }
+
+    #[test]
+    fn what_is_of_the_other_kind_is_set_aside_for_what_lies_over_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("workspace");
+        let cover = |name: &str, is_folder| Fitting::Cover {
+            source: folder.path().join("empty").join(if is_folder { "folder" } else { "file" }),
+            name: name.to_owned(),
+            is_folder,
+        };
+        let fittings = [cover("GEMINI.md", false), cover(".gemini", true)];
+        std::fs::create_dir_all(workspace.join("GEMINI.md/deep")).unwrap();
+        std::fs::write(workspace.join("GEMINI.md/deep/x"), "x").unwrap();
+        std::fs::write(workspace.join(".gemini"), "work").unwrap();
+        std::fs::write(workspace.join(".gemini.aside"), "older").unwrap();
+        for _ in 0..2 {
+            fit(&workspace, &fittings).unwrap();
+            assert!(workspace.join("GEMINI.md").is_file() && workspace.join(".gemini").is_dir());
+        }
+        let read = |name: &str| std::fs::read_to_string(workspace.join(name)).unwrap();
+        assert_eq!(read("GEMINI.md.aside/deep/x"), "x");
+        assert_eq!((read(".gemini.aside"), read(".gemini.aside-2")), ("older".to_owned(), "work".to_owned()));
+        for n in 2..=MOST_ASIDE {
+            std::fs::create_dir_all(workspace.join(format!("GEMINI.md.aside-{n}"))).unwrap();
+        }
+        std::fs::remove_file(workspace.join("GEMINI.md")).unwrap();
+        std::fs::create_dir(workspace.join("GEMINI.md")).unwrap();
+        let (path, error) = fit(&workspace, &fittings).unwrap_err();
+        assert!(
+            path.ends_with("GEMINI.md") && error.to_string().contains("remove GEMINI.md.aside"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -11,26 +11,45 @@ use crate::id::{AgentId, hex};
 use crate::sandbox::fitting::Fitting;
 
 /// The most bytes of an answer.
-const MOST: u64 = 8 << 20;
+pub const MOST: usize = 8 << 20;
+
+/// What stands for the program's folder in what is kept. No path has that in it.
+const PLACE: &str = "\0state\0";
+
+/// What is asked, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// What.
+    pub wanted: &'a Learned,
+    /// The program's folder, as it sees it.
+    pub state: Option<&'a str>,
+    /// The folder that it works in, as it sees it.
+    pub workspace: &'a str,
+}
 
 /// An answer, there or not.
 #[derive(Debug)]
 pub struct Kept {
     folder: PathBuf,
     name: String,
+    /// The program's folder, as it sees it: it may stand in an answer, and is another one in each session.
+    state: String,
 }
 
 impl Kept {
     /// What this program, made of these files, answers to this in the sandbox of this agent. Others are told nothing of it:
     /// what else runs there could have put words into the answer.
     #[must_use]
-    pub fn of(home: &Home, agent: &AgentId, program: &dyn Program, parts: &Parts, wanted: &Learned) -> Self {
+    pub fn of(home: &Home, agent: &AgentId, program: &dyn Program, parts: &Parts, asked: Asked<'_>) -> Self {
+        let Asked { wanted, state, workspace } = asked;
+        let state = state.unwrap_or_default();
         let mut digest = Sha256::new();
         let mut add = |text: &str| {
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text);
         };
         add(agent.as_str());
+        add(workspace);
         for (source, target) in &parts.mounts {
             add(target);
             let seen = Fitting::part(source, target.clone()).and_then(|part| part.seen());
@@ -38,25 +57,27 @@ impl Kept {
         }
         let asked = &wanted.invocation;
         asked.arguments.iter().for_each(|argument| add(argument));
-        // What is in the environment differs from turn to turn: it has what opens the gate.
-        asked.environment.iter().for_each(|(name, _)| add(name));
+        for (name, value) in &asked.environment {
+            add(name);
+            add(&without(value, state));
+        }
         for file in &asked.files {
             add(&file.name);
-            add(&file.content);
+            add(&without(&file.content, state));
         }
         for file in &asked.state {
             add(&file.path);
-            add(file.content.as_deref().unwrap_or_default());
+            add(&without(file.content.as_deref().unwrap_or_default(), state));
         }
         let name = hex(&digest.finalize()[..16]);
-        Self { folder: home.run().join("programs").join(program.name()), name }
+        Self { folder: home.run().join("programs").join(program.name()), name, state: state.to_owned() }
     }
 
     /// The answer, if it was given before.
     #[must_use]
     pub fn read(&self) -> Option<String> {
-        let bytes = atomic::read(&self.folder.join(&self.name), MOST).ok()??;
-        String::from_utf8(bytes).ok()
+        let bytes = atomic::read(&self.folder.join(&self.name), MOST as u64).ok()??;
+        Some(String::from_utf8(bytes).ok()?.replace(PLACE, &self.state))
     }
 
     /// Keeps it, in the place of what was kept of other versions.
@@ -75,10 +96,44 @@ impl Kept {
         for (_, path) in old.iter().rev().skip(MOST_KEPT) {
             drop(fs_err::remove_file(path));
         }
-        atomic::write(&self.folder.join(&self.name), text.as_bytes(), 0o600)
+        let kept = without(text, &self.state);
+        atomic::write(&self.folder.join(&self.name), kept.as_bytes(), 0o600)
             .map_err(|error| crate::error::chain(&error))
     }
 }
 
 /// Answers that are kept of a program: it may have been asked for several models.
 const MOST_KEPT: usize = 16;
+
+/// A text with a mark in the place of this path.
+fn without(text: &str, state: &str) -> String {
+    if state.is_empty() { text.to_owned() } else { text.replace(state, PLACE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::Invocation;
+    use super::*;
+
+    #[test]
+    fn what_was_learned_in_one_session_is_right_in_another_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let agent: AgentId = "coder".parse().unwrap();
+        let parts = Parts { mounts: Vec::new(), host: Vec::new(), sandbox: Vec::new() };
+        let of = |state: &str, workspace: &str, mode: &str| {
+            let environment = [("HOME", state), ("OUT", &format!("{state}/out")), ("MODE", mode)];
+            let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+            let invocation = Invocation { environment, ..Invocation::default() };
+            let wanted = Learned { invocation, file: None, take: |text| Some(text.to_owned()) };
+            let asked = Asked { wanted: &wanted, state: Some(state), workspace };
+            Kept::of(&home, &agent, &super::super::gemini::Gemini, &parts, asked)
+        };
+        of("/state/a", "/workspace", "x").write("put it into /state/a/tmp").unwrap();
+        let read = |state, workspace, mode| of(state, workspace, mode).read();
+        assert_eq!(read("/state/b", "/workspace", "x").as_deref(), Some("put it into /state/b/tmp"));
+        assert_eq!(read("/state/a", "/workspace", "x").as_deref(), Some("put it into /state/a/tmp"));
+        assert_eq!(read("/state/a", "/elsewhere", "x"), None);
+        assert_eq!(read("/state/a", "/workspace", "y"), None);
+    }
+}

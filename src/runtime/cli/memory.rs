@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::ear::Note;
+use super::state::Replaced;
 use crate::clock;
 use crate::id::{SessionKey, TurnId};
 use crate::store::{Begun, ProgramConversation, Store, StoreError};
@@ -26,6 +27,8 @@ pub struct Memory {
     pub name: Option<String>,
     /// Whether the program has the turn.
     pub has_turn: bool,
+    /// What a new conversation replaces.
+    pub replaced: Option<Replaced>,
     /// What is being written.
     pub writing: Option<JoinHandle<Result<(), StoreError>>>,
 }
@@ -38,7 +41,10 @@ impl Memory {
             Note::Named(name) if self.name.as_ref() == Some(&name) => return,
             Note::Named(name) => self.name = Some(name),
             Note::Begun if self.has_turn => return,
-            Note::Begun => self.has_turn = true,
+            Note::Begun => {
+                self.has_turn = true;
+                self.replaced.take().into_iter().for_each(Replaced::let_go);
+            }
         }
         let Some(name) = self.name.clone().filter(|_| self.has_turn) else { return };
         let kept = ProgramConversation { name, turn: self.turn, begun: self.begun.clone() };

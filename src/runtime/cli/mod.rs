@@ -24,6 +24,7 @@ mod opencode;
 pub mod program;
 mod reading;
 mod run;
+pub mod state;
 pub mod trace;
 mod verdict;
 

@@ -1,7 +1,6 @@
 //! A turn of any program: where it goes on, what it is given, what becomes of what it tells.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +12,11 @@ use super::ear::{Ear, Note, Seen, lingers};
 use super::folders::{self, TurnFolder};
 use super::gate::{Gate, Pass};
 use super::host::Ran;
+use super::learned::{Asked, Kept};
 use super::locate::{self, Found};
 use super::memory::Memory;
 use super::program::{Conversation, Ended, Invocation, Learned, Place, Program, Turn};
+use super::state::{self, State};
 use super::{host, learned, verdict};
 use crate::config::{Agent, Autonomy, Config};
 use crate::env;
@@ -33,8 +34,6 @@ use crate::store::{Begun, Store};
 const GRACE: Duration = Duration::from_secs(20);
 /// How long a program may take to answer what it is asked once before its turns.
 const LEARNING: Duration = Duration::from_secs(60);
-/// The most bytes of that.
-const MOST_LEARNED: usize = 8 << 20;
 
 /// What turns of programs need of flock.
 pub struct Parts {
@@ -89,7 +88,7 @@ impl Cli {
     fn folder(&self, order: &Order) -> Result<TurnFolder, RuntimeError> {
         let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let first = begun.insert(order.agent.clone());
-        let made = TurnFolder::make(&self.parts.home, &order.agent, order.turn, first);
+        let made = TurnFolder::make(&self.parts.home, &order.session, first);
         made.map_err(|why| self.unbegun(format!("its files can't be written: {why}")))
     }
 
@@ -162,7 +161,11 @@ impl Runtime for Cli {
     }
 
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
-        Box::pin(self.turn(order, tell))
+        Box::pin(async {
+            let reply = self.turn(order, tell).await;
+            state::tidy(&self.parts.home, &order.agent);
+            reply
+        })
     }
 }
 
@@ -182,8 +185,8 @@ struct Site {
     state: Option<String>,
     files: String,
     workspace: String,
-    /// The folder of its state as the host sees it.
-    state_on_host: Option<PathBuf>,
+    /// The folder of its state as the host has it.
+    kept: Option<State>,
 }
 
 impl Course<'_> {
@@ -205,24 +208,24 @@ impl Course<'_> {
     }
 
     fn site(&self) -> Site {
-        let state = folders::state(&self.cli.parts.home, &self.order.agent, self.cli.program);
+        let state = State::of(&self.cli.parts.home, self.cli.program, &self.order.session);
         if !self.agent.runs_on_host() {
             return Site {
                 origin: format!("http://127.0.0.1:{}", egress::PORT),
-                state: Some(STATE_TARGET.to_owned()),
-                files: format!("{TURN_TARGET}/{}", self.order.turn),
+                state: Some(format!("{STATE_TARGET}/{}", state.name())),
+                files: format!("{TURN_TARGET}/{}", folders::name_of(&self.order.session)),
                 workspace: WORKSPACE_TARGET.to_owned(),
-                state_on_host: Some(state),
+                kept: Some(state),
             };
         }
         // With its own login it keeps its conversations where it keeps its user's.
         let state = self.pass.relay.is_some().then_some(state);
         Site {
             origin: self.pass.host_origin.clone(),
-            state: state.as_ref().map(|state| state.display().to_string()),
+            state: state.as_ref().map(|state| state.path().display().to_string()),
             files: self.folder.path().display().to_string(),
             workspace: self.agent.workspace.display().to_string(),
-            state_on_host: state,
+            kept: state,
         }
     }
 
@@ -250,9 +253,14 @@ impl Course<'_> {
     ) -> Result<(Ended, Seen), RuntimeError> {
         let (cli, order, site) = (self.cli, self.order, self.site());
         let unwritten = |why: String| cli.unbegun(format!("its files can't be written: {why}"));
-        if let Some(state) = &site.state_on_host {
-            folders::prepare_state(state).map_err(unwritten)?;
-        }
+        let replaced = match (&site.kept, conversation) {
+            (Some(kept), Conversation::New(_)) => Some(kept.anew().map_err(unwritten)?),
+            (Some(kept), Conversation::Resumed(_)) => {
+                kept.ready().map_err(unwritten)?;
+                None
+            }
+            (None, _) => None,
+        };
         let text = prompt::compose(before, &said(&order.messages));
         let relay = self.pass.relay.as_ref();
         let mut turn = Turn {
@@ -275,7 +283,11 @@ impl Course<'_> {
             learned: None,
         };
         let learned = match cli.program.learned(&turn) {
-            Some(wanted) => Some(self.learn(&wanted, &site).await?),
+            Some(wanted) => match (self.learn(&wanted, &site).await, conversation) {
+                (Ok(text), _) => Some(text),
+                (Err(error), Conversation::Resumed(_)) => return Ok(self.unready(&chain(&error))),
+                (Err(error), Conversation::New(_)) => return Err(error),
+            },
             None => None,
         };
         turn.learned = learned.as_deref();
@@ -285,7 +297,12 @@ impl Course<'_> {
             message,
             hint: "flock doctor".to_owned(),
         })?;
-        self.folder.write(&invocation, site.state_on_host.as_deref()).map_err(unwritten)?;
+        if let Err(why) = self.write(&invocation, &site) {
+            return match conversation {
+                Conversation::Resumed(_) => Ok(self.unready(&why)),
+                Conversation::New(_) => Err(unwritten(why)),
+            };
+        }
         let answered = self.pass.calls.now().answered;
         let mut memory = Memory {
             store: Arc::clone(&cli.parts.store),
@@ -298,6 +315,7 @@ impl Course<'_> {
                 Conversation::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
             },
             has_turn: false,
+            replaced,
             writing: None,
         };
         let parser = cli.program.parser(conversation);
@@ -342,6 +360,18 @@ impl Course<'_> {
         Ok((ended, seen))
     }
 
+    /// What is in the way of a conversation that is to go on is not in the way of one that is begun anew.
+    fn unready(&self, why: &str) -> (Ended, Seen) {
+        tracing::warn!(agent = %self.order.agent, why, "a program's conversation can't be gone on with");
+        (Ended::Unknown, Seen::default())
+    }
+
+    /// Writes the files of a run, in the turn's folder and in the program's.
+    fn write(&self, invocation: &Invocation, site: &Site) -> Result<(), String> {
+        self.folder.write(&invocation.files)?;
+        site.kept.as_ref().map_or(Ok(()), |kept| kept.write(&invocation.state, invocation.kept))
+    }
+
     async fn start(
         &self,
         invocation: &Invocation,
@@ -384,16 +414,17 @@ impl Course<'_> {
     /// What the program answers to what it is asked once; kept until it is another program or is asked something else.
     async fn learn(&self, wanted: &Learned, site: &Site) -> Result<String, RuntimeError> {
         let (cli, program) = (self.cli, self.cli.program);
-        let kept = learned::Kept::of(&cli.parts.home, &self.order.agent, program, &self.found.parts, wanted);
+        let asked = Asked { wanted, state: site.state.as_deref(), workspace: &site.workspace };
+        let kept = Kept::of(&cli.parts.home, &self.order.agent, program, &self.found.parts, asked);
         if let Some(text) = kept.read() {
             return Ok(text);
         }
         let unwritten = |why: String| cli.unbegun(format!("its files can't be written: {why}"));
-        self.folder.write(&wanted.invocation, site.state_on_host.as_deref()).map_err(unwritten)?;
+        self.write(&wanted.invocation, site).map_err(unwritten)?;
         let mut printed = Vec::new();
         let mut heard = |piece: Piece<'_>| {
             if let Piece::Out(bytes) = piece
-                && printed.len() < MOST_LEARNED
+                && printed.len() < learned::MOST
             {
                 printed.extend_from_slice(bytes);
             }
@@ -401,11 +432,9 @@ impl Course<'_> {
         let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
         let ran =
             ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
-        let text = match (&wanted.file, &site.state_on_host) {
+        let text = match (&wanted.file, &site.kept) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
-            (Some(file), Some(state)) => {
-                folders::read_state(state, file, MOST_LEARNED as u64).unwrap_or_default()
-            }
+            (Some(file), Some(kept)) => kept.read(file, learned::MOST as u64).unwrap_or_default(),
             (Some(_), None) => String::new(),
         };
         let Some(text) = (wanted.take)(&text) else {

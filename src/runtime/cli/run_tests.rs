@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::gate::{Calls, Pass};
+use super::super::gate::{Calls, Pass, Relayed};
 use super::super::program::{Exit, Habits, Parser, Parts as ProgramParts, Said, StateFile, TurnFile};
 use super::*;
 use crate::config::Api;
@@ -74,7 +74,12 @@ impl Program for Scripted {
         };
         Ok(Invocation {
             kept: None,
-            arguments: vec![how.to_owned(), name, format!("{}/system", turn.files)],
+            arguments: vec![
+                how.to_owned(),
+                name,
+                format!("{}/system", turn.files),
+                turn.state.unwrap_or_default().to_owned(),
+            ],
             environment: vec![("MCP_TOKEN".to_owned(), turn.mcp_token.to_owned())],
             input: turn.prompt.to_owned(),
             files: vec![TurnFile { name: "system".to_owned(), content: turn.system.to_owned() }],
@@ -113,6 +118,7 @@ impl Parser for Reader {
 
 struct Open {
     own_login: bool,
+    relayed: bool,
 }
 
 impl Gate for Open {
@@ -122,7 +128,12 @@ impl Gate for Open {
     fn open(&self, _order: &Order, _program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError> {
         assert_eq!(own_login, self.own_login);
         Ok(Pass {
-            relay: None,
+            relay: self.relayed.then(|| Relayed {
+                token: "the-relay-token".to_owned(),
+                api: Api::AnthropicMessages,
+                context_window: 1000,
+                max_tokens: 100,
+            }),
             mcp_token: "the-mcp-token".to_owned(),
             host_origin: "http://127.0.0.1:1".to_owned(),
             calls: Arc::new(Calls::default()),
@@ -199,11 +210,11 @@ struct House {
 
 impl House {
     async fn new(renews_prompt: bool) -> Self {
-        Self::with(renews_prompt, None).await
+        Self::with(renews_prompt, None, false).await
     }
 
-    /// In a sandbox, where there is one.
-    async fn with(renews_prompt: bool, sandbox: Option<Leaving>) -> Self {
+    /// In a sandbox, where there is one; with a way to its model, or with its own login.
+    async fn with(renews_prompt: bool, sandbox: Option<Leaving>, relayed: bool) -> Self {
         let on_host = sandbox.is_none();
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -243,7 +254,7 @@ impl House {
             config: Arc::new(move || Arc::clone(&config)),
             store,
             sandbox: Arc::new(sandbox.unwrap_or_else(|| Leaving(String::new()))),
-            gate: Arc::new(Open { own_login: on_host }),
+            gate: Arc::new(Open { own_login: on_host, relayed }),
             flock: keeper,
             begun: Mutex::default(),
         };
@@ -502,6 +513,37 @@ async fn a_program_that_never_stops_talking_is_ended() {
 }
 
 #[tokio::test]
+async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_finds_empty() {
+    let mut house = House::with(true, None, true).await;
+    let keeps = r#"ls "$4" > "$here/found"; echo "$2" > "$4/kept";"#;
+    house.does(&format!("{keeps} {WELL}"));
+    let found = |house: &House| fs_err::read_to_string(house.folder.path().join("bin/found")).unwrap();
+    let state = |house: &House| State::of(&house.cli.parts.home, house.cli.program, &house.order.session);
+    house.turn().await.0.unwrap();
+    let path = state(&house).path();
+    assert!(house.run(0).contains(&path.display().to_string()), "{}", house.run(0));
+    assert_eq!(found(&house), "settings\n");
+    house.turn().await.0.unwrap();
+    assert_eq!(found(&house), "kept\nsettings\n", "it goes on");
+    // Neither what is damaged nor what begins in its place: the old one may be well another time.
+    house.does("exit 1");
+    house.turn().await.0.unwrap_err();
+    assert_eq!(house.runs(), 4);
+    assert_eq!(fs_err::read_to_string(path.join("kept")).unwrap(), "n-1\n");
+    house.does(&format!(r#"if [ "$1" = resumed ]; then exit 1; fi; {keeps} {WELL}"#));
+    house.turn().await.0.unwrap();
+    assert_eq!(found(&house), "settings\n", "nothing of what is damaged");
+    // What the agent put in the place of all of it.
+    fs_err::remove_dir_all(&path).unwrap();
+    fs_err::write(&path, "x").unwrap();
+    house.does(&format!("{keeps} {WELL}"));
+    house.turn().await.0.unwrap();
+    assert_eq!(found(&house), "settings\n");
+    house.order.session = "agent:coder:flock:main:bob".parse().unwrap();
+    assert_ne!(state(&house).path(), path);
+}
+
+#[tokio::test]
 async fn an_exit_code_of_0_proves_nothing() {
     let mut house = House::new(true).await;
     house.does("echo why >&2; exit 0");
@@ -517,7 +559,7 @@ async fn an_exit_code_of_0_proves_nothing() {
 #[tokio::test]
 async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_it() {
     let said = "{\"name\":\"n-1\"}\n{\"text\":\"half\"}\n{\"text\":\" an answer\"}";
-    let mut house = House::with(true, Some(Leaving(said.to_owned()))).await;
+    let mut house = House::with(true, Some(Leaving(said.to_owned())), false).await;
     let (reply, events) = house.turn().await;
     let Err(RuntimeError::Interrupted { message, hint, .. }) = &reply else { panic!("{reply:?}") };
     assert!(message.contains("does not answer") && hint.contains("docker"), "{message}, {hint}");
@@ -526,7 +568,7 @@ async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_i
     let known = house.cli.parts.store.program_conversation(&house.order.session, "scripted").unwrap();
     assert_eq!(known.map(|known| known.name).as_deref(), Some("n-1"), "its name is kept");
     // One that was not begun may be tried again.
-    let mut house = House::with(true, Some(Leaving(String::new()))).await;
+    let mut house = House::with(true, Some(Leaving(String::new())), false).await;
     let (reply, _) = house.turn().await;
     assert!(matches!(reply, Err(RuntimeError::NotRunning { .. })), "{reply:?}");
 }

@@ -40,10 +40,6 @@ const STEERING: [&str; 9] = [
     "state/opencode/plugin-meta.json",
 ];
 
-/// The file with the system prompt in its folder. Its path stands in the prompt, so it has to stay the same: a provider
-/// keeps the beginning of a conversation only as long as that does not change.
-const SYSTEM: &str = "system.md";
-
 impl Program for OpenCode {
     fn name(&self) -> &'static str {
         "opencode"
@@ -93,7 +89,6 @@ impl Program for OpenCode {
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
         run.environment = handed::environment(&SWITCHES);
-        let mut system = None;
         if let Some(state) = turn.state {
             for (name, folder) in [
                 ("XDG_DATA_HOME", "data"),
@@ -103,23 +98,15 @@ impl Program for OpenCode {
             ] {
                 run.environment.push((name.to_owned(), format!("{state}/{folder}")));
             }
-            run.state = STEERING
-                .iter()
-                .map(|path| StateFile { path: (*path).to_owned(), content: None })
-                .chain([StateFile {
-                    path: SYSTEM.to_owned(),
-                    content: (!turn.system.is_empty()).then(|| turn.system.to_owned()),
-                }])
-                .collect();
-            system = Some(format!("{state}/{SYSTEM}"));
+            run.state =
+                STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None }).collect();
         } else {
             // Its user's settings, with an AGENTS.md among them, are looked for there; the login is elsewhere.
             run.environment.push(("XDG_CONFIG_HOME".to_owned(), format!("{}/config", turn.files)));
-            if !turn.system.is_empty() {
-                system = Some(handed::file(&mut run, turn, SYSTEM, turn.system.to_owned()));
-            }
         }
-        let system = system.filter(|_| !turn.system.is_empty());
+        // Its path stands in the prompt, too.
+        let system = (!turn.system.is_empty())
+            .then(|| handed::file(&mut run, turn, "system.md", turn.system.to_owned()));
 
         let (config, model) = config(turn, system.as_deref())?;
         let mut arguments = vec!["run", "--format", "json", "--thinking", "--auto", "--title", SERVER];

@@ -1,0 +1,197 @@
+use std::os::unix::fs::symlink;
+
+use super::super::claude::Claude;
+use super::*;
+
+/// A home with a session of an agent.
+struct House {
+    folder: tempfile::TempDir,
+    home: Home,
+    session: SessionKey,
+}
+
+impl House {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        Self { folder, home, session: "agent:coder:flock:main:ann".parse().unwrap() }
+    }
+
+    fn state(&self) -> State {
+        State::of(&self.home, &Claude, &self.session)
+    }
+
+    fn gone(&self) -> usize {
+        gone(&self.home, self.session.agent()).read_dir().map_or(0, Iterator::count)
+    }
+}
+
+fn file(path: &str, content: Option<&str>) -> StateFile {
+    StateFile { path: path.to_owned(), content: content.map(str::to_owned) }
+}
+
+fn take_rights(path: &Path) {
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+}
+
+#[test]
+fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
+    let house = House::new();
+    let state = house.state();
+    state.ready().unwrap();
+    let at = |name: &str| state.path().join(name);
+    fs_err::create_dir_all(at("as-folder/deep")).unwrap();
+    fs_err::create_dir_all(at("commands/deep")).unwrap();
+    fs_err::write(at("commands/deep/x"), "x").unwrap();
+    fs_err::write(at("old"), "the agent's").unwrap();
+    let outside = house.folder.path().join("outside");
+    fs_err::write(&outside, "the host's").unwrap();
+    symlink(&outside, at("link")).unwrap();
+    let files = [
+        file("as-folder", Some("flock's")),
+        file("commands", None),
+        file("not-there", None),
+        file("not/there", None),
+        file("old", Some("flock's")),
+        file("link", Some("flock's")),
+        file("new/deep", Some("flock's")),
+    ];
+    state.write(&files, None).unwrap();
+    for name in ["as-folder", "old", "link", "new/deep"] {
+        assert_eq!(fs_err::read_to_string(at(name)).unwrap(), "flock's", "{name}");
+    }
+    assert!(!at("commands").exists());
+    assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the host's");
+}
+
+#[test]
+fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+    let house = House::new();
+    let (state, outside) = (house.state(), house.folder.path().join("outside"));
+    state.ready().unwrap();
+    fs_err::create_dir_all(&outside).unwrap();
+    symlink(&outside, state.path().join("settings")).unwrap();
+    state.write(&[file("settings/x", Some("flock's"))], None).unwrap();
+    assert!(outside.read_dir().unwrap().next().is_none());
+    assert_eq!(fs_err::read_to_string(state.path().join("settings/x")).unwrap(), "flock's");
+    // Nor does one in the place of the session's own.
+    fs_err::remove_dir_all(state.path()).unwrap();
+    symlink(&outside, state.path()).unwrap();
+    state.ready().unwrap();
+    state.write(&[file("settings", Some("flock's"))], None).unwrap();
+    assert!(outside.read_dir().unwrap().next().is_none());
+    assert!(state.path().symlink_metadata().unwrap().is_dir());
+}
+
+#[test]
+fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
+    let house = House::new();
+    let (state, outside) = (house.state(), house.folder.path().join("outside"));
+    state.ready().unwrap();
+    let at = |name: &str| state.path().join(name);
+    for kept in ["projects/deep", "in/chats", "in/other", "wrong"] {
+        fs_err::create_dir_all(at(kept)).unwrap();
+    }
+    fs_err::create_dir_all(&outside).unwrap();
+    for file in ["projects/deep/x", "in/chats/x", "in/other/x", "in/y", ".claude.json", "in/set", "..new"] {
+        fs_err::write(at(file), "there").unwrap();
+    }
+    fs_err::write(outside.join("chats"), "the host's").unwrap();
+    symlink(&outside, at("link")).unwrap();
+    for many in 0..MOST_AT_ONCE + 10 {
+        fs_err::write(at(&format!("many-{many}")), "").unwrap();
+    }
+    let kept: &[&str] = &["projects", "in/chats", "link/chats", "not/there"];
+    state.write(&[file("in/set", Some("flock's"))], Some(kept)).unwrap();
+    let names = |folder: &Path| {
+        let entries = fs_err::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&state.path()), ["in", "projects"]);
+    assert_eq!(names(&at("in")), ["chats", "set"]);
+    assert_eq!(fs_err::read_to_string(at("in/set")).unwrap(), "flock's");
+    assert!(at("projects/deep/x").exists() && at("in/chats/x").exists());
+    assert!(outside.join("chats").exists(), "what a link leads to stays");
+}
+
+#[test]
+fn however_much_lies_in_the_way_a_turn_can_begin() {
+    let house = House::new();
+    let state = house.state();
+    state.ready().unwrap();
+    let hooks = state.path().join("hooks");
+    fs_err::create_dir(&hooks).unwrap();
+    for n in 0..3_000 {
+        fs_err::write(hooks.join(n.to_string()), "").unwrap();
+    }
+    let mut deep = state.path().join("rules");
+    for _ in 0..300 {
+        deep.push("d");
+    }
+    fs_err::create_dir_all(&deep).unwrap();
+    take_rights(&hooks);
+    state.write(&[file("hooks", None), file("rules", None)], None).unwrap();
+    assert_eq!(state.path().read_dir().unwrap().count(), 0);
+    assert_eq!(house.gone(), 2);
+    empty(&gone(&house.home, house.session.agent()));
+    assert_eq!(house.gone(), 0);
+    // Without rights on the folder itself, and on the one above.
+    take_rights(&state.path());
+    take_rights(&state.shared);
+    drop(state.anew().unwrap());
+    let replaced = state.anew().unwrap();
+    state.write(&[file("settings", Some("flock's"))], None).unwrap();
+    replaced.let_go();
+    assert!(state.path().join("settings").exists());
+}
+
+#[test]
+fn what_is_begun_anew_replaces_the_old_only_once_it_has_begun() {
+    let house = House::new();
+    let state = house.state();
+    let conversation = state.path().join("conversation");
+    drop(state.anew().unwrap());
+    state.ready().unwrap();
+    fs_err::write(&conversation, "old").unwrap();
+    {
+        let _replaced = state.anew().unwrap();
+        assert!(!conversation.exists());
+        fs_err::write(&conversation, "new").unwrap();
+    }
+    assert_eq!(fs_err::read_to_string(&conversation).unwrap(), "old", "it did not begin");
+    let replaced = state.anew().unwrap();
+    fs_err::write(&conversation, "new").unwrap();
+    replaced.let_go();
+    assert_eq!(fs_err::read_to_string(&conversation).unwrap(), "new");
+    assert!(aside(&house.home, house.session.agent()).read_dir().unwrap().next().is_none());
+}
+
+#[test]
+fn what_is_kept_of_sessions_that_are_none_any_more_goes() {
+    let house = House::new();
+    let other: SessionKey = "agent:coder:flock:request:1".parse().unwrap();
+    let gone_one = State::of(&house.home, &Claude, &other);
+    for state in [&house.state(), &gone_one] {
+        state.ready().unwrap();
+        fs_err::write(state.path().join("x"), "x").unwrap();
+    }
+    // As it was laid out before, and what an agent put there.
+    fs_err::write(house.state().shared.join("settings.json"), "{}").unwrap();
+    let outside = house.folder.path().join("outside");
+    fs_err::create_dir(&outside).unwrap();
+    fs_err::write(outside.join("x"), "x").unwrap();
+    symlink(&outside, house.state().shared.join("link")).unwrap();
+    let aside = house.state().aside;
+    fs_err::create_dir_all(&aside).unwrap();
+    sweep(&house.home, false, |_| None);
+    assert!(gone_one.path().exists(), "where nobody knows the sessions none is taken for gone");
+    sweep(&house.home, false, |_| Some(vec![house.session.clone()]));
+    assert!(house.state().path().join("x").exists() && !gone_one.path().exists());
+    assert_eq!(house.state().shared.read_dir().unwrap().count(), 1);
+    assert!(outside.join("x").exists() && aside.exists());
+    assert_eq!(house.gone(), 0);
+    sweep(&house.home, true, |_| Some(vec![house.session.clone()]));
+    assert!(!aside.exists());
+}
