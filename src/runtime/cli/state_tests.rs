@@ -31,7 +31,7 @@ fn file(path: &str, content: Option<&str>) -> StateFile {
 }
 
 fn take_rights(path: &Path) {
-    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o000)).unwrap();
 }
 
 #[test]
