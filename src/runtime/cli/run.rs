@@ -1,6 +1,7 @@
 //! A turn of any program: where it goes on, what it is given, what becomes of what it tells.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
