@@ -1,6 +1,6 @@
 //! The parts of a home that are files: folders, instance id, configuration, workspaces, format number.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 
 use serde_json::{Map, Value, json};
@@ -45,9 +45,12 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     home.make_folders()?;
     atomic::write_new(&home.instance(), format!("{}\n", uuid::Uuid::new_v4()).as_bytes(), 0o600)?;
     let shared = home.vaults().join("shared");
-    if shared.symlink_metadata().is_err() {
-        fs_err::create_dir(&shared)
-            .map_err(|error| Failure::caused("failed to make the vault that agents share", &error))?;
+    match fs_err::create_dir(&shared) {
+        // Another init may be making this home, too; whatever stands there is a person's affair.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(Failure::caused("failed to make the vault that agents share", &error));
+        }
+        _ => {}
     }
     let mut made = Made::default();
     if !home.config().exists() {

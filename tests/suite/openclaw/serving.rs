@@ -320,7 +320,10 @@ fn what_has_served_since_is_not_taken_back_when_it_fails_later() {
     std::fs::write(home.file("openclaw/fault.json"), r#"{"start": "exit:3"}"#).unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.pid), nix::sys::signal::Signal::SIGKILL)
         .unwrap();
-    wait_until("it has ended", LONG, || (!process.is_alive()).then_some(()).ok_or(String::new()));
+    wait_until("its end has been noticed", LONG, || {
+        let state = home.flock(["status", "--json"]).json()["openclaw"]["state"].clone();
+        (!process.is_alive() && state != "healthy").then_some(()).ok_or(state.to_string())
+    });
     let told = update(&home, &[]).fails(1);
     for word in ["has served since it was put in use", "told to end with 3", "flock update --rollback"] {
         assert!(told.stderr.contains(word), "{word}: {told:?}");
