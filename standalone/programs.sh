@@ -6,6 +6,8 @@
 #
 #   ./standalone/programs.sh             all four
 #   ./standalone/programs.sh claude      one or more of them
+#   ./standalone/programs.sh --halts     time limit, stop, kill, freeze and budget in the middle of turns, too (minutes)
+#   ./standalone/programs.sh --figures   what a turn takes, instead of checks
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +18,11 @@ declare -A packages=(
     [gemini]=@google/gemini-cli@0.61.0
     [opencode]=opencode-ai@1.18.33
 )
+options=()
+while [[ ${1:-} == --* ]]; do
+    options+=("$1")
+    shift
+done
 [ $# -gt 0 ] || set -- claude codex gemini opencode
 
 about="The agent programs"
@@ -39,5 +46,5 @@ export PATH=$work/bin:$PATH
 step "checks"
 serve standalone/programs_model.py
 mkdir "$work/user"
-HOME=$work/user FLOCK_WORK=$work python3 -u standalone/programs_checks.py "$@"
+HOME=$work/user FLOCK_WORK=$work python3 -u standalone/programs_checks.py "${options[@]}" "$@"
 step "done"

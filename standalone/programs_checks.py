@@ -1,4 +1,4 @@
-"""Agents that installed programs run, as a person sees them: programs_checks.py PROGRAM...
+"""Agents that installed programs run, as a person sees them: programs_checks.py [--figures] [--halts] PROGRAM...
 
 The last line says `N passed, M failed`; the exit code is 0 only if nothing failed. What was asked of the model is what
 counts: the system prompt once and in its native place, what was said before only where a conversation begins anew, and
@@ -10,12 +10,15 @@ import json
 import os
 import sys
 
+import programs_figures as figures
+import programs_halts as halts
+import programs_relay as relay
 import programs_talk as talk
 import programs_team as team
 from checking import HOME, check, files_with, finish, flock, free_port, must, parsed, until
 from programs_agents import FOUND, IDENTITY, MODEL, MODELS, WORK, Agent, OnHost, keys, own, requests
 
-PROGRAMS = sys.argv[1:]
+PROGRAMS = [one for one in sys.argv[1:] if not one.startswith("--")]
 # What the person who uses flock has written for the programs themselves.
 PERSONAL = {
     ".claude/CLAUDE.md": f"{FOUND}\n",
@@ -90,6 +93,11 @@ def main():
     # What takes longest comes first.
     order = [program for program in ("opencode", "gemini", "claude", "codex") if program in PROGRAMS]
     agents = [Agent(program) for program in order]
+    if "--figures" in sys.argv:
+        add(agents)
+        figures.measure(agents)
+        must("stop", "stop")
+        finish()
     # Claude Code would ask about each step there.
     refused = ("claude",) if os.getuid() == 0 else ()
     agents += [OnHost(program) for program in order if program in ("claude", "codex") and program not in refused]
@@ -107,7 +115,10 @@ def main():
         inside = agents[:len(order)]
         for done in [pool.submit(team.talk_in_a_channel, *pair) for pair in zip(inside[::2], inside[1::2])]:
             done.result()
+    relay.leads_nowhere_in_a_turn(agents)
     usage_is_right(agents)
+    if "--halts" in sys.argv:
+        halts.everything(agents)
     secrets_are_kept()
     must("stop", "stop")
     finish()
