@@ -3,7 +3,7 @@
 //! an address leads to, and takes another price for another speed. All of that would go round the agent's network, its
 //! budget and its record, so it is refused, by name.
 //!
-//! [`wire`] has a table for each wire format, [`walk`] goes through a request by it. The outermost entries, the tools
+//! `wire` has a table for each wire format, `walk` goes through a request by it. The outermost entries, the tools
 //! and what belongs to the price are on lists of what is let through; contents are looked through for what leads out.
 //! Pure.
 
