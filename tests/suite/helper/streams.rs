@@ -177,6 +177,8 @@ fn a_helper_survives_steps_that_make_no_sense() {
     let greedy = connect();
     assert_eq!(raw.reply(NONCE), Reply::Stream { stream: 2, step: Step::Open });
     (0..10).for_each(|_| raw.send(&step(2, Step::Credit(u32::MAX))));
+    // All of it has come before the first byte is written: what is given later may be used again.
+    raw.runs(NONCE);
     // From a thread of its own, for as long as somebody takes it: how much fits the socket is the system's.
     let mut endless = greedy.try_clone().unwrap();
     let writing = std::thread::spawn(move || {
