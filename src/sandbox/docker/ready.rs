@@ -7,7 +7,7 @@ use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 
 use super::DockerSandbox;
-use super::slot::{Live, Slot, Work};
+use super::slot::{Live, Plan, Slot, Work};
 
 /// What a container is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,49 +30,37 @@ impl DockerSandbox {
         slot: &Slot,
         need: Need,
     ) -> Result<Arc<Live>, SandboxError> {
-        let plan = loop {
+        let (plan, _making) = loop {
             let plan = self.plan(agent)?;
             if slot.is_frozen() {
                 return Err(SandboxError::Frozen(agent.clone()));
             }
-            if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
-                return Ok(live);
-            }
-            let Some(live) = slot.live().filter(|live| live.is_alive()) else { break plan };
-            let is_wanted = live.holds_more(&plan) || (need == Need::Program && live.lacks(&plan));
-            match live.work().await {
-                Work::None => break plan,
-                // A changed specification waits until nothing runs.
-                _ if !is_wanted => {
-                    tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
+            let found = slot.live();
+            if let Some(live) = found.clone().filter(|live| live.is_alive()) {
+                if live.fits(&plan) {
                     return Ok(live);
                 }
-                // What was taken back, and what a turn can't do without, waits for no job that the agent lets run on.
-                Work::Jobs(jobs) => {
-                    let commands: Vec<String> = jobs
-                        .iter()
-                        .map(|job| format!("{} ({})", job.id, crate::clean::inline(&job.command)))
-                        .collect();
-                    tracing::warn!(
-                        %agent,
-                        jobs = commands.join(", "),
-                        "its sandbox has changed settings and is made anew; its background jobs are ended"
-                    );
-                    slot.lose(jobs);
-                    break plan;
-                }
-                Work::Awaited if live.holds_more(&plan) => break plan,
-                Work::Awaited => {
-                    tracing::info!(%agent, "a turn waits for another one's end: its sandbox has to be made anew");
-                    live.idle().await;
+                match fate(agent, slot, &live, &plan, need).await {
+                    Fate::Stays => return Ok(live),
+                    Fate::GoesWhenIdle => {
+                        live.idle().await;
+                        continue;
+                    }
+                    Fate::Goes => {}
                 }
             }
+            let making = slot.making.lock().await;
+            // Whoever held the lock may have made it, from a plan that this one is not: making writes files that a plan
+            // of before does not know. To make it once more would end what has begun in it, so all is looked at again.
+            let is_as_found = match (&found, slot.live()) {
+                (None, None) => true,
+                (Some(found), Some(now)) => Arc::ptr_eq(found, &now),
+                _ => false,
+            };
+            if is_as_found {
+                break (plan, making);
+            }
         };
-        let _making = slot.making.lock().await;
-        // Whoever held the lock may have made it.
-        if let Some(live) = slot.live().filter(|live| live.fits(&plan)) {
-            return Ok(live);
-        }
         slot.forget();
         let (live, probed) = Box::pin(self.make(agent, plan)).await?;
         slot.note_probe(probed.clone());
@@ -87,5 +75,47 @@ impl DockerSandbox {
             return Err(SandboxError::Frozen(agent.clone()));
         }
         Ok(live)
+    }
+}
+
+/// What becomes of a container that is not what the plan asks for.
+enum Fate {
+    /// It is used as it is.
+    Stays,
+    /// Once nothing runs in it that somebody waits for.
+    GoesWhenIdle,
+    /// Now.
+    Goes,
+}
+
+/// Decides it, and tells what is lost.
+async fn fate(agent: &AgentId, slot: &Slot, live: &Live, plan: &Plan, need: Need) -> Fate {
+    let is_wanted = live.holds_more(plan) || (need == Need::Program && live.lacks(plan));
+    match live.work().await {
+        Work::None => Fate::Goes,
+        // A changed specification waits until nothing runs.
+        _ if !is_wanted => {
+            tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
+            Fate::Stays
+        }
+        // What was taken back, and what a turn can't do without, waits for no job that the agent lets run on.
+        Work::Jobs(jobs) => {
+            let commands: Vec<String> = jobs
+                .iter()
+                .map(|job| format!("{} ({})", job.id, crate::clean::inline(&job.command)))
+                .collect();
+            tracing::warn!(
+                %agent,
+                jobs = commands.join(", "),
+                "its sandbox has changed settings and is made anew; its background jobs are ended"
+            );
+            slot.lose(jobs);
+            Fate::Goes
+        }
+        Work::Awaited if live.holds_more(plan) => Fate::Goes,
+        Work::Awaited => {
+            tracing::info!(%agent, "a turn waits for another one's end: its sandbox has to be made anew");
+            Fate::GoesWhenIdle
+        }
     }
 }
