@@ -9,8 +9,9 @@ mod home;
 mod openclaw;
 
 use clap::ValueEnum;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::programs::{self, Installed};
 use super::{Context, Exit, Failure, images, installing, models, team};
 use crate::config;
 use crate::home::{Home, version};
@@ -70,6 +71,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     version::check_writable(&home)?;
     let fresh = !home.config().exists();
     let token = args.token_file.as_deref().map(home::read_token).transpose()?;
+    let programs = context.block_on(async { Ok(programs::installed().await) })?;
+    name(&programs, context);
     let choice = choice::choose(args.model.as_ref(), &home, fresh, args.gateway.is_none(), context)?;
 
     let wanted = home::Wanted { model: choice.model, base_url: choice.base_url, token, port: args.port };
@@ -95,6 +98,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         "restart": moved.is_some(),
         "agents": config.agents.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>(),
         "images": if args.no_images { "left out" } else { "ready" },
+        "programs": programs.iter().map(described).collect::<Vec<_>>(),
     });
     if !args.no_images {
         context.block_on(async {
@@ -123,6 +127,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         next(context);
     }
     Ok(Exit::Done)
+}
+
+/// Says which agent programs this machine has: whoever chose the model on the command line wants to know them, too.
+fn name(programs: &[Installed], context: &Context) {
+    let Some(first) = programs.first() else { return };
+    let labels: Vec<String> = programs.iter().map(Installed::label).collect();
+    let (labels, runtime) = (labels.join(", "), first.program.name());
+    context
+        .printer
+        .say(format!("found {labels}; an agent runs on one with flock add ID --runtime {runtime}"));
+}
+
+fn described(installed: &Installed) -> Value {
+    json!({"runtime": installed.program.name(), "version": installed.version})
 }
 
 fn report(home: &Home, port: u16, when: &str, fresh: bool, no_images: bool, context: &Context) {

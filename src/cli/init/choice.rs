@@ -1,7 +1,7 @@
 //! Which model the agents of a new home use: what was given, else what is found here, else what a person at
 //! the terminal says.
 
-use super::super::{Context, Failure, programs};
+use super::super::{Context, Failure};
 use super::found::{self, Found, Key};
 use super::openclaw;
 use crate::home::Home;
@@ -43,14 +43,6 @@ pub fn choose(
         return Ok(Choice { model: given.cloned(), ..Choice::default() });
     }
     let found = context.block_on(async { Ok(found::models().await) })?;
-    let programs = context.block_on(async { Ok(programs::installed().await) })?;
-    if let Some(first) = programs.first() {
-        let labels: Vec<String> = programs.iter().map(programs::Installed::label).collect();
-        let (labels, name) = (labels.join(", "), first.program.name());
-        context
-            .printer
-            .say(format!("found {labels}; an agent runs on one with flock add ID --runtime {name}"));
-    }
     if context.may_ask() {
         return ask_person(home, found, asks_gateway);
     }

@@ -1,5 +1,5 @@
-//! What this machine offers a new home: keys in the environment, servers of models on loopback, installed
-//! agent programs. Only 127.0.0.1 is asked, and no key leaves the process.
+//! What this machine offers a new home: keys in the environment, servers of models on loopback. Only 127.0.0.1 is
+//! asked, and no key leaves the process.
 
 use std::time::Duration;
 

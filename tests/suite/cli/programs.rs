@@ -80,6 +80,29 @@ fn on_the_host_only_who_says_so_and_it_is_shown_for_good() {
 }
 
 #[test]
+fn init_names_the_programs_that_are_there_whoever_chooses_the_model() {
+    for choice in [&[][..], &["--model", "script/demo"]] {
+        let machine = Machine { home: TempHome::new(), bin: tempfile::tempdir().unwrap() };
+        let line = [&["init", "--yes", "--no-images"], choice].concat();
+        machine.has_gemini("0.61.0");
+        let run = machine.flock(&line).ok();
+        let told = "found Gemini CLI 0.61.0; an agent runs on one with flock add ID --runtime gemini";
+        assert_eq!(run.stderr.matches(told).count(), 1, "{run:?}");
+        // In a home that is there, and for programs.
+        let run = machine.flock(&[&line[..], &["--json"]].concat()).ok();
+        let said: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!(
+            said["programs"],
+            serde_json::json!([{"runtime": "gemini", "version": "0.61.0"}]),
+            "{run:?}"
+        );
+        std::fs::remove_file(machine.path().join("gemini")).unwrap();
+        let run = machine.flock(&line).ok();
+        assert!(!run.stderr.contains("Gemini"), "{run:?}");
+    }
+}
+
+#[test]
 fn an_old_program_and_a_model_that_it_can_not_ask_are_told_of() {
     let machine = Machine::new();
     machine.has_gemini("0.1.2");

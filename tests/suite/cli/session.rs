@@ -53,6 +53,9 @@ macro_rules! snapshot {
                 (r"(flock-nix|flock-sbx-[a-z]+)-[0-9a-f]{8}\b", "$1-[HOME]"),
                 (r"config-\d+-\d+\.json", "config-[TIME].json"),
                 (r" in \d+(ms|s)\b", " in [TIME]"),
+                // What this machine has.
+                (r"(?m)^2> found .* flock add ID --runtime \w+\n", ""),
+                (r#"(?s)"programs": \[.*?\]"#, r#""programs": [PROGRAMS]"#),
             ],
             prepend_module_to_snapshot => false,
             omit_expression => true,
