@@ -241,7 +241,8 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         return usage("a sysadmin has no sandbox that --network or --egress could be for".into());
     }
     if args.on_host && !is_program {
-        return usage("--on-host is for agent programs, as in --runtime claude".into());
+        let [one, ..] = cli::PROGRAMS;
+        return usage(format!("--on-host is for agent programs, as in --runtime {}", one.name()));
     }
     if args.on_host
         && (args.network.is_some() || !args.egress.is_empty() || args.memory.is_some() || args.cpus.is_some())

@@ -21,8 +21,8 @@ pub struct Dialect {
     pub volumes: bool,
     /// Whether it has a command that only looks at a configuration.
     pub validates: bool,
-    /// What it calls the wire format of Codex, if it speaks it.
-    codex: Option<&'static str>,
+    /// What it calls the wire format that Codex speaks, if it speaks it.
+    chatgpt: Option<&'static str>,
 }
 
 static DIALECTS: [Dialect; 4] = [
@@ -32,7 +32,7 @@ static DIALECTS: [Dialect; 4] = [
         entries: false,
         volumes: true,
         validates: false,
-        codex: None,
+        chatgpt: None,
     },
     Dialect {
         since: [2026, 2, 26],
@@ -40,7 +40,7 @@ static DIALECTS: [Dialect; 4] = [
         entries: false,
         volumes: false,
         validates: false,
-        codex: Some("openai-codex-responses"),
+        chatgpt: Some("openai-codex-responses"),
     },
     Dialect {
         since: [2026, 6, 11],
@@ -48,7 +48,7 @@ static DIALECTS: [Dialect; 4] = [
         entries: false,
         volumes: false,
         validates: true,
-        codex: Some("openai-chatgpt-responses"),
+        chatgpt: Some("openai-chatgpt-responses"),
     },
     Dialect {
         since: [2026, 8, 1],
@@ -56,7 +56,7 @@ static DIALECTS: [Dialect; 4] = [
         entries: true,
         volumes: false,
         validates: true,
-        codex: Some("openai-chatgpt-responses"),
+        chatgpt: Some("openai-chatgpt-responses"),
     },
 ];
 
@@ -89,7 +89,7 @@ impl Dialect {
         match api {
             Api::OpenAiCompletions => Some("openai-completions"),
             Api::OpenAiResponses => Some("openai-responses"),
-            Api::OpenAiCodexResponses => self.codex,
+            Api::OpenAiCodexResponses => self.chatgpt,
             Api::AnthropicMessages => Some("anthropic-messages"),
             Api::GoogleGenerativeAi => Some("google-generative-ai"),
             Api::GoogleGeminiCli => None,

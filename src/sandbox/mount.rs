@@ -200,7 +200,7 @@ const SYSTEM: [&str; 18] = [
 ];
 
 /// Where programs keep what lets somebody in, below a home folder and wherever else they lie.
-const SECRETS: [&str; 26] = [
+const SECRETS: [&str; 28] = [
     ".ssh",
     ".aws",
     ".gnupg",
@@ -223,9 +223,12 @@ const SECRETS: [&str; 26] = [
     ".npmrc",
     ".pypirc",
     ".cargo/credentials.toml",
+    // Of agent programs: what each says itself (`Program::logins`), which a test holds this to.
     ".claude",
+    ".claude.json",
     ".codex",
     ".gemini",
+    ".local/share/opencode",
     ".flock",
 ];
 

@@ -3,24 +3,20 @@
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Of a request: what it may ask for beside its body, and what a provider finds a session's prompt by.
-const ASKED: [&str; 13] = [
+use crate::runtime::cli::PROGRAMS;
+
+/// Of a request: what the APIs and the libraries for them have beside the body. What a program has of its own, the
+/// program says. A name that ends in `-` is the beginning of names, here and there.
+const ASKED: [&str; 8] = [
     "accept",
     BETA,
     "anthropic-dangerous-direct-browser-access",
     "anthropic-version",
     "openai-beta",
-    "originator",
-    "session-id",
-    "session_id",
-    "thread-id",
-    "x-app",
     "x-client-request-id",
-    "x-session-affinity",
-    "x-session-id",
+    "x-goog-api-client",
+    "x-stainless-",
 ];
-const ASKED_WITH: [&str; 5] =
-    ["x-claude-code-", "x-codex-", "x-goog-api-client", "x-openai-internal-codex-", "x-stainless-"];
 
 /// Where a request to Anthropic says what it makes use of that is new.
 const BETA: &str = "anthropic-beta";
@@ -59,14 +55,22 @@ const BETAS_OUT: [&str; 28] = [
 ];
 
 /// Of an answer: what it is, what it is known by, what is left of the provider's limits.
-const ANSWERED: [&str; 6] =
-    ["content-type", "openai-model", "openai-version", "request-id", "x-models-etag", "x-reasoning-included"];
-const ANSWERED_WITH: [&str; 2] = ["anthropic-ratelimit-", "x-ratelimit-"];
+const ANSWERED: [&str; 8] = [
+    "anthropic-ratelimit-",
+    "content-type",
+    "openai-model",
+    "openai-version",
+    "request-id",
+    "x-models-etag",
+    "x-ratelimit-",
+    "x-reasoning-included",
+];
 
 /// The headers of a request that go to the provider.
 #[must_use]
 pub fn asked(headers: &HeaderMap) -> HeaderMap {
-    let mut passed = filtered(headers, &ASKED, &ASKED_WITH);
+    let of_programs = PROGRAMS.iter().flat_map(|program| program.headers());
+    let mut passed = filtered(headers, &ASKED.iter().chain(of_programs).copied().collect::<Vec<_>>());
     let betas: Vec<&str> = headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).collect();
     let all = betas.iter().flat_map(|value| value.split(',')).map(str::trim);
     let kept: Vec<&str> = all.filter(|beta| is_let(beta)).collect();
@@ -87,12 +91,13 @@ fn is_let(beta: &str) -> bool {
 /// The headers of an answer that go to the program.
 #[must_use]
 pub fn answered(headers: &HeaderMap) -> HeaderMap {
-    filtered(headers, &ANSWERED, &ANSWERED_WITH)
+    filtered(headers, &ANSWERED)
 }
 
-fn filtered(headers: &HeaderMap, names: &[&str], beginnings: &[&str]) -> HeaderMap {
+fn filtered(headers: &HeaderMap, names: &[&str]) -> HeaderMap {
     let is_known = |name: &HeaderName| {
-        names.contains(&name.as_str()) || beginnings.iter().any(|one| name.as_str().starts_with(one))
+        let name = name.as_str();
+        names.iter().any(|known| name == *known || known.ends_with('-') && name.starts_with(known))
     };
     let known = headers.iter().filter(|(name, _)| is_known(name));
     known.map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -132,6 +137,10 @@ mod tests {
             "x-stainless-retry-count",
             "x-codex-window-id",
             "session-id",
+            "session-id-2",
+            "x-app",
+            "x-claude-code-session-id",
+            "x-session-affinity",
         ]);
         let passed = asked(&sent);
         let mut names: Vec<&str> = passed.keys().map(HeaderName::as_str).collect();
@@ -140,7 +149,10 @@ mod tests {
             "anthropic-beta",
             "anthropic-version",
             "session-id",
+            "x-app",
+            "x-claude-code-session-id",
             "x-codex-window-id",
+            "x-session-affinity",
             "x-stainless-retry-count",
         ];
         assert_eq!(names, expected);

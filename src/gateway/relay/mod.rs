@@ -17,7 +17,6 @@ mod last_word;
 mod length;
 pub mod pass;
 mod passing;
-mod repair;
 pub mod shape;
 pub mod tickets;
 mod toll;

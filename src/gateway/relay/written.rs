@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::allowed::{self, Seen};
 use super::entries::entries;
 use super::length::Length;
-use super::repair;
 use crate::config::Api;
+use crate::runtime::cli::{PROGRAMS, Program};
 
 /// A request.
 #[derive(Debug)]
@@ -34,7 +34,8 @@ impl Written {
     ///
     /// What is wrong with it, or is not passed on, for whoever wrote the program.
     pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
-        let bytes = repair::repaired(&bytes, api).unwrap_or(bytes);
+        let mended = |bytes: Bytes, program: &&dyn Program| program.mended(&bytes, api).unwrap_or(bytes);
+        let bytes = PROGRAMS.iter().fold(bytes, mended);
         let found = entries(&bytes);
         let found =
             found.map_err(|error| format!("the body is not a JSON object that can be read: {error}"))?;

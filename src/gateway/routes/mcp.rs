@@ -18,6 +18,7 @@ use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
 use crate::openclaw::plugin::is_ours;
 use crate::provider::Block;
+use crate::runtime::cli::PROGRAMS;
 use crate::runtime::cli::handed::CALL;
 use crate::tool::{CallContext, bounded};
 
@@ -196,7 +197,7 @@ async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) 
 
 /// The call's own id, where the program tells it, else that of the message.
 fn call_id(meta: &Value, id: &Value) -> String {
-    let told = ["claudecode/toolUseId", "callId"].into_iter().find_map(|name| meta[name].as_str());
+    let told = PROGRAMS.iter().filter_map(|program| program.call_id()).find_map(|name| meta[name].as_str());
     let shown =
         |text: &str| -> String { text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect() };
     // One of which nothing is left would be the id of many calls.

@@ -11,15 +11,16 @@ use std::process::Stdio;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
+use super::PROGRAMS;
 use super::keeper::{self, Left, Told};
 use crate::env::{self, TURN};
 use crate::id::AgentId;
 use crate::process::{ProcessId, table};
 use crate::sandbox::{Piece, Run};
 
-/// What it gets of flock's own environment: who and where the user is, language and time, the way to the network. Keys
-/// of providers stay out: its models it asks through flock, or with its own login.
-const PASSED: [&str; 16] = [
+/// What it gets of flock's own environment beside what programs have there: who and where the user is, language and
+/// time, the way to the network. Keys of providers stay out: its models it asks through flock, or with its own login.
+const PASSED: [&str; 14] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -34,8 +35,6 @@ const PASSED: [&str; 16] = [
     "XDG_DATA_HOME",
     "XDG_STATE_HOME",
     "DBUS_SESSION_BUS_ADDRESS",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
 ];
 
 /// Whether what runs on the host is root there.
@@ -53,11 +52,7 @@ pub fn off(agent: &AgentId) -> String {
 /// The environment of a program on the host, before its own.
 #[must_use]
 pub fn environment() -> Vec<(OsString, OsString)> {
-    let passes = |name: &OsString| {
-        name.to_str().is_some_and(|name| {
-            PASSED.contains(&name) || env::NETWORK.contains(&name) || name.starts_with("LC_")
-        })
-    };
+    let passes = |name: &OsString| name.to_str().is_some_and(is_passed);
     let mut passed: Vec<_> = env::inherited().filter(|(name, _)| passes(name)).collect();
     // What opens flock's relay and tools goes to no proxy.
     for name in ["NO_PROXY", "no_proxy"] {
@@ -72,6 +67,13 @@ pub fn environment() -> Vec<(OsString, OsString)> {
         }
     }
     passed
+}
+
+fn is_passed(name: &str) -> bool {
+    PASSED.contains(&name)
+        || env::NETWORK.contains(&name)
+        || name.starts_with("LC_")
+        || PROGRAMS.iter().any(|program| program.variables().contains(&name))
 }
 
 /// How a program ended.
@@ -251,7 +253,10 @@ mod tests {
             "LD_PRELOAD",
             "FLOCK_HOME",
         ] {
-            assert!(!PASSED.contains(&name) && !env::NETWORK.contains(&name), "{name}");
+            assert!(!is_passed(name), "{name}");
         }
+        assert!(
+            is_passed("PATH") && PROGRAMS.iter().flat_map(|one| one.variables()).all(|name| is_passed(name))
+        );
     }
 }

@@ -7,16 +7,8 @@ use std::time::Duration;
 use super::program::{Parts, Program};
 use crate::env;
 
-/// Where their installers put them, below a person's home; a service's PATH often lacks these.
-const USUAL: [&str; 7] = [
-    ".local/bin",
-    ".claude/local",
-    ".opencode/bin",
-    ".bun/bin",
-    ".npm-global/bin",
-    ".volta/bin",
-    "node_modules/.bin",
-];
+/// Where installers put programs of all kinds, below a person's home; a service's PATH often lacks these.
+const USUAL: [&str; 5] = [".local/bin", ".bun/bin", ".npm-global/bin", ".volta/bin", "node_modules/.bin"];
 
 /// How long a program may take to say its version.
 const SHORT: Duration = Duration::from_secs(20);
@@ -30,14 +22,14 @@ pub struct Found {
     pub parts: Parts,
 }
 
-/// Finds a program on PATH or where installers put it.
+/// Finds a program on PATH or where its own installer or another one puts it.
 ///
 /// # Errors
 ///
 /// What is missing; the text completes "… is not installed: …".
 pub fn find(program: &dyn Program) -> Result<Found, String> {
     let name = program.command();
-    let named = which::which_in(name, Some(search_path()), "/")
+    let named = which::which_in(name, Some(search_path(program.places())), "/")
         .map_err(|_| format!("no command {name} on PATH or in the places where it is usually put"))?;
     let command = fs_err::canonicalize(&named).map_err(|error| error.to_string())?;
     let parts =
@@ -60,11 +52,11 @@ pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
     program.version(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// PATH, and after it the places where installers put programs.
-fn search_path() -> OsString {
+/// PATH, and after it the places where installers put the program.
+fn search_path(places: &[&str]) -> OsString {
     let own = env::PATH.get_os().unwrap_or_default();
     let home = dirs::home_dir();
-    let usual = home.iter().flat_map(|home| USUAL.iter().map(|place| home.join(place)));
+    let usual = home.iter().flat_map(|home| places.iter().chain(&USUAL).map(|place| home.join(place)));
     let all = std::env::split_paths(&own).filter(|folder| folder.is_absolute());
     std::env::join_paths(all.chain(usual)).unwrap_or(own)
 }

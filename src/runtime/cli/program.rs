@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -74,6 +75,40 @@ pub trait Program: Send + Sync {
 
     /// A reader for what one run of it in this conversation prints.
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser>;
+
+    /// The folders, below a person's home, where its own installer puts its command.
+    fn places(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The variables by which a person tells it where its settings and its login are: on the host it gets them.
+    fn variables(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The files and folders, below a person's home, that keep its login: they are mounted into no sandbox. The list that
+    /// mounts are judged by is below this layer, and a test holds it to these.
+    fn logins(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The headers of its own that its requests may have on their way to the provider, which finds a session's prompt by
+    /// them; in small letters. One that ends in `-` is the beginning of all their names. Nothing that lets in or names an
+    /// account.
+    fn headers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The key in the `_meta` of its calls over MCP that the model's own id of the call is at.
+    fn call_id(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A request to its model that it has written wrong, put right before that refuses it; `None` where nothing is wrong
+    /// with it, which is then sent byte for byte. Others' requests are shown to it too.
+    fn mended(&self, _request: &[u8], _api: Api) -> Option<Bytes> {
+        None
+    }
 }
 
 /// Reads what one run of a program prints. Whatever that is, it never panics, and what it does not know it passes over.

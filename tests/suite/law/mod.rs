@@ -3,6 +3,7 @@
 mod dependencies;
 mod layers;
 mod places;
+mod programs;
 mod promises;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Source, sources, verdict};
 
-fn below(source: &Source, folders: &[&str]) -> bool {
+pub(super) fn below(source: &Source, folders: &[&str]) -> bool {
     folders.iter().any(|folder| source.path.starts_with(folder))
 }
 

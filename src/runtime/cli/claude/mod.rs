@@ -40,6 +40,9 @@ const SWITCHES: [(&str, &str); 14] = [
     ("ENABLE_TOOL_SEARCH", "false"),
 ];
 
+/// The variable with the folder of its settings, its login and its conversations.
+const FOLDER: &str = "CLAUDE_CONFIG_DIR";
+
 /// What in its folder it goes on with. All else there steers it or may some day, had the agent put it there: settings and
 /// instructions, logins, and `.claude.json`, which sets its environment.
 const KEPT: [&str; 7] =
@@ -162,7 +165,7 @@ impl Program for Claude {
             set("IS_SANDBOX", "1");
         }
         if let Some(state) = turn.state {
-            set("CLAUDE_CONFIG_DIR", state);
+            set(FOLDER, state);
             run.kept = Some(&KEPT);
         }
         Ok(run)
@@ -170,6 +173,26 @@ impl Program for Claude {
 
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+
+    fn places(&self) -> &'static [&'static str] {
+        &[".local/bin", ".claude/local"]
+    }
+
+    fn variables(&self) -> &'static [&'static str] {
+        &[FOLDER]
+    }
+
+    fn logins(&self) -> &'static [&'static str] {
+        &[".claude", ".claude.json"]
+    }
+
+    fn headers(&self) -> &'static [&'static str] {
+        &["x-app", "x-claude-code-"]
+    }
+
+    fn call_id(&self) -> Option<&'static str> {
+        Some("claudecode/toolUseId")
     }
 }
 

@@ -35,6 +35,9 @@ const DISABLED: [&str; 12] = [
     "tool_suggest",
 ];
 
+/// The variable with the folder of its settings, its login and its conversations.
+const FOLDER: &str = "CODEX_HOME";
+
 /// What in its folder would change how it works, had the agent put it there.
 const STEERING: [&str; 16] = [
     ".agents",
@@ -112,7 +115,7 @@ impl Program for Codex {
     fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
         let words = ["debug", "models", "--bundled"];
         let arguments = words.into_iter().map(str::to_owned).collect();
-        let home = turn.state.map(|state| ("CODEX_HOME".to_owned(), state.to_owned()));
+        let home = turn.state.map(|state| (FOLDER.to_owned(), state.to_owned()));
         let environment = home.into_iter().collect();
         let invocation = Invocation { arguments, environment, ..Invocation::default() };
         Some(Learned { invocation, file: None, take: catalog::taken })
@@ -145,7 +148,7 @@ impl Program for Codex {
         }
         if let Some(state) = turn.state {
             // In a file: a command line is for all to see, and has no room for a long prompt.
-            run.environment.push(("CODEX_HOME".to_owned(), state.to_owned()));
+            run.environment.push((FOLDER.to_owned(), state.to_owned()));
             let config = settings.iter().fold(String::new(), |mut text, (name, value)| {
                 let _ = writeln!(text, "{name} = {value}");
                 text
@@ -183,6 +186,22 @@ impl Program for Codex {
 
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+
+    fn variables(&self) -> &'static [&'static str] {
+        &[FOLDER]
+    }
+
+    fn logins(&self) -> &'static [&'static str] {
+        &[".codex"]
+    }
+
+    fn headers(&self) -> &'static [&'static str] {
+        &["originator", "session-id", "session_id", "thread-id", "x-codex-", "x-openai-internal-codex-"]
+    }
+
+    fn call_id(&self) -> Option<&'static str> {
+        Some("callId")
     }
 }
 

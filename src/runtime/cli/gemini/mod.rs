@@ -1,9 +1,11 @@
 //! Gemini CLI.
 
+mod doubled;
 mod events;
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::handed::{self, MCP_TOKEN, SERVER};
@@ -185,6 +187,14 @@ impl Program for Gemini {
 
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    }
+
+    fn logins(&self) -> &'static [&'static str] {
+        &[".gemini"]
+    }
+
+    fn mended(&self, request: &[u8], api: Api) -> Option<Bytes> {
+        doubled::once(request, api)
     }
 }
 

@@ -135,6 +135,18 @@ impl Program for OpenCode {
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
     }
+
+    fn places(&self) -> &'static [&'static str] {
+        &[".opencode/bin"]
+    }
+
+    fn logins(&self) -> &'static [&'static str] {
+        &[".local/share/opencode"]
+    }
+
+    fn headers(&self) -> &'static [&'static str] {
+        &["x-session-affinity", "x-session-id"]
+    }
 }
 
 /// The SDK that asks this way, of those it carries, and what its base URL has after the relay's.

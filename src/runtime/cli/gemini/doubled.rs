@@ -1,7 +1,5 @@
-//! What a program writes wrong again and again, put right before its model's server refuses it. Pure.
-//!
-//! Gemini CLI (seen in 0.61) gives each result of a call twice once it goes on with a conversation that has calls, which
-//! Google's API refuses: there have to be as many results as there were calls.
+//! Results that are given twice. It does so (seen in 0.61) once it goes on with a conversation that has calls, and Google's
+//! API refuses that: there have to be as many results as there were calls.
 
 use std::collections::HashSet;
 
@@ -11,9 +9,8 @@ use serde_json::Value;
 
 use crate::config::Api;
 
-/// The request put right; `None` where nothing is wrong with it, which is then sent byte for byte.
-#[must_use]
-pub fn repaired(bytes: &[u8], api: Api) -> Option<Bytes> {
+/// The request with each result once; `None` where that is so already.
+pub fn once(bytes: &[u8], api: Api) -> Option<Bytes> {
     const RESULT: &str = "functionResponse";
     if api != Api::GoogleGenerativeAi || memmem::find_iter(bytes, RESULT).nth(1).is_none() {
         return None;
@@ -43,8 +40,8 @@ mod tests {
         json!({"functionResponse": {"id": id, "name": "run", "response": {"output": text}}})
     }
 
-    fn repaired_body(body: &Value) -> Option<Value> {
-        let sent = repaired(body.to_string().as_bytes(), Api::GoogleGenerativeAi)?;
+    fn mended(body: &Value) -> Option<Value> {
+        let sent = once(body.to_string().as_bytes(), Api::GoogleGenerativeAi)?;
         serde_json::from_slice(&sent).ok()
     }
 
@@ -59,8 +56,8 @@ mod tests {
         };
         let twice = vec![result("a", "1"), result("b", "2"), result("a", "1"), json!({"text": "x"})];
         let once = vec![result("a", "1"), result("b", "2"), json!({"text": "x"})];
-        assert_eq!(repaired_body(&body(twice)), Some(body(once.clone())));
-        assert_eq!(repaired_body(&body(once)), None, "what is right is not touched");
+        assert_eq!(mended(&body(twice)), Some(body(once.clone())));
+        assert_eq!(mended(&body(once)), None, "what is right is not touched");
     }
 
     #[test]
@@ -72,10 +69,10 @@ mod tests {
             json!({"contents": "functionResponse functionResponse"}),
             json!(["functionResponse", "functionResponse"]),
         ] {
-            assert_eq!(repaired_body(&body), None, "{body}");
+            assert_eq!(mended(&body), None, "{body}");
         }
-        assert_eq!(repaired(b"functionResponse {functionResponse", Api::GoogleGenerativeAi), None);
+        assert_eq!(once(b"functionResponse {functionResponse", Api::GoogleGenerativeAi), None);
         let twice = json!({"contents": [{"parts": [result("a", "1"), result("a", "1")]}]}).to_string();
-        assert_eq!(repaired(twice.as_bytes(), Api::OpenAiCompletions), None);
+        assert_eq!(once(twice.as_bytes(), Api::OpenAiCompletions), None);
     }
 }
