@@ -171,8 +171,10 @@ async fn call(
     let cancel = called.cancel.clone();
     let asked = Asked { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
     let answered = tokio::select! {
-        answered = run(gateway, engine, ticket, asked) => answered,
+        // First: what runs sees that it is cancelled, too, and says so.
+        biased;
         () = called.cancel.cancelled() => return Ok(None),
+        answered = run(gateway, engine, ticket, asked) => answered,
     };
     let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
     Ok(Some(json!({"content": content, "isError": answered.is_error})))

@@ -1,8 +1,9 @@
 //! Agent programs that are installed on the machine: a turn is one run of one of them, in the agent's sandbox or, where
 //! a person said so, on the host.
 //!
-//! What is particular about a program is in its [`Program`] and nowhere else: a further one is one more folder and its line in [`PROGRAMS`]. All of
-//! them reach their models through flock's relay and flock's tools through MCP, with a [`Pass`] that is worth one turn.
+//! What is particular about a program is in its [`Program`] and nowhere else: a further one is one more folder and its
+//! line in [`PROGRAMS`]. All of them reach their models through flock's relay and flock's tools through MCP, with a [`Pass`]
+//! that is worth one turn.
 
 pub mod asks;
 mod bounds;
