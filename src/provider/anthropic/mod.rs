@@ -70,6 +70,17 @@ impl Provider for Anthropic {
     }
 }
 
+/// The tokens, of at most `max_tokens` of an answer, in which a model is let think for this effort; `None` where it is
+/// told another way, or not at all. Without an end to its answers it is 0.
+#[must_use]
+pub fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
+    let most = if max_tokens == 0 { u32::MAX } else { u32::try_from(max_tokens).unwrap_or(u32::MAX) };
+    match thinking::of(model, Some(effort), most)? {
+        (thinking::Thinking::Enabled { budget_tokens }, _) => Some(budget_tokens),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

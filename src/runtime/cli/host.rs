@@ -126,6 +126,7 @@ pub async fn attend(
     let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
+    widen(&out);
     let feed = async {
         // A keeper that has ended says why.
         let _ = hand.write_all(&keeper::handed(&run.input)).await;
@@ -198,6 +199,17 @@ impl Drop for Tree {
     }
 }
 
+/// Makes the pipe of what it prints as large as anybody may make one: Gemini CLI ends without a word about what its pipe
+/// has not taken yet. Where it can't be, it stays as it is.
+#[cfg(target_os = "linux")]
+fn widen(pipe: &impl std::os::fd::AsFd) {
+    const LARGEST: i32 = 1 << 20;
+    let _ = nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETPIPE_SZ(LARGEST));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn widen(_: &impl std::os::fd::AsFd) {}
+
 /// What no proxy is asked for.
 const LOOPBACK: &str = "127.0.0.1,localhost";
 /// Bytes that are read at once.
@@ -217,6 +229,18 @@ mod tests {
     fn sleeper(home: &str) -> std::process::Child {
         let mut command = std::process::Command::new("sleep");
         command.arg("4714").env(TURN.name, format!("{home}.0123")).process_group(0).spawn().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_program_can_say_much_before_anybody_listens() {
+        let mut command = Command::new("head");
+        command.args(["-c", "900000", "/dev/zero"]).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        widen(child.stdout.as_ref().unwrap());
+        // `wait` closes only its input.
+        let status = tokio::time::timeout(Duration::from_secs(20), child.wait()).await.unwrap().unwrap();
+        assert!(status.success(), "{status}");
     }
 
     #[tokio::test]

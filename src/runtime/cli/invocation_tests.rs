@@ -134,6 +134,24 @@ fn claude_code_is_started_so() {
     ] {
         assert!(has(&little, name, value), "{name}: {little:?}");
     }
+    // What knows no words for effort has a number of tokens; it says those to none that thinks as much as it finds fit.
+    let budget = |model: &str, effort: Effort, max_tokens: u64| {
+        let environment = environment(Turn { model, effort: Some(effort), max_tokens, ..turn(program) });
+        let found = environment.into_iter().find(|(name, _)| name == "MAX_THINKING_TOKENS");
+        found.map(|(_, value)| value)
+    };
+    for (model, effort, max_tokens, expected) in [
+        ("claude-sonnet-4-5", Effort::Low, 32_000, Some("2048")),
+        ("claude-sonnet-4-5", Effort::High, 32_000, Some("16000")),
+        ("claude-sonnet-4-5", Effort::High, 8_000, Some("4000")),
+        ("claude-sonnet-4-5", Effort::High, 64_000, Some("16384")),
+        ("claude-sonnet-4-5", Effort::High, 0, Some("16384")),
+        ("claude-sonnet-4-5", Effort::Off, 32_000, None),
+        ("claude-opus-4-7", Effort::High, 32_000, None),
+        ("model-1", Effort::High, 32_000, None),
+    ] {
+        assert_eq!(budget(model, effort, max_tokens).as_deref(), expected, "{model} {effort:?} {max_tokens}");
+    }
     // What holds it in a sandbox does not on the host, whoever answers.
     let on_host = environment(Turn { place: Place::Host, ..turn(program) });
     assert!(!has(&on_host, "IS_SANDBOX", "1") && has(&on_host, "ANTHROPIC_API_KEY", "relay-token-1"));

@@ -42,6 +42,25 @@ async fn each_guest_has_a_mark_of_its_own_and_there_are_only_so_many() {
 }
 
 #[tokio::test]
+async fn a_guest_can_say_much_before_anybody_listens() {
+    let helper = Helper::start();
+    let mut guest = Process::new(helper.folder.path().join("flock-helper"))
+        .args(["run", "4711", "head", "-c", "900000", "/dev/zero"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    let ended = loop {
+        match guest.try_wait().unwrap() {
+            None if Instant::now() < end => tokio::time::sleep(Duration::from_millis(5)).await,
+            ended => break ended,
+        }
+    };
+    guest.kill().unwrap();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_guest_becomes_its_program_with_its_mark() {
     let helper = Helper::start();
     let program = helper.folder.path().join("flock-helper");

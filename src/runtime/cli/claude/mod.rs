@@ -11,6 +11,7 @@ use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Place, Program, Turn, relay_path};
 use super::reading;
 use crate::config::{Api, Effort};
+use crate::provider::anthropic;
 
 /// Claude Code.
 pub struct Claude;
@@ -152,8 +153,15 @@ impl Program for Claude {
         run.environment = handed::environment(&SWITCHES);
         let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
         set(MCP_TOKEN, turn.mcp_token);
-        if turn.effort == Some(Effort::Off) {
-            set("CLAUDE_CODE_DISABLE_THINKING", "1");
+        match turn.effort {
+            Some(Effort::Off) => set("CLAUDE_CODE_DISABLE_THINKING", "1"),
+            // It passes the word over where the model knows none, and has that think with all that an answer may be long.
+            Some(effort) => {
+                if let Some(budget) = anthropic::thinking_budget(turn.model, effort, turn.max_tokens) {
+                    set("MAX_THINKING_TOKENS", &budget.to_string());
+                }
+            }
+            None => {}
         }
         if let Some(token) = turn.relay_token {
             set("ANTHROPIC_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::AnthropicMessages)));

@@ -61,6 +61,12 @@ const KEPT: [&str; 6] = [
 /// Of the tokens that it believes a model to take, those after which it makes its conversation shorter.
 const USUAL_SHARE: f64 = 0.5;
 
+/// The number of the switch, of those that its maker sets for accounts of its own, that says how many seconds a model may
+/// take until it begins to answer: without a word 60, and no setting says another. Some models think for longer.
+const PATIENCE_SWITCH: u32 = 45_773_134;
+/// As long as that: an hour. The relay and the turn's own limit end what takes too long.
+const PATIENCE: &str = "3600";
+
 /// The file in its folder that it writes its own system prompt to.
 const OWN_PROMPT: &str = "own-system.md";
 
@@ -176,6 +182,10 @@ impl Program for Gemini {
         set("GEMINI_API_KEY", token);
         set("GOOGLE_GEMINI_BASE_URL", &base);
         set(MCP_TOKEN, turn.mcp_token);
+        let switches =
+            json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
+        let path = handed::file(&mut run, turn, "switches.json", switches.to_string());
+        run.environment.push(("GEMINI_EXP".to_owned(), path));
         if !turn.system.is_empty() {
             let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
             let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));

@@ -207,6 +207,8 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     sys::set_mark(mark);
+    // Gemini CLI ends without a word about what its pipe has not taken yet.
+    sys::widen(1);
     let error = Command::new(&program).args(arguments).exec();
     eprintln!("{}: {}", program.display(), job::reason(&error));
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })

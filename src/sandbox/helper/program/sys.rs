@@ -221,6 +221,14 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
+/// Makes a pipe as large as anybody may make one. What is none, or can't be, stays as it is.
+pub fn widen(fd: RawFd) {
+    const F_SETPIPE_SZ: c_int = 1031;
+    const LARGEST: c_int = 1 << 20;
+    // SAFETY: a plain system call on a descriptor number.
+    unsafe { fcntl(fd, F_SETPIPE_SZ, LARGEST) };
+}
+
 pub fn set_nonblocking(fd: RawFd) {
     const F_GETFL: c_int = 3;
     const F_SETFL: c_int = 4;
