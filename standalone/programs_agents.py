@@ -166,8 +166,9 @@ class Agent:
         found = run("docker", "top", name, "-eo", "pid,args")[1].splitlines()[1:] if name else []
         return [line for line in found if text in line]
 
-    def prompt_is_native(self, name, found, others=()):
-        """The system prompt once, where the API has it, and nothing of another agent's."""
+    def prompt_is_native(self, name, found, model=None):
+        """The system prompt once, where the API has it, and nothing of another agent's. `model` is the agent's own where
+        it is not said."""
         self.check(f"{name}: the model was asked", found)
         for request in found:
             whole, system = json.dumps(request["body"]), system_of(request)
@@ -179,7 +180,7 @@ class Agent:
             self.check(f"{name}: nothing of another agent", not alien, alien)
             self.check(f"{name}: no file that it found itself", FOUND not in whole, whole[:3000])
             self.check(f"{name}: the right key", request["key"] == "right", request["key"])
-            self.check(f"{name}: the agent's model", self.model in whole + request["path"], request["path"])
+            self.check(f"{name}: the agent's model", (model or self.model) in whole + request["path"], request["path"])
 
 
 class OnHost(Agent):
@@ -197,8 +198,10 @@ class OnHost(Agent):
             try:
                 line = open(f"/proc/{pid}/cmdline", "rb").read().replace(b"\0", b" ").decode(errors="replace")
                 about = open(f"/proc/{pid}/environ", "rb").read()
+                is_inside = os.readlink(f"/proc/{pid}/cwd") == self.workspace
             except OSError:
                 continue
-            if b"FLOCK_TURN=" in about and self.workspace.encode() in about + line.encode() and text in line:
+            names_it = b"FLOCK_TURN=" in about and self.workspace.encode() in about + line.encode()
+            if (is_inside or names_it) and text in line:
                 found.append(f"{pid} {line}")
         return found

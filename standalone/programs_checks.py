@@ -1,6 +1,6 @@
-"""Agents that installed programs run, as a person sees them: programs_checks.py [--figures] [--halts] PROGRAM...
+"""Agents that installed programs run, as a person sees them: programs_checks.py [--figures | --PART...] PROGRAM...
 
-The last line says `N passed, M failed`; the exit code is 0 only if nothing failed. What was asked of the model is what
+Without the name of a part, as in `--halts`, all parts of PARTS are done, in that order. The last line says `N passed, M failed`; the exit code is 0 only if nothing failed. What was asked of the model is what
 counts: the system prompt once and in its native place, what was said before only where a conversation begins anew, and
 never a word of another agent's.
 """
@@ -9,9 +9,12 @@ import concurrent.futures
 import json
 import os
 import sys
+import time
 
+import programs_effort as effort
 import programs_figures as figures
 import programs_halts as halts
+import programs_logs as logs
 import programs_relay as relay
 import programs_talk as talk
 import programs_team as team
@@ -37,6 +40,7 @@ def init():
     port = open(f"{MODEL}/port").read()
     for program in PROGRAMS:
         name, api, models, path = MODELS[program]
+        models = [*models, effort.BY_WORDS] if program == "claude" else models
         models = [{"id": model, "contextWindow": 200000, "maxTokens": 32000} for model in models]
         provider = {"baseUrl": f"http://127.0.0.1:{port}{path}", "api": api, "models": models}
         must(f"config set of {name}", "config", "set", f"models.providers.{name}", json.dumps(provider))
@@ -88,12 +92,44 @@ def usage_is_right(agents):
     check("each model call is counted once", sum(row["calls"] for row in rows) == wanted > 0, (wanted, rows))
 
 
+def talks(agents):
+    """Conversations, tools, failures; one agent beside the other."""
+    inside = [agent for agent in agents if not agent.on_host]
+    order = [agent.program for agent in inside]
+    orchestrator = team.Orchestrator(order[0])
+    long = talk.Long(agents)
+    # Three at a time: each is a process of several hundred megabytes.
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        work = [pool.submit(talk.everything, agent) for agent in agents]
+        work.append(pool.submit(team.goes_from_one_to_the_next, orchestrator, order))
+        for done in work:
+            done.result()
+        for done in [pool.submit(team.talk_in_a_channel, *pair) for pair in zip(inside[::2], inside[1::2])]:
+            done.result()
+    long.ends()
+    relay.leads_nowhere_in_a_turn(agents)
+    usage_is_right(agents)
+    talk.each_request_is_of_one_agent()
+
+
+def thinks(agents):
+    """As much as each agent is to."""
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(effort.everything, agent) for agent in agents if not agent.on_host]:
+            done.result()
+
+
+PARTS = {"talk": talks, "effort": thinks, "logs": logs.everything, "halts": halts.everything}
+
+
 def main():
     init()
     # What takes longest comes first.
     order = [program for program in ("opencode", "gemini", "claude", "codex") if program in PROGRAMS]
     agents = [Agent(program) for program in order]
     if "--figures" in sys.argv:
+        # For what the relay adds; by itself, on the host.
+        agents += [OnHost("codex")] if "codex" in order else []
         add(agents)
         figures.measure(agents)
         must("stop", "stop")
@@ -104,21 +140,12 @@ def main():
     for program in [one for one in PROGRAMS if one in refused]:
         found = flock("add", "as-root", "--runtime", program, "--on-host")
         check(f"{program} as root on the host is refused", found[0] == 2 and "as root" in found[2], found)
-    orchestrator = team.Orchestrator(order[0])
+    chosen = [name for name in PARTS if f"--{name}" in sys.argv] or list(PARTS)
     add(agents)
-    # Three at a time: each is a process of several hundred megabytes.
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        work = [pool.submit(talk.everything, agent) for agent in agents]
-        work.append(pool.submit(team.goes_from_one_to_the_next, orchestrator, order))
-        for done in work:
-            done.result()
-        inside = agents[:len(order)]
-        for done in [pool.submit(team.talk_in_a_channel, *pair) for pair in zip(inside[::2], inside[1::2])]:
-            done.result()
-    relay.leads_nowhere_in_a_turn(agents)
-    usage_is_right(agents)
-    if "--halts" in sys.argv:
-        halts.everything(agents)
+    for name in chosen:
+        begun = time.monotonic()
+        PARTS[name](agents)
+        check(f"all of --{name} took {time.monotonic() - begun:.0f} s", True)
     secrets_are_kept()
     must("stop", "stop")
     finish()

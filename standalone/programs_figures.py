@@ -4,16 +4,21 @@ A turn is compared with the same command, with the same environment and files, r
 both ask the same model by flock's relay. One after the other, in turns, so that both have the same machine.
 """
 
+import http.client
+import json
 import os
 import re
+import socket
 import statistics
 import subprocess
 import time
 
-from checking import HOME, until
-from programs_agents import MODEL, requests
+from checking import HOME, own_port, until
+from programs_agents import MODEL, keys, requests
 
 ROUNDS = 9
+# Of the model, for the relay.
+CALLS = 200
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -83,8 +88,57 @@ def answered(agent, number, **more):
         raise RuntimeError(f"{agent.name}: {status} {answer}")
 
 
+def first_byte(connection, path, token, body):
+    """How long it takes to the first byte of an answer, in milliseconds."""
+    begun = time.monotonic()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    connection.request("POST", path, body, headers)
+    response = connection.getresponse()
+    response.read(1)
+    took = 1000 * (time.monotonic() - begun)
+    if response.read()[:1] and response.status != 200:
+        raise RuntimeError(f"{path}: {response.status}")
+    return took
+
+
+def relayed(agent):
+    """What the relay adds to the time until a model's answer begins: one on the host is asked by it and directly, in turns."""
+    since = len(requests())
+    turn = agent.begin("hold figures-relay", "say end")
+    until(120, lambda: agent.asked(since))
+    given = {}
+    for line in agent.processes():
+        pairs = open(f"/proc/{line.split()[0]}/environ").read().split("\0")
+        given |= dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    # As much as a program's first request has.
+    text = "word " * 18_000 + "\nsay hello"
+    body = {"model": agent.model, "stream": True, "input": [{"role": "user", "content": [{"type": "input_text", "text": text}]}]}
+    ports = {"direct": int(open(f"{MODEL}/port").read()), "relayed": own_port()}
+    asked = {
+        name: (http.client.HTTPConnection("127.0.0.1", port, timeout=60), path, token, json.dumps(body))
+        for (name, port), path, token in zip(
+            ports.items(), ("/v1/responses", "/relay/responses/v1/responses"), (keys()["openai"], given["FLOCK_RELAY_KEY"])
+        )
+    }
+    times = {name: [] for name in asked}
+    for connection, *_ in asked.values():
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(CALLS):
+        for name, call in asked.items():
+            times[name].append(first_byte(*call))
+    added = [by - own for by, own in zip(times["relayed"], times["direct"])]
+    direct, by = (f"{statistics.median(times[name]):.2f}" for name in ("direct", "relayed"))
+    print(f"the relay: {statistics.median(added):.2f} ms more to the first byte, the median of {CALLS} pairs ({by} and {direct} ms)")
+    open(f"{MODEL}/figures-relay", "w").close()
+    turn.end()
+
+
 def measure(agents):
     begun = resident()
+    for agent in [agent for agent in agents if agent.on_host]:
+        relayed(agent)
+    agents = [agent for agent in agents if not agent.on_host]
     for agent in agents:
         of(agent)
     idle = resident()

@@ -8,9 +8,14 @@ import concurrent.futures
 import json
 import os
 import signal
+import time
 
 from checking import HOME, alive, check, connects, must, own_port, run, until
-from programs_agents import MODEL, own, requests
+from programs_agents import MODEL, own, requests, said_of
+
+
+# What was said before the first halt.
+KNOWN = "known from before"
 
 
 def asked(since):
@@ -19,11 +24,20 @@ def asked(since):
 
 
 def everything(agents):
+    at_once(agents, has_a_conversation)
     runs_out_of_time(agents)
     is_stopped(agents)
     is_killed(agents)
     is_frozen(agents)
     has_no_budget(agents)
+
+
+def has_a_conversation(agent):
+    """What is to go on after each halt."""
+    begun = time.monotonic()
+    status, answer, _ = agent.turn(f"say {KNOWN}")
+    agent.slowest = time.monotonic() - begun
+    agent.check("a conversation is begun", answer.get("content") == KNOWN, (status, answer))
 
 
 class Round:
@@ -34,8 +48,9 @@ class Round:
         self.since = len(requests())
         self.sleeper = f"sleep 7{sum(map(ord, name))}"
         # A program may end a command's group as soon as the command has ended: by then it has to be out of that.
-        away = f"(setsid sh -c 'echo > begun; exec {self.sleeper}' >/dev/null 2>&1 &)"
-        command = f"rm -f begun; {away}; until [ -e begun ]; do sleep 0.1; done; echo begun"
+        begun = f"begun-{name}"
+        away = f"(setsid sh -c 'echo > {begun}; exec {self.sleeper}' >/dev/null 2>&1 &)"
+        command = f"{away}; until [ -e {begun} ]; do sleep 0.1; done; echo begun"
         self.held = f"held-{name}"
         self.turns = {agent: agent.begin(f"run {command}", f"hold {self.held}", *then) for agent in agents}
         missing = set(agents)
@@ -46,7 +61,9 @@ class Round:
 
         until(120, all_wait)
         for agent in agents:
-            seen = (self.turns[agent].answer, agent.processes())
+            asked = [said_of(one)[-1:] for one in agent.asked(self.since)]
+            seen = (self.turns[agent].answer, agent.processes(), asked)
+            agent.check(f"{name}: its program runs", running(agent), agent.processes())
             agent.check(f"{name}: a turn waits for its model", agent not in missing, seen)
 
     def waits(self, agent):
@@ -74,14 +91,15 @@ class Round:
         status, answer, found = agent.turn(f"say after the {self.name}")
         agent.check(f"after the {self.name} it answers", answer.get("content") == f"after the {self.name}", (status, answer))
         whole = json.dumps(found)
-        agent.check(f"after the {self.name} the conversation goes on", "third answer" in whole, whole[:2000])
+        agent.check(f"after the {self.name} the conversation goes on", KNOWN in whole, whole[:2000])
         agent.prompt_is_native(f"after the {self.name}", found)
 
 
 def running(agent):
     """Its program, wherever it runs."""
-    lines = agent.processes(f"/{agent.name}" if agent.on_host else "/opt/flock/")
-    return [line for line in lines if "helper" not in line]
+    if agent.on_host:
+        return [line for line in agent.processes() if " sleep 7" not in line]
+    return [line for line in agent.processes("/opt/flock/") if "helper" not in line]
 
 
 def at_once(agents, work):
@@ -92,8 +110,8 @@ def at_once(agents, work):
 
 
 def runs_out_of_time(agents):
-    # Time enough for the slowest to begin on this machine, where it had a third of it until now.
-    seconds = 40 + 3 * int(max(agent.slowest for agent in agents))
+    # Time enough for the slowest to begin, with all of them at once, where it had a third of this machine until now.
+    seconds = 15 + 4 * int(max(agent.slowest for agent in agents))
     must("a short time for turns", "config", "set", "agents.defaults.timeoutSeconds", str(seconds))
     turns = Round("limit", agents)
     for agent in agents:
@@ -115,8 +133,7 @@ def is_stopped(agents):
         status, error = turns.ends(agent)
         agent.check("its turn is told that it is over", status == 503, (status, error))
         agent.check("stop: no process is left", not agent.processes(), agent.processes())
-    # The next one says all that is said.
-    must("start with FLOCK_DEBUG=1", "start", env={**os.environ, "FLOCK_DEBUG": "1"})
+    must("start after that", "start")
     at_once(agents, turns.goes_on)
 
 

@@ -595,6 +595,8 @@ def decide(api, talk, tools, model):
 
 class Stub(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Else each answer would wait for the word that its beginning has come.
+    disable_nagle_algorithm = True
 
     def log_message(self, *_):
         pass
@@ -699,7 +701,7 @@ class Stub(http.server.BaseHTTPRequestHandler):
                 self.wait(0.1)
             except OSError:
                 self.close_connection = True
-                self.note(gone=True)
+                self.note(gone=True, held=path.name)
                 return False
         return True
 

@@ -3,16 +3,40 @@
 import base64
 import json
 import os
+import re
+import threading
 import time
 
-from checking import flock, posts, until
-from programs_agents import STEERING, keys, requests, said_of
+from checking import check, flock, posts, until
+from programs_agents import IDENTITY, MODEL, STEERING, keys, requests, said_of, system_of
 
+# How an agent's files of identity are marked: which, and whose.
+MARK = "MARK-([A-Z]+)-([a-z-]+)-END"
 # What a terminal would obey: clear, a new title, the clipboard, a link, text that is read from the right.
 HOSTILE = (
     "\x1b[2J\x1b]0;taken\x07\x1b]52;c;ZXZpbA==\x07\x1b]8;;http://evil.example\x1b\\here\x1b]8;;\x1b\\"
     "\u202edetrever\u202c\x9b31m"
 )
+
+
+class Long:
+    """A turn of each agent whose model takes longer to begin its answer than a program waits by itself, or may."""
+
+    # Seconds; Gemini CLI would wait for 60.
+    long = 65
+
+    def __init__(self, agents):
+        since = len(requests())
+        self.turns = {agent: agent.begin("hold long", "say at last", sessionKey=agent.session("long")) for agent in agents}
+        for agent in agents:
+            held = until(120, lambda: agent.asked(since))
+            agent.check("a model begins to think for long", held, agent.processes())
+        threading.Timer(self.long, lambda: open(f"{MODEL}/long", "w").close()).start()
+
+    def ends(self):
+        for agent, turn in self.turns.items():
+            status, answer = turn.end()
+            agent.check(f"an answer is waited for {self.long} s", answer.get("content") == "at last", (status, answer))
 
 
 def everything(agent):
@@ -70,6 +94,8 @@ def uses_flocks_tools(agent):
     authors = [one["author"] for one in posts(site) if one["content"] == text]
     agent.check("flock_channel_post is in the channel as the agent's", authors == [agent.name], (answer, posts(site)))
     agent.prompt_is_native("with a call", found)
+    whole = json.dumps(found)
+    agent.check("with a call it is told nothing of before", "third answer" in whole and "[Recent Context]" not in said_new(found), said_new(found))
     offered = {tool for one in found for tool in one["tools"] if "flock_" in tool}
     alien = [tool for tool in offered if "create_agent" in tool or "triage" in tool or "audit" in tool]
     agent.check("tools of other roles are not offered", offered and not alien, offered)
@@ -102,6 +128,11 @@ def runs_commands(agent):
     agent.check("nothing that is shown steers a terminal", not STEERING.search(shown), repr(shown[-2000:]))
 
 
+def said_new(found):
+    """What the user says last in the newest request."""
+    return said_of(found[-1])[-1] if found else ""
+
+
 def said_last(found):
     """What came back of the calls, as the model was told."""
     return json.dumps(found[-1]["body"], ensure_ascii=False).replace("\\n", "\n") if found else ""
@@ -121,16 +152,19 @@ def fails(agent):
     agent.check("a refused key is a failure", status >= 400 and found, (status, answer))
     agent.check("which says so", "401" in json.dumps(answer), answer)
     agent.check("and the model is asked once", [one["status"] for one in found] == [401], [one["status"] for one in found])
+    agent.prompt_is_native("refused", found)
     status, answer, found = agent.turn("fail 500")
+    agent.prompt_is_native("down", found)
     agent.of_unknown_use += 1
     asked = [one["status"] for one in found]
     agent.check("one that is down is asked by flock alone", status >= 400 and asked == [500] * 4, (status, answer, asked))
     status, answer, found = agent.turn("fail 500 1", "cut 1", "say whole again")
+    agent.prompt_is_native("tried again", found)
     agent.check("a passing failure is tried again", [one["status"] for one in found][:2] == [500, 200], (status, answer))
     if agent.program == "gemini":
-        # It shows what it has of an answer at once, and gives up where the rest does not come.
+        # It gives up where the rest of an answer does not come; 502 where it has shown its beginning until then.
         told = answer.get("error", {}).get("message", "")
-        agent.check("an answer that broke off is none", status == 502 and "broke" in told, (status, answer))
+        agent.check("an answer that broke off is none", status in (502, 503) and "broke" in told, (status, answer))
     else:
         agent.check("an answer that broke off is asked for again", answer.get("content") == "whole again", (status, answer))
 
@@ -145,6 +179,7 @@ def falls_back(agent):
     agent.check(f"after {status} the second model answers", answer.get("content") == "by the other", (code, answer))
     asked = [one for one in found if agent.other in json.dumps(one["body"].get("model", "")) + one["path"]]
     agent.check("which was asked once", [one["status"] for one in asked] == [200], [one["path"] for one in found])
+    agent.prompt_is_native("by the second model", asked, agent.other)
     counted = {model: agent.spent(model) - calls for model, calls in before.items()}
     # What limits requests has taken none; of what fails nobody knows. Where the model has just failed another agent, it
     # is not asked at all.
@@ -176,9 +211,34 @@ def two_at_once(agent):
 
 def is_left(agent):
     """The client of a turn goes away, and with it the turn."""
+    since = len(requests())
     asking = agent.begin("run sleep 7077", "say slept")
     running = until(60, lambda: agent.processes("sleep 7077"))
     agent.check("a long command runs", running, agent.processes())
     asking.leave()
     gone = until(20, lambda: not agent.processes("sleep 7077"))
     agent.check("nothing of a turn is left that nobody waits for", gone, agent.processes())
+    agent.check("and its model is not asked again", len(agent.asked(since)) == 1, [said_of(one)[-1:] for one in agent.asked(since)])
+    # The same while its model thinks, which is to know at once.
+    since, held = len(requests()), f"left-{agent.name}"
+    asking = agent.begin(f"hold {held}", "say nobody hears")
+    agent.check("a model thinks", until(60, lambda: agent.asked(since)), agent.processes())
+    asking.leave()
+    told = until(20, lambda: [one for one in requests(since) if one.get("held") == held])
+    agent.check("the request of a turn that nobody waits for is closed", told, requests(since)[-1:])
+    status, answer, found = agent.turn("say after leaving")
+    agent.check("after that it answers", answer.get("content") == "after leaving", (status, answer))
+    agent.prompt_is_native("after leaving", found)
+    agent.check("and goes on with its conversation", "by the other" in json.dumps(found), said_new(found))
+
+
+def each_request_is_of_one_agent():
+    """Of all that models were asked in turns: each agent's own prompt, once, and where the API has it."""
+    asked = [one for one in requests() if one.get("tools")]
+    wrong = []
+    for one in asked:
+        whole, marks = json.dumps(one["body"]), re.findall(MARK, system_of(one))
+        names = {name for _, name in marks}
+        if len(names) != 1 or len(marks) != len(IDENTITY) or len(re.findall(MARK, whole)) != len(IDENTITY):
+            wrong.append((one["path"], marks, re.findall(MARK, whole)))
+    check(f"each of {len(asked)} requests has the prompt of one agent, once, in its place", asked and not wrong, wrong[:3])
