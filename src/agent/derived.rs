@@ -7,9 +7,8 @@ use super::transcript::Exchange;
 use crate::id::AgentId;
 use crate::provider::Block;
 use crate::provider::message::joined_text;
-use crate::runtime::ToolEvent;
-use crate::runtime::cli::Said;
-use crate::runtime::cli::trace::Trace;
+use crate::runtime::trace::Trace;
+use crate::runtime::{Said, ToolEvent};
 
 /// What was done in a turn that was read whole, in the form of a program's own log.
 pub(super) fn trace(exchange: &Exchange, agent: &AgentId) -> Vec<String> {

@@ -18,7 +18,7 @@ use super::refusals::Refusals;
 use super::transcript::hygiene::Pictures;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use super::{history, recover, run};
-use crate::config::{Agent, Live};
+use crate::config::{Agent, Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::retry::Policy;
@@ -50,6 +50,14 @@ impl Default for Limits {
             retry: Policy::default(),
             keep_requests: Duration::from_secs(7 * 24 * 60 * 60),
         }
+    }
+}
+
+impl Limits {
+    /// Time in all, as this configuration has it.
+    #[must_use]
+    pub fn wall_of(&self, config: &Config) -> Duration {
+        config.turn_time.unwrap_or(self.wall)
     }
 }
 
@@ -128,8 +136,7 @@ impl Engine {
     #[must_use]
     pub fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
         let offered = policy::offered(agent, self.parts.registry.iter().map(|tool| tool.spec()));
-        let own = |spec: &ToolSpec| policy::FLOCK_TOOLS.iter().any(|(name, _)| *name == spec.name);
-        offered.into_iter().filter(own).collect()
+        offered.into_iter().filter(|spec| policy::is_flocks_own(&spec.name)).collect()
     }
 
     /// Runs one turn to its end. Ending `cancel` ends it with [`TurnError::Cancelled`]; dropping the future

@@ -53,15 +53,20 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
         if missed.is_none() && known.is_some() && exchange.turn() == known {
             missed = Some(told.len());
         }
-        if told.len() < EXCHANGES && size < CHARS {
+        if has_room(&told, size) {
             let text = tell(&exchange, agent);
             size += text.chars().count();
             told.push(text);
         }
-        told.len() < EXCHANGES && size < CHARS || known.is_some() && missed.is_none()
+        has_room(&told, size) || known.is_some() && missed.is_none()
     })?;
     let missed = missed.and_then(|count| told.get(..count)).map(block);
     Ok(Before { recent: block(&told), missed })
+}
+
+/// Whether one more exchange is told beside these, which have so many characters.
+const fn has_room(told: &[String], size: usize) -> bool {
+    told.len() < EXCHANGES && size < CHARS
 }
 
 /// The block of these exchanges, which are newest first: as many of them as fit, oldest first. The newest is there in

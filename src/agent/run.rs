@@ -48,7 +48,7 @@ pub(super) async fn run(
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
     let config = engine.parts.config.current();
-    let wall = config.turn_time.unwrap_or(engine.parts.limits.wall);
+    let wall = engine.parts.limits.wall_of(&config);
     let halt = Halt::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
     let agent = check(engine, &config, &request)?;
     if let Some(command) = request.command {

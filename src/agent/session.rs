@@ -140,7 +140,7 @@ impl Engine {
     /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
     pub async fn compact(&self, key: &SessionKey, may_ask: bool) -> Result<Option<Compacted>, TurnError> {
         let Parts { limits, oversight, config, .. } = &self.parts;
-        let wall = config.current().turn_time.unwrap_or(limits.wall);
+        let wall = limits.wall_of(&config.current());
         let halt = Halt::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
         self.compact_under(key, may_ask.then_some(&halt)).await
     }

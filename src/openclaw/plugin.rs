@@ -39,7 +39,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     let folder = folder(home);
     let made = fs_err::create_dir_all(&folder);
     made.map_err(|source| HomeError::Io { verb: "make", path: folder.clone(), source })?;
-    let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| is_ours(&tool.name)).collect();
+    let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| policy::is_flocks_own(&tool.name)).collect();
     let mut changed = false;
     for (name, text) in [
         ("index.js", CODE.to_owned()),
@@ -73,12 +73,6 @@ pub fn settings(home: &Home, config: &Config) -> Value {
         "tokenFile": home.secrets().join(SECRET),
         "tools": offered,
     })
-}
-
-/// Whether a tool is flock's own. The others OpenClaw has itself.
-#[must_use]
-pub fn is_ours(tool: &str) -> bool {
-    FLOCK_TOOLS.iter().any(|(name, _)| *name == tool)
 }
 
 fn described(tools: &[&ToolSpec]) -> Value {

@@ -9,11 +9,14 @@ pub mod cli;
 mod error;
 pub mod openclaw;
 pub mod prompt;
+mod said;
+pub mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::RuntimeError;
+pub use said::Said;
 use serde_json::Value;
 
 use crate::config::Effort;

@@ -245,12 +245,10 @@ impl Course<'_> {
         so: &mut So,
         charge: &mut Charge<'_>,
     ) -> Result<(), TurnError> {
-        if let Event::Usage(usage) = event {
-            charge.spent(usage);
-            running.usage = usage;
-            return Ok(());
+        // What it has taken by now says nothing of whether it has begun to answer.
+        if !matches!(event, Event::Usage(_)) {
+            charge.begun();
         }
-        charge.begun();
         match event {
             Event::Text(text) => {
                 so.text.push_str(&text);
@@ -265,7 +263,10 @@ impl Course<'_> {
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
             Event::Trace(told) => self.log(&told, running),
-            Event::Usage(_) => {}
+            Event::Usage(usage) => {
+                charge.spent(usage);
+                running.usage = usage;
+            }
         }
         Ok(())
     }

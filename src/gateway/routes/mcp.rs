@@ -16,10 +16,10 @@ use crate::agent::{Engine, TurnEvent};
 use crate::gateway::body::Raw;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
-use crate::openclaw::plugin::is_ours;
 use crate::provider::Block;
 use crate::runtime::cli::PROGRAMS;
 use crate::runtime::cli::handed::CALL;
+use crate::sandbox::policy;
 use crate::tool::{CallContext, bounded};
 
 /// The most bytes of a message.
@@ -155,7 +155,7 @@ async fn call(
 ) -> Result<Option<Value>, (i32, String)> {
     let bad = |text: String| (BAD_PARAMS, text);
     let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
-    if !is_ours(tool) {
+    if !policy::is_flocks_own(tool) {
         return Err(bad(format!("there is no tool {:?}", bounded::start(tool, MAX_NAME))));
     }
     let arguments = match &params["arguments"] {

@@ -20,9 +20,10 @@ use crate::agent::{Engine, TurnEvent};
 use crate::gateway::body::Json;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
-use crate::openclaw::plugin::{RUNTIME, is_ours};
+use crate::openclaw::plugin::RUNTIME;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
+use crate::sandbox::policy;
 use crate::tool::{CallContext, bounded};
 
 /// How long a call may take; the plugin waits a little longer.
@@ -87,7 +88,7 @@ pub async fn call(
 ) -> Result<Answer<Value>, ApiError> {
     let engine = engine(&gateway)?;
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
-    if !is_ours(&tool) {
+    if !policy::is_flocks_own(&tool) {
         // OpenClaw has tools of the other names itself, in its own sandbox.
         let tool = bounded::start(&tool, MAX_NAME);
         return Err(ApiError::not_found(
@@ -119,7 +120,7 @@ pub async fn report(
     let engine = engine(&gateway)?;
     let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
     // Calls of flock's own tools are recorded where they are run.
-    if happened.tool.as_deref().is_some_and(is_ours) {
+    if happened.tool.as_deref().is_some_and(policy::is_flocks_own) {
         return Ok(Answer(json!({"recorded": false})));
     }
     let told = told(happened)?;

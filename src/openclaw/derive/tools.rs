@@ -104,5 +104,5 @@ fn is_name(pattern: &str) -> bool {
 }
 
 fn is_flocks(tool: &str) -> bool {
-    tool == "read_skill" || FLOCK_TOOLS.iter().any(|(name, _)| *name == tool)
+    tool == "read_skill" || policy::is_flocks_own(tool)
 }

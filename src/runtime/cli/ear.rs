@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::bounds::Bounds;
 use super::lines::{Line, Lines};
 use super::program::{Ended, Exit, Parser, Said};
-use super::trace::Trace;
 use crate::provider::Usage;
+use crate::runtime::trace::Trace;
 use crate::runtime::{Event, Tell};
 use crate::sandbox::Piece;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::program::{Invocation, Turn, TurnFile};
+use super::program::{Invocation, StateFile, Turn, TurnFile};
 
 /// The variable with what opens flock's MCP server.
 pub const MCP_TOKEN: &str = "FLOCK_MCP_TOKEN";
@@ -32,6 +32,11 @@ pub fn prompt(turn: &Turn<'_>) -> String {
 pub fn file(invocation: &mut Invocation, turn: &Turn<'_>, name: &str, content: String) -> String {
     invocation.files.push(TurnFile { name: name.to_owned(), content });
     format!("{}/{name}", turn.files)
+}
+
+/// What is not to be in the program's folder.
+pub fn absent(paths: &[&str]) -> impl Iterator<Item = StateFile> {
+    paths.iter().map(|path| StateFile { path: (*path).to_owned(), content: None })
 }
 
 /// Pairs of names and values for an environment.

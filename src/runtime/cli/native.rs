@@ -25,15 +25,20 @@ pub fn is_native(path: &Path) -> bool {
 
 /// The native program that a command leads to: itself, or one of the `places` below a folder that it is in. An
 /// installer leaves a script in its place where it could not put it there.
-pub fn native(command: &Path, places: &[String]) -> Option<PathBuf> {
+///
+/// # Errors
+///
+/// [`INCOMPLETE`], where there is none.
+pub fn native(command: &Path, places: &[String]) -> Result<PathBuf, String> {
     if is_native(command) {
-        return Some(command.to_owned());
+        return Ok(command.to_owned());
     }
     command
         .ancestors()
         .skip(1)
         .flat_map(|folder| places.iter().map(move |place| folder.join(place)))
         .find(|path| is_native(path))
+        .ok_or_else(|| INCOMPLETE.to_owned())
 }
 
 /// The parts of a program that is one file.

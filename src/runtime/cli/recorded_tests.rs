@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::lines::{Line, Lines};
 use super::program::{Conversation, Ended, Exit, Program, Said};
-use super::trace::Trace;
 use super::{PROGRAMS, named};
 use crate::runtime::ToolEvent;
+use crate::runtime::trace::Trace;
 
 struct Case {
     name: String,

@@ -14,7 +14,7 @@ mod shell;
 use serde_json::Value;
 
 pub use pattern::{Pattern, PatternError};
-pub use role::{FLOCK_TOOLS, Roles};
+pub use role::{FLOCK_TOOLS, Roles, is_flocks_own};
 
 use crate::config::model::Autonomy;
 use crate::config::{Agent, SandboxMode};

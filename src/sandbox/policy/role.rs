@@ -59,6 +59,12 @@ pub const FLOCK_TOOLS: &[(&str, Roles)] = &[
     ("flock_restart_gateway", Roles::Sysadmin),
 ];
 
+/// Whether a tool is one of these. Another program that runs turns has the others itself.
+#[must_use]
+pub fn is_flocks_own(tool: &str) -> bool {
+    FLOCK_TOOLS.iter().any(|(name, _)| *name == tool)
+}
+
 /// Why an agent of this role can't have the tool; `None` where the role says nothing against it.
 pub(super) fn refusal(role: Role, tool: &str) -> Option<String> {
     let Some((_, roles)) = FLOCK_TOOLS.iter().find(|(name, _)| *name == tool) else {

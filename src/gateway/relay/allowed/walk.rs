@@ -139,7 +139,7 @@ impl Walk {
                 }
             }
             _ => {
-                if self.wire.out.contains(&folded) {
+                if self.wire.out.iter().any(|names| names.contains(&folded)) {
                     As::Out
                 } else if let Some(rule) = within() {
                     As::Ruled(rule)

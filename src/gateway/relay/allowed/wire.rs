@@ -33,8 +33,8 @@ pub(super) struct Wire {
     pub(super) is_loose: bool,
     /// Entries within contents that are data, or are tools, by their exact names.
     pub(super) within: &'static [(&'static str, Rule)],
-    /// Entries within contents that lead out, folded: what was stored before, what is elsewhere.
-    pub(super) out: &'static [&'static str],
+    /// Entries within contents that lead out, folded, in several lists: what was stored before, what is elsewhere.
+    pub(super) out: &'static [&'static [&'static str]],
     /// Types of contents that lead out.
     pub(super) out_types: &'static [&'static str],
     /// Types of tools that the program runs itself.
@@ -76,7 +76,7 @@ const ANTHROPIC: Wire = Wire {
         ("tools", Tools),
         ("definition", Tool),
     ],
-    out: &[
+    out: &[&[
         "fileid",
         "fileids",
         "container",
@@ -84,7 +84,7 @@ const ANTHROPIC: Wire = Wire {
         "mcpservers",
         "mcpservername",
         "authorizationtoken",
-    ],
+    ]],
     out_types: &["url", "file", "container_upload", "server_tool_use", "mcp_tool_use", "mcp_toolset"],
     tools: &["custom"],
     dated_tools: &["bash", "text_editor", "computer", "memory"],
@@ -146,7 +146,7 @@ const RESPONSES: Wire = Wire {
         ("logprobs", Data),
         ("tools", Tools),
     ],
-    out: OPENAI_OUT,
+    out: &[OPENAI_OUT],
     out_types: &[
         "item_reference",
         "image_generation_call",
@@ -219,19 +219,7 @@ const COMPLETIONS: Wire = Wire {
     is_loose: false,
     within: &[("arguments", Data), ("annotations", Data), ("logprobs", Data), ("tools", Tools)],
     // An answer that was spoken before is kept at the provider.
-    out: &[
-        "fileid",
-        "fileids",
-        "vectorstoreid",
-        "vectorstoreids",
-        "container",
-        "containerid",
-        "previousresponseid",
-        "conversation",
-        "serverurl",
-        "connectorid",
-        "audio",
-    ],
+    out: &[OPENAI_OUT, &["audio"]],
     out_types: &["item_reference", "mcp", "web_search"],
     tools: &["function", "custom"],
     dated_tools: &[],
@@ -272,7 +260,7 @@ const GOOGLE: Wire = Wire {
         ("tools", Tools),
     ],
     // Another model may be chosen by the configuration of an answer.
-    out: &[
+    out: &[&[
         "filedata",
         "fileuri",
         "fileid",
@@ -280,7 +268,7 @@ const GOOGLE: Wire = Wire {
         "routingconfig",
         "modelconfig",
         "modelselectionconfig",
-    ],
+    ]],
     out_types: &[],
     tools: &[],
     dated_tools: &[],

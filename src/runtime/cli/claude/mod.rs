@@ -9,7 +9,6 @@ use serde_json::json;
 use super::handed::{self, MCP_TOKEN, SERVER};
 use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Place, Program, Turn, relay_path};
-use super::reading;
 use crate::config::{Api, Effort};
 use crate::provider::anthropic;
 
@@ -87,12 +86,8 @@ impl Program for Claude {
             format!("@anthropic-ai/{package}"),
             package,
         ];
-        let file = native::native(command, &places).ok_or_else(|| native::INCOMPLETE.to_owned())?;
+        let file = native::native(command, &places)?;
         Ok(native::single(self.name(), &file))
-    }
-
-    fn version(&self, printed: &str) -> Option<String> {
-        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {

@@ -92,7 +92,7 @@ impl Program for Codex {
         let package = format!("codex-linux-{}/{vendor}", native::npm_arch());
         let places =
             [format!("node_modules/@openai/{package}"), format!("@openai/{package}"), package, vendor];
-        let file = native::native(command, &places).ok_or_else(|| native::INCOMPLETE.to_owned())?;
+        let file = native::native(command, &places)?;
         let folder = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
         match folder.filter(|folder| folder.join("codex-resources").is_dir()) {
             Some(folder) => Ok(Parts {
@@ -102,10 +102,6 @@ impl Program for Codex {
             }),
             None => Ok(native::single(self.name(), &file)),
         }
-    }
-
-    fn version(&self, printed: &str) -> Option<String> {
-        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {
@@ -153,9 +149,7 @@ impl Program for Codex {
                 let _ = writeln!(text, "{name} = {value}");
                 text
             });
-            run.state = STEERING
-                .iter()
-                .map(|path| StateFile { path: (*path).to_owned(), content: None })
+            run.state = handed::absent(&STEERING)
                 .chain([StateFile { path: "config.toml".to_owned(), content: Some(config) }])
                 .collect();
         } else {

@@ -13,7 +13,6 @@ use super::native;
 use super::program::{
     Conversation, Covered, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
 };
-use super::reading;
 use crate::config::Api;
 use crate::provider::google;
 
@@ -119,10 +118,6 @@ impl Program for Gemini {
         })
     }
 
-    fn version(&self, printed: &str) -> Option<String> {
-        reading::version(printed)
-    }
-
     fn habits(&self) -> Habits {
         Habits { takes_names: true, renews_prompt: true, least_memory: 1 << 30 }
     }
@@ -152,7 +147,7 @@ impl Program for Gemini {
         }
         run.kept = Some(&KEPT);
         run.state = files(&settings(turn, false));
-        run.state.push(StateFile { path: OWN_PROMPT.to_owned(), content: None });
+        run.state.extend(handed::absent(&[OWN_PROMPT]));
         Some(Learned { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
     }
 

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
 use super::native;
-use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, StateFile, Turn, relay_path};
-use super::reading;
+use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, Turn, relay_path};
 use crate::config::{Api, Effort};
 
 /// OpenCode.
@@ -74,12 +73,8 @@ impl Program for OpenCode {
             format!("node_modules/{package}-baseline/bin/opencode"),
             format!("{package}-baseline/bin/opencode"),
         ];
-        let file = native::native(command, &places).ok_or_else(|| native::INCOMPLETE.to_owned())?;
+        let file = native::native(command, &places)?;
         Ok(native::single(self.name(), &file))
-    }
-
-    fn version(&self, printed: &str) -> Option<String> {
-        reading::version(printed)
     }
 
     fn habits(&self) -> Habits {
@@ -98,8 +93,7 @@ impl Program for OpenCode {
             ] {
                 run.environment.push((name.to_owned(), format!("{state}/{folder}")));
             }
-            run.state =
-                STEERING.iter().map(|path| StateFile { path: (*path).to_owned(), content: None }).collect();
+            run.state = handed::absent(&STEERING).collect();
         } else {
             // Its user's settings, with an AGENTS.md among them, are looked for there; the login is elsewhere.
             run.environment.push(("XDG_CONFIG_HOME".to_owned(), format!("{}/config", turn.files)));

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::program::Said;
+use super::{Said, ToolEvent};
 use crate::clean;
 use crate::provider::Usage;
-use crate::runtime::ToolEvent;
 
 /// Calls that are under way at once; of further ones only the end is told.
 const MOST_OPEN: usize = 128;
