@@ -72,6 +72,9 @@ pub struct Triage {
     underway: Mutex<HashSet<String>>,
     stop: CancellationToken,
     restarting: AtomicBool,
+    /// Held from the look at what an agent has asked for to the keeping of what it asks for now: who asks for several
+    /// things at once has no more of them open than who asks for one after the other.
+    asking: tokio::sync::Mutex<()>,
     /// Held while something is given for review, so that nothing is twice.
     reviewing: tokio::sync::Mutex<()>,
 }
@@ -90,6 +93,7 @@ impl Triage {
             underway: Mutex::default(),
             stop: CancellationToken::new(),
             restarting: AtomicBool::new(false),
+            asking: tokio::sync::Mutex::default(),
             reviewing: tokio::sync::Mutex::default(),
         })
     }
@@ -133,6 +137,7 @@ impl Triage {
         if context.granted && level == Level::Green {
             return Ok("you have that already".to_owned());
         }
+        let asking = self.asking.lock().await;
         let now = unix_ms();
         if let Some(answer) = self.known(agent, &asked, &body, now)? {
             return Ok(answer);
@@ -184,6 +189,7 @@ impl Triage {
                 break row;
             }
         };
+        drop(asking);
         let id = &kept.id;
         if level == Level::Red {
             self.publish("approval.waiting", &kept);

@@ -460,6 +460,18 @@ async fn packages_above_the_days_number_are_looked_at() {
 }
 
 #[tokio::test]
+async fn who_asks_for_many_things_at_once_has_no_more_of_them_open() {
+    let rig = Rig::new().await;
+    let ask = |number| rig.ask(json!({"kind": "command", "command": format!("echo {number}")}));
+    let answers = futures_util::future::join_all((0..2 * MAX_OPEN).map(ask)).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), MAX_OPEN, "{answers:?}");
+    // Nor is the same taken down twice.
+    let rig = Rig::new().await;
+    let (one, two) = tokio::join!(rig.ask(command()), rig.ask(command()));
+    assert!(one.is_ok() && two.unwrap().contains("you asked for that already"));
+}
+
+#[tokio::test]
 async fn nobody_has_too_many_open_and_a_reason_is_bounded() {
     let rig = Rig::new().await;
     for number in 0..MAX_OPEN {
