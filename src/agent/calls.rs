@@ -163,10 +163,15 @@ impl Hand<'_> {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(_)) | Err(_) => None,
         };
-        if stopped.is_none() {
-            let unknown = || (call::text("the call was cancelled; what it did is not known"), true);
-            return answer.unwrap_or_else(unknown).into();
+        if stopped.is_some() {
+            return Ended { answer, halted: stopped };
         }
-        Ended { answer, halted: stopped }
+        match answer {
+            Some((mut content, is_error)) => {
+                content.push(Block::text("[flock: the call was cancelled before it had ended]"));
+                (content, is_error).into()
+            }
+            None => (call::text("the call was cancelled; what it did is not known"), true).into(),
+        }
     }
 }

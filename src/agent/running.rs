@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::inbox::Delivery;
 use super::prompt::without_marks;
 use super::provenance::Provenance;
-use super::recent::{self, Before};
 use super::trace::Trace;
 use super::transcript::{
     CompactionRecord, MessageRecord, Phase, Record, Transcript, TurnRecord, unknown_result,
@@ -15,7 +14,7 @@ use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::error::chain;
-use crate::id::{AgentId, TurnId};
+use crate::id::TurnId;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
 use crate::store::{Ended, Store, Tokens, TurnState};
@@ -83,15 +82,6 @@ impl Running {
             last.provenance = provenance;
         }
         said
-    }
-
-    /// What was said in the conversation before this turn, for a program whose own has this turn of it, or none.
-    pub(super) fn before(&self, agent: &AgentId, known: Option<TurnId>) -> Result<Before, TurnError> {
-        recent::before(self.transcript.file(), agent, known).map_err(|source| TurnError::Transcript {
-            what: "read",
-            path: self.transcript.path().to_owned(),
-            source,
-        })
     }
 
     /// Commits that the turn began, and with what.

@@ -2,13 +2,13 @@
 //! MCP over HTTP. It only carries messages: who may call what is decided by the gateway, from the turn's token.
 
 use std::io::{BufRead as _, Read as _};
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::{Context, Exit, Failure};
 use crate::env;
@@ -23,11 +23,8 @@ const LIMIT: Duration = handed::CARRY;
 /// The most bytes of an answer.
 const MOST_BACK: usize = 32 << 20;
 
-/// Requests that are under way at once; others wait.
-const AT_ONCE: usize = 16;
-
-/// Messages that are carried or wait. What cancels a request is no request: it gets through where all places are taken.
-const WAITING: usize = 64;
+/// Messages that are carried at once; further ones are not read. How many of the calls run is the gateway's matter.
+const AT_ONCE: usize = 64;
 
 /// The code for what is no answer of the gateway's tools.
 const FAILED: i32 = -32_000;
@@ -36,7 +33,8 @@ const FAILED: i32 = -32_000;
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Carries each line of stdin to the gateway and each answer to stdout, until stdin ends and all is answered.
+/// Carries each line of stdin to the gateway and each answer to stdout. The end of stdin ends the calls that run: whoever
+/// made them has gone.
 ///
 /// # Errors
 ///
@@ -46,30 +44,93 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
     context.block_on(async {
         let mut lines = read();
         let mut under_way = JoinSet::new();
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut calls = Calls::default();
         loop {
             tokio::select! {
-                line = lines.recv(), if under_way.len() < WAITING => match line {
-                    Some(line) => {
-                        let (gateway, path, places) = (gateway.clone(), path.clone(), places.clone());
-                        under_way.spawn(async move {
-                            let _place = if is_request(&line) { places.acquire_owned().await.ok() } else { None };
-                            carry(gateway, path, line).await
-                        });
+                line = lines.recv(), if under_way.len() < AT_ONCE => {
+                    let Some(line) = line else { break };
+                    match Said::of(&line) {
+                        // Here and not by way of the gateway: there it might come before the call itself.
+                        Said::Cancel(id) => calls.cancel(&id),
+                        Said::Call(id) => {
+                            let ends = calls.begin(&id);
+                            let carried = carry(gateway.clone(), path.clone(), line);
+                            under_way.spawn(called(id, carried, ends, calls.over.clone()));
+                        }
+                        Said::Other => {
+                            under_way.spawn(carry(gateway.clone(), path.clone(), line));
+                        }
                     }
-                    None => break,
-                },
+                }
                 Some(done) = under_way.join_next() => tell(done, context),
             }
             if context.printer.closed() {
                 return Ok(Exit::Done);
             }
         }
+        calls.over.cancel();
         while let Some(done) = under_way.join_next().await {
             tell(done, context);
         }
         Ok(Exit::Done)
     })
+}
+
+/// What a message is, as far as it matters here.
+enum Said {
+    /// The call of a tool, with its id.
+    Call(Value),
+    /// The end of the request with this id.
+    Cancel(Value),
+    Other,
+}
+
+impl Said {
+    fn of(line: &[u8]) -> Self {
+        let message: Value = serde_json::from_slice(line).unwrap_or_default();
+        match (message["method"].as_str(), message.get("id")) {
+            (Some("tools/call"), Some(id)) => Self::Call(id.clone()),
+            (Some("notifications/cancelled"), None) => Self::Cancel(message["params"]["requestId"].clone()),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What ends the calls that run.
+#[derive(Default)]
+struct Calls {
+    /// Of each its request, and what ends it alone.
+    running: Vec<(Value, CancellationToken)>,
+    /// Ends all of them.
+    over: CancellationToken,
+}
+
+impl Calls {
+    /// A call begins; what is given ends it without an answer.
+    fn begin(&mut self, id: &Value) -> CancellationToken {
+        self.running.retain(|(_, ends)| !ends.is_cancelled());
+        let ends = self.over.child_token();
+        self.running.push((id.clone(), ends.clone()));
+        ends
+    }
+
+    fn cancel(&self, request: &Value) {
+        self.running.iter().filter(|(id, _)| id == request).for_each(|(_, ends)| ends.cancel());
+    }
+}
+
+/// Waits for a call's answer or its end. Where it is ended, its connection is closed, and the gateway ends it there.
+async fn called(
+    id: Value,
+    carried: impl Future<Output = Option<Value>>,
+    ends: CancellationToken,
+    over: CancellationToken,
+) -> Option<Value> {
+    let answer = ends.run_until_cancelled(carried).await;
+    ends.cancel();
+    // Who cancelled it waits for no answer.
+    let cut_off = || over.is_cancelled().then(|| failed(&id, "the call was ended: standard input has ended"));
+    answer.unwrap_or_else(cut_off)
 }
 
 fn tell(done: Result<Option<Value>, tokio::task::JoinError>, context: &Context) {
@@ -120,11 +181,6 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-/// Whether a message has an answer.
-fn is_request(line: &[u8]) -> bool {
-    serde_json::from_slice::<Value>(line).is_ok_and(|message| message.get("id").is_some())
-}
-
 /// Has a message answered; none where it is a notification.
 async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
     let answer = async {
@@ -145,5 +201,9 @@ async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
     let message: Value = serde_json::from_slice(&line).unwrap_or_default();
     // Nobody waits for the answer to a notification.
     let id = message.get("id").cloned().or_else(|| message.is_null().then_some(Value::Null))?;
-    Some(json!({"jsonrpc": "2.0", "id": id, "error": {"code": FAILED, "message": text}}))
+    Some(failed(&id, &text))
+}
+
+fn failed(id: &Value, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": FAILED, "message": text}})
 }

@@ -2,12 +2,14 @@
 //! place of the loop of model calls.
 //!
 //! One task holds the turn. It hears what the program tells, and what comes from its models by way of the `desk`:
-//! each call of flock's tools is committed, decided, run and committed again here, each report of another call is
-//! written down.
+//! each call of flock's tools is committed, decided, run and committed again here, as far as `beside` lets it side by
+//! side with others; each report of another call is written down.
 
+mod beside;
 mod charge;
 mod desk;
 mod ledger;
+mod ours;
 mod outside;
 mod reported;
 
@@ -15,10 +17,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use self::beside::{Beside, Came};
 use self::charge::Charge;
 pub(super) use self::desk::Desk;
 pub use self::desk::{Answered, Asked, Source, Told};
@@ -26,21 +30,20 @@ use self::desk::{Knock, Seated};
 use self::ledger::{Ledger, Open};
 pub use self::outside::Witness;
 use super::call;
-use super::calls::Hand;
-use super::derived;
 use super::engine::Engine;
 use super::halt::Halt;
 use super::history;
 use super::oversight::Paused;
-use super::recent::Before;
-use super::repetition::{Repetition, Verdict};
+use super::recent::{self, Before};
+use super::repetition::Repetition;
 use super::running::Running;
 use super::steps::Events;
+use super::transcript::Transcript;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::config::Effort;
 use crate::id::{SessionKey, hex};
-use crate::provider::message::{ToolCall, joined_text};
-use crate::provider::{Block, Message, Response, Role, StopReason};
+use crate::provider::message::ToolCall;
+use crate::provider::{Block, Message, Response, Role};
 use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, ToolEvent};
 use crate::store::Session;
 use crate::tool::CallContext;
@@ -109,7 +112,7 @@ impl Course<'_> {
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
         // Before what is new is in the transcript.
         let conversation = conversation(self.session);
-        let Before { recent, missed } = self.before(&conversation, running)?;
+        let Before { recent, missed } = self.before(&conversation, &running.transcript).await?;
         let order = Order {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
@@ -155,20 +158,50 @@ impl Course<'_> {
         Ok((reply, so.text))
     }
 
-    /// What the program is told of before, where it wants that.
-    fn before(&self, conversation: &str, running: &Running) -> Result<Before, TurnError> {
+    /// What the program is told of before, where it wants that. A long transcript takes its time to read, so no thread
+    /// that runs turns does it.
+    async fn before(&self, conversation: &str, transcript: &Transcript) -> Result<Before, TurnError> {
         if !self.runtime.wants_recent() {
             return Ok(Before::default());
         }
-        let known = self.runtime.knows(&self.context.session, conversation)?;
-        running.before(&self.context.agent, known)
+        let path = transcript.path().to_owned();
+        let unread = |path, source| TurnError::Transcript { what: "read", path, source };
+        let file = transcript.file().try_clone().map_err(|source| unread(path.clone(), source))?;
+        let (runtime, session) = (Arc::clone(self.runtime), self.context.session.clone());
+        let (agent, conversation, own) = (self.context.agent.clone(), conversation.to_owned(), path.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let known = runtime.knows(&session, &conversation)?;
+            recent::before(&file, &agent, known).map_err(|source| unread(own, source))
+        });
+        read.await.map_err(|stopped| unread(path, stopped.into()))?
     }
 
     /// Lets the program run, and takes what it tells and wants meanwhile in the order it comes.
     async fn follow(
         &self,
         order: &Order,
-        (seat, mut knocks): (Seated<'_>, mpsc::Receiver<Knock>),
+        (seat, knocks): (Seated<'_>, mpsc::Receiver<Knock>),
+        running: &mut Running,
+        so: &mut So,
+        charge: &mut Charge<'_>,
+    ) -> Result<Reply, TurnError> {
+        let mut calls = Beside::new(knocks);
+        let followed = self.attend(order, (seat, &mut calls), running, so, charge).await;
+        if followed.is_err() {
+            // Each has a moment to end, so that what it did is known.
+            let mut left = calls.end();
+            while let Some(done) = left.next().await {
+                // The turn has failed already.
+                drop(self.called(done, running, so));
+            }
+        }
+        followed
+    }
+
+    async fn attend<'c>(
+        &'c self,
+        order: &Order,
+        (seat, calls): (Seated<'_>, &mut Beside<'c>),
         running: &mut Running,
         so: &mut So,
         charge: &mut Charge<'_>,
@@ -184,7 +217,7 @@ impl Course<'_> {
                     biased;
                     error = self.halt.wait() => return Err(error),
                     Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
-                    Some(knock) = knocks.recv() => self.opened(knock, running, so).await?,
+                    Some(came) = calls.come() => self.came(came, calls, running, so).await?,
                     reply = &mut work => break reply,
                     _ = look.tick() => self.still_free()?,
                 }
@@ -195,12 +228,19 @@ impl Course<'_> {
             self.heard(event, running, so, charge).await?;
         }
         if reply.is_ok() {
-            self.last_words(&mut knocks, running, so).await?;
+            self.last_words(calls, running, so).await?;
         }
-        knocks.close();
+        calls.close();
         drop(seat);
-        while let Ok(knock) = knocks.try_recv() {
-            self.opened(knock, running, so).await?;
+        loop {
+            tokio::select! {
+                biased;
+                error = self.halt.wait() => return Err(error),
+                came = calls.come() => match came {
+                    Some(came) => self.came(came, calls, running, so).await?,
+                    None => break,
+                },
+            }
         }
         reply.map_err(|error| {
             charge.failed(&error);
@@ -212,16 +252,16 @@ impl Course<'_> {
     }
 
     /// The report of a call's end may come a moment after the answer that was made with it.
-    async fn last_words(
-        &self,
-        knocks: &mut mpsc::Receiver<Knock>,
+    async fn last_words<'c>(
+        &'c self,
+        calls: &mut Beside<'c>,
         running: &mut Running,
         so: &mut So,
     ) -> Result<(), TurnError> {
         let end = Instant::now() + LAST_WORDS;
         while so.ledger.has_open() && self.engine.desk.tells_ends() {
-            match tokio::time::timeout_at(end, knocks.recv()).await {
-                Ok(Some(knock)) => self.opened(knock, running, so).await?,
+            match tokio::time::timeout_at(end, calls.come()).await {
+                Ok(Some(came)) => self.came(came, calls, running, so).await?,
                 Ok(None) | Err(_) => self.engine.desk.heard_end(false),
             }
         }
@@ -277,67 +317,20 @@ impl Course<'_> {
         }
     }
 
-    async fn opened(&self, knock: Knock, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
-        match knock {
-            // Whoever asked has gone, and nothing has been run.
-            Knock::Call(asked, _) if asked.cancel.is_cancelled() => Ok(()),
-            Knock::Call(asked, reply) => {
-                let (answered, halted) = self.call(&asked, running, so).await?;
-                // Nobody may be waiting any more; the result is in the transcript.
-                drop(reply.send(answered));
-                halted.map_or(Ok(()), Err)
-            }
-            Knock::Told(Told::Tool(event)) => self.reported(event, running, so).await,
-            // The answer's end says so, too; reports may still be on their way.
-            Knock::Told(Told::Over) => Ok(()),
-        }
-    }
-
-    /// Runs a call of one of flock's tools as a native turn does.
-    async fn call(
-        &self,
-        asked: &Asked,
+    async fn came<'c>(
+        &'c self,
+        came: Came,
+        calls: &mut Beside<'c>,
         running: &mut Running,
         so: &mut So,
-    ) -> Result<(Answered, Option<TurnError>), TurnError> {
-        self.halt.thawed().await?;
-        self.halt.now()?;
-        let id = so.name(&asked.id);
-        let call = ToolCall { id: &id, name: &asked.tool, arguments: &asked.arguments };
-        running.calls(std::mem::take(&mut so.text), &call)?;
-        self.events.tell(reported::started(&id, &asked.tool, &asked.arguments));
-        let started = Instant::now();
-        let hand =
-            Hand { engine: self.engine, halt: self.halt, context: &self.context, given_up: &asked.cancel };
-        let ended = hand.call(&call, 0, StopReason::ToolUse, started).await?;
-        let Some((mut content, is_error)) = ended.answer else {
-            return Err(ended.halted.unwrap_or(TurnError::Cancelled));
-        };
-        let mut halted = ended.halted;
-        match so.repetition.note(&asked.tool, &asked.arguments, &content) {
-            Verdict::Fine => {}
-            Verdict::Told(text) => content.push(Block::text(text)),
-            Verdict::Ended(text, times) => {
-                content.push(Block::text(text));
-                halted.get_or_insert(TurnError::Looping { tool: asked.tool.clone(), times });
-            }
+    ) -> Result<(), TurnError> {
+        match came {
+            Came::Call(call) => self.call(call, calls, running, so),
+            Came::Done(done) => self.called(done, running, so),
+            Came::Told(Told::Tool(event)) => self.reported(event, running, so).await,
+            // The answer's end says so, too; reports may still be on their way.
+            Came::Told(Told::Over) => Ok(()),
         }
-        running.result(Block::ToolResult {
-            call_id: id.clone(),
-            name: asked.tool.clone(),
-            content: content.clone().into(),
-            is_error,
-        })?;
-        if self.runtime.wants_recent() {
-            let failure = is_error.then(|| joined_text(&content));
-            let agent = &self.context.agent;
-            for line in derived::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {
-                self.log(&line, running);
-            }
-        }
-        let name = asked.tool.clone();
-        self.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
-        Ok((Answered { content, is_error }, halted))
     }
 
     /// Writes down what the program says of a call of its own.

@@ -90,6 +90,28 @@ const CHANGING: [&str; 13] = [
     "flock_restart_gateway",
 ];
 
+/// Tools of flock's own that only look, and the one that waits long for what others do.
+const BESIDE: [&str; 12] = [
+    "flock_channel_read",
+    "flock_channel_list",
+    "flock_tasks",
+    "flock_discover",
+    "flock_status",
+    "flock_history",
+    "flock_workspace_list",
+    "flock_workspace_read",
+    "flock_workspace_tree",
+    "flock_read_skill",
+    "flock_audit",
+    "flock_sysadmin_request",
+];
+
+/// Whether calls of this tool may run beside others of the same turn. Any other runs alone, in its order.
+#[must_use]
+pub fn runs_beside(tool: &str) -> bool {
+    BESIDE.contains(&tool)
+}
+
 /// Who can only read asks the sysadmin in words; what is done for a typed request is done in its name.
 fn asks_for_change(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
     let is_change = agent.autonomy == Autonomy::Readonly

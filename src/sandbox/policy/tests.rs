@@ -203,6 +203,18 @@ fn without_a_sandbox_nothing_runs_on_the_host() {
 }
 
 #[test]
+fn only_what_changes_nothing_runs_beside_other_calls() {
+    for tool in BESIDE {
+        assert!(FLOCK_TOOLS.iter().any(|(name, _)| *name == tool), "{tool}");
+        assert!(runs_beside(tool) && !CHANGING.contains(&tool), "{tool}");
+    }
+    for tool in ["flock_channel_post", "flock_message", "flock_sleep", "flock_update_card", "exec", "flock_x"]
+    {
+        assert!(!runs_beside(tool), "{tool}");
+    }
+}
+
+#[test]
 fn who_can_only_read_changes_nothing_of_the_team() {
     let worker = Agent { autonomy: Autonomy::Readonly, ..agent(&["*"], &[]) };
     let orchestrator = Agent { role: Role::Orchestrator, ..worker.clone() };

@@ -1,7 +1,9 @@
 //! A gateway with an engine and all of flock's tools, in this process. The turns of `coder` and `orchestrator` are
 //! run by a program that the test plays; `tester` is flock's own.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 use flock::agent::{self, Engine};
 use flock::config::{Api, Live, Role, agents, starter};
@@ -36,21 +38,36 @@ pub struct Crew {
     pub port: u16,
     /// The last turn that the played program's conversation has.
     pub knows: Arc<Mutex<Option<TurnId>>>,
-    /// How many calls of [`HELD`] have begun, and how many were ended.
+    /// Where it was last asked for that.
+    pub knew_on: Arc<Mutex<Option<ThreadId>>>,
+    /// How many calls of [`HELD`] have begun, and how many have ended.
     pub held: (watch::Receiver<u32>, watch::Receiver<u32>),
+    /// The most of them that ran at once.
+    pub most_held: Arc<AtomicU32>,
     turns: mpsc::UnboundedReceiver<Played>,
     server: tokio::task::JoinHandle<()>,
     _rings: mpsc::UnboundedReceiver<swarm::scheduler::Event>,
     _dir: tempfile::TempDir,
 }
 
-/// The tool that does nothing here until its call is ended.
+/// The tool that does nothing here until its call is ended; with `together`, until so many such calls have begun.
 pub const HELD: &str = "flock_workspace_tree";
 
 struct Held {
     spec: ToolSpec,
     begun: watch::Sender<u32>,
     ended: watch::Sender<u32>,
+    together: watch::Sender<u64>,
+    most: Arc<AtomicU32>,
+}
+
+/// Counts a call's end, also where it is dropped.
+struct Ends<'a>(&'a watch::Sender<u32>);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count += 1);
+    }
 }
 
 impl Tool for Held {
@@ -61,13 +78,23 @@ impl Tool for Held {
     fn call<'a>(
         &'a self,
         context: &'a CallContext,
-        _: &'a Value,
+        arguments: &'a Value,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async {
             self.begun.send_modify(|count| *count += 1);
-            context.cancel.cancelled().await;
-            self.ended.send_modify(|count| *count += 1);
-            Ok(ToolOutput::text("ended"))
+            let _ends = Ends(&self.ended);
+            self.most.fetch_max(*self.begun.borrow() - *self.ended.borrow(), Ordering::SeqCst);
+            let Some(all) = arguments["together"].as_u64() else {
+                context.cancel.cancelled().await;
+                return Ok(ToolOutput::text("ended"));
+            };
+            self.together.send_modify(|count| *count += 1);
+            let mut count = self.together.subscribe();
+            tokio::select! {
+                met = count.wait_for(|count| *count >= all) => drop(met),
+                () = context.cancel.cancelled() => return Ok(ToolOutput::text("alone")),
+            }
+            Ok(ToolOutput::text("together"))
         })
     }
 }
@@ -114,6 +141,7 @@ struct Program {
     api: Option<Api>,
     turns: mpsc::UnboundedSender<Played>,
     knows: Arc<Mutex<Option<TurnId>>>,
+    knew_on: Arc<Mutex<Option<ThreadId>>>,
 }
 
 impl Runtime for Program {
@@ -130,6 +158,7 @@ impl Runtime for Program {
     }
 
     fn knows(&self, _: &SessionKey, _: &str) -> Result<Option<TurnId>, RuntimeError> {
+        *self.knew_on.lock().unwrap() = Some(std::thread::current().id());
         Ok(*self.knows.lock().unwrap())
     }
 
@@ -212,13 +241,20 @@ impl Crew {
         let spec = registry.get(HELD).unwrap().spec().clone();
         let (begun, has_begun) = watch::channel(0);
         let (ended, has_ended) = watch::channel(0);
-        registry.add(Arc::new(Held { spec, begun, ended }));
+        let (together, most_held) = (watch::channel(0).0, Arc::new(AtomicU32::new(0)));
+        registry.add(Arc::new(Held { spec, begun, ended, together, most: most_held.clone() }));
         let catalog = Catalog::new(home.clone());
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
         let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
         let (ordered, turns) = mpsc::unbounded_channel();
-        let knows = Arc::default();
-        let program = Program { relay: relay.clone(), api, turns: ordered, knows: Arc::clone(&knows) };
+        let (knows, knew_on) = (Arc::default(), Arc::default());
+        let program = Program {
+            relay: relay.clone(),
+            api,
+            turns: ordered,
+            knows: Arc::clone(&knows),
+            knew_on: Arc::clone(&knew_on),
+        };
         let engine = Engine::new(agent::Parts {
             config: live.clone(),
             store,
@@ -247,7 +283,7 @@ impl Crew {
         let front = Arc::new(Front::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
         let held = (has_begun, has_ended);
-        Self { home, gateway, port, knows, held, turns, server, _rings: rings, _dir: dir }
+        Self { home, gateway, port, knows, knew_on, held, most_held, turns, server, _rings: rings, _dir: dir }
     }
 
     /// A client with the owner's token.

@@ -2,20 +2,19 @@
 
 use flock::supervise::loopback::{Call, Client};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
-use super::crew::{Crew, HELD, Played};
+use super::crew::{Crew, Played};
 use super::house::LIMIT;
 
 fn request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn call(body: &Value) -> Call {
+pub(super) fn call(body: &Value) -> Call {
     Call::post("/mcp").json(body).unwrap().header("accept", "application/json, text/event-stream")
 }
 
-fn client(crew: &Crew, turn: &Played) -> Client {
+pub(super) fn client(crew: &Crew, turn: &Played) -> Client {
     Client::new(crew.port).with_token(&turn.token)
 }
 
@@ -27,7 +26,7 @@ async fn ask(crew: &Crew, turn: &Played, method: &str, params: Value) -> Value {
     answer["result"].take()
 }
 
-async fn use_tool(crew: &Crew, turn: &Played, name: &str, arguments: Value) -> Value {
+pub(super) async fn use_tool(crew: &Crew, turn: &Played, name: &str, arguments: Value) -> Value {
     ask(crew, turn, "tools/call", json!({"name": name, "arguments": arguments})).await
 }
 
@@ -288,90 +287,6 @@ async fn pipe(url: &str, token: &str, input: &str) -> Vec<Value> {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn held(id: &Value) -> Value {
-    let params = json!({"name": HELD, "arguments": {}});
-    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
-}
-
-fn cancelled(id: &Value) -> Value {
-    let params = json!({"requestId": id, "reason": "the user does not want it"});
-    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-}
-
-async fn reaches(count: &mut watch::Receiver<u32>, expected: u32) {
-    let wait = count.wait_for(|count| *count == expected);
-    drop(tokio::time::timeout(LIMIT, wait).await.expect("in time").unwrap());
-}
-
-#[tokio::test]
-async fn a_call_that_is_cancelled_ends_and_has_no_answer() {
-    let mut crew = Crew::new().await;
-    let (turn, answer) = crew.begin().await;
-    let (mut begun, mut ended) = crew.held.clone();
-    let program = client(&crew, &turn);
-    for (at, id) in [(1, json!(7)), (2, json!("7"))] {
-        let (asking, message) = (program.clone(), held(&id));
-        let asked = tokio::spawn(async move {
-            let answer = asking.send(call(&message), LIMIT).await.unwrap();
-            (answer.status(), answer.bytes(1024, LIMIT).await.unwrap())
-        });
-        reaches(&mut begun, at).await;
-        // Of the other kind, of a request that nobody made, and of none.
-        let other = if id.is_string() { json!(7) } else { json!("7") };
-        for wrong in [other, json!(99), Value::Null, json!({})] {
-            assert_eq!(program.send(call(&cancelled(&wrong)), LIMIT).await.unwrap().status(), 202);
-        }
-        assert_eq!(*ended.borrow(), at - 1);
-        assert_eq!(program.send(call(&cancelled(&id)), LIMIT).await.unwrap().status(), 202);
-        reaches(&mut ended, at).await;
-        let (status, body) = asked.await.unwrap();
-        assert_eq!((status, body.len()), (202, 0));
-    }
-    // One that the program gives up by closing the connection ends, too.
-    let asking = program.clone();
-    let asked = tokio::spawn(async move { asking.send(call(&held(&json!(8))), LIMIT).await.map(|_| ()) });
-    reaches(&mut begun, 3).await;
-    asked.abort();
-    reaches(&mut ended, 3).await;
-    // The turn goes on.
-    let result = use_tool(&crew, &turn, "flock_status", json!({})).await;
-    assert_eq!(result["isError"], false, "{result}");
-    turn.say("done");
-    assert_eq!(answer.await.unwrap().0, 200);
-    crew.stopped().await;
-}
-
-#[tokio::test]
-async fn a_call_by_standard_streams_is_cancelled_where_all_places_are_taken() {
-    use std::io::Write as _;
-    let mut crew = Crew::new().await;
-    let (turn, answer) = crew.begin().await;
-    let (mut begun, mut ended) = crew.held.clone();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_flock"));
-    command.arg("mcp").env("FLOCK_MCP_URL", format!("http://127.0.0.1:{}/mcp", crew.port));
-    command.env("FLOCK_MCP_TOKEN", &turn.token);
-    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    // As many as there are places; a turn runs one after the other.
-    for id in 0..16 {
-        writeln!(input, "{}", held(&json!(id))).unwrap();
-    }
-    reaches(&mut begun, 1).await;
-    for id in 0..16 {
-        writeln!(input, "{}", cancelled(&json!(id))).unwrap();
-    }
-    drop(input);
-    let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
-    let output = tokio::time::timeout(LIMIT, output).await.expect("all of them end").unwrap();
-    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
-    let count = *begun.borrow();
-    reaches(&mut ended, count).await;
-    turn.say("done");
-    assert_eq!(answer.await.unwrap().0, 200);
-    crew.stopped().await;
 }
 
 #[tokio::test]

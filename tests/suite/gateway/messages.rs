@@ -122,6 +122,9 @@ async fn a_program_that_goes_on_is_told_what_was_said_without_it() {
         turn.say("done");
     })
     .await;
+    // What reads all that was said is not done where the gateway answers.
+    let knew_on = crew.knew_on.lock().unwrap().unwrap();
+    assert_ne!(knew_on, std::thread::current().id());
     *crew.knows.lock().unwrap() = first;
     let answer = crew.say(json!({"agent": "coder", "sessionKey": KEY, "prompt": "two"}));
     let turn = crew.turn().await;

@@ -9,6 +9,7 @@ mod freeze;
 pub mod house;
 mod limits;
 mod mcp;
+mod mcp_calls;
 mod messages;
 mod process;
 mod queue;

@@ -1,0 +1,153 @@
+use futures_util::FutureExt as _;
+use serde_json::json;
+
+use super::*;
+
+/// Those only look, and run side by side.
+const LOOKS: &str = "flock_channel_read";
+const POSTS: &str = "flock_channel_post";
+
+struct Line {
+    beside: Beside<'static>,
+    knocks: mpsc::Sender<Knock>,
+    /// Ends the calls that have begun, by id.
+    ends: Vec<(String, CancellationToken)>,
+    /// Whoever waits for an answer stays.
+    answers: Vec<oneshot::Receiver<Answered>>,
+}
+
+impl Line {
+    fn new() -> Self {
+        let (knocks, taken) = mpsc::channel(256);
+        Self { beside: Beside::new(taken), knocks, ends: Vec::new(), answers: Vec::new() }
+    }
+
+    /// A call comes; gives what its client cancels it with.
+    fn asks(&mut self, id: &str, tool: &str) -> CancellationToken {
+        let cancel = CancellationToken::new();
+        let asked =
+            Asked { id: id.to_owned(), tool: tool.to_owned(), arguments: json!({}), cancel: cancel.clone() };
+        let (reply, answer) = oneshot::channel();
+        self.answers.push(answer);
+        assert!(self.knocks.try_send(Knock::Call(asked, reply)).is_ok());
+        cancel
+    }
+
+    /// Begins all that may, and takes what has ended; says which those were.
+    fn goes_on(&mut self) -> Vec<String> {
+        let mut seen = Vec::new();
+        while let Some(Some(came)) = self.beside.come().now_or_never() {
+            match came {
+                Came::Call(call) => {
+                    let (name, tool) = (call.asked.id.clone(), call.asked.tool.clone());
+                    seen.push(name.clone());
+                    let ends = CancellationToken::new();
+                    self.ends.push((name.clone(), ends.clone()));
+                    let over = self.beside.over().clone();
+                    let work = async move {
+                        tokio::select! {
+                            () = ends.cancelled() => {}
+                            () = over.cancelled() => {}
+                        }
+                        let ended = Ok(Ended { answer: None, halted: None });
+                        Done { name, call, started: Instant::now(), ended }
+                    };
+                    self.beside.begin(&tool, Box::pin(work));
+                }
+                Came::Done(done) => seen.push(format!("{} ended", done.name)),
+                Came::Told(_) => seen.push("told".to_owned()),
+            }
+        }
+        seen
+    }
+
+    fn ends(&mut self, id: &str) -> Vec<String> {
+        self.ends.iter().filter(|(name, _)| name == id).for_each(|(_, ends)| ends.cancel());
+        self.goes_on()
+    }
+}
+
+#[tokio::test]
+async fn those_that_only_look_run_side_by_side_and_the_seventeenth_waits() {
+    let mut line = Line::new();
+    for n in 1..=18 {
+        line.asks(&n.to_string(), LOOKS);
+    }
+    let begun = line.goes_on();
+    assert_eq!(begun, (1..=16).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(line.ends("7"), ["7 ended", "17"], "in the order they came");
+    assert_eq!(line.ends("1"), ["1 ended", "18"]);
+}
+
+#[tokio::test]
+async fn what_changes_something_runs_alone_in_the_order_it_came() {
+    let mut line = Line::new();
+    for (id, tool) in
+        [("a", LOOKS), ("b", LOOKS), ("c", POSTS), ("d", LOOKS), ("e", "flock_nothing"), ("f", POSTS)]
+    {
+        line.asks(id, tool);
+    }
+    assert_eq!(line.goes_on(), ["a", "b"]);
+    assert_eq!(line.ends("b"), ["b ended"], "the first look is still under way");
+    assert_eq!(line.ends("a"), ["a ended", "c"]);
+    assert_eq!(line.ends("c"), ["c ended", "d"]);
+    assert_eq!(line.ends("d"), ["d ended", "e"], "what nobody knows runs alone, too");
+    assert_eq!(line.ends("e"), ["e ended", "f"]);
+}
+
+#[tokio::test]
+async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
+    let mut line = Line::new();
+    line.asks("a", LOOKS);
+    let gives_up = line.asks("b", POSTS);
+    let further = line.asks("c", POSTS);
+    line.asks("d", LOOKS);
+    assert_eq!(line.goes_on(), ["a"]);
+    further.cancel();
+    // Whoever waits for the next thing hears of it at once.
+    let waits = async {
+        match line.beside.come().await {
+            Some(Came::Call(call)) => call.asked.id,
+            _ => panic!("the next call begins"),
+        }
+    };
+    let (id, ()) = tokio::join!(waits, async { gives_up.cancel() });
+    assert_eq!(id, "d");
+}
+
+#[tokio::test]
+async fn what_the_program_tells_comes_between_in_its_order() {
+    let mut line = Line::new();
+    line.asks("a", POSTS);
+    assert!(line.knocks.try_send(Knock::Told(Told::Over)).is_ok());
+    line.asks("b", LOOKS);
+    assert_eq!(line.goes_on(), ["a", "told"]);
+    assert_eq!(line.ends("a"), ["a ended", "b"]);
+}
+
+#[tokio::test]
+async fn the_end_of_the_turn_ends_those_that_run_and_begins_no_other() {
+    let mut line = Line::new();
+    for (id, tool) in [("a", LOOKS), ("b", LOOKS), ("c", POSTS)] {
+        line.asks(id, tool);
+    }
+    assert_eq!(line.goes_on(), ["a", "b"]);
+    let Line { beside, mut answers, .. } = line;
+    let left: Vec<Done> = beside.end().collect().await;
+    let mut left: Vec<&str> = left.iter().map(|done| done.name.as_str()).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["a", "b"]);
+    assert!(answers.remove(2).await.is_err(), "nobody waits for what is never begun");
+}
+
+#[tokio::test]
+async fn once_nothing_more_is_taken_what_has_come_still_runs_to_its_end() {
+    let mut line = Line::new();
+    line.asks("a", POSTS);
+    line.asks("b", POSTS);
+    line.beside.close();
+    assert_eq!(line.goes_on(), ["a"]);
+    assert_eq!(line.ends("a"), ["a ended", "b"]);
+    assert_eq!(line.ends("b"), ["b ended"]);
+    assert!(matches!(line.beside.come().now_or_never(), Some(None)));
+}

@@ -1,0 +1,93 @@
+//! The calls of flock's own tools in a turn: each committed when it begins, decided and run as in a native turn, and
+//! committed again when it has ended.
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::beside::{Beside, Done, Waiting};
+use super::desk::{Answered, Asked};
+use super::{Course, So, reported};
+use crate::agent::calls::Hand;
+use crate::agent::derived;
+use crate::agent::repetition::Verdict;
+use crate::agent::running::Running;
+use crate::agent::turn::{TurnError, TurnEvent};
+use crate::provider::message::{ToolCall, joined_text};
+use crate::provider::{Block, StopReason};
+
+impl Course<'_> {
+    /// Begins a call of one of flock's tools, as a native turn does.
+    pub(super) fn call<'c>(
+        &'c self,
+        call: Waiting,
+        calls: &mut Beside<'c>,
+        running: &mut Running,
+        so: &mut So,
+    ) -> Result<(), TurnError> {
+        self.still_free()?;
+        self.halt.now()?;
+        let Asked { id, tool, arguments, .. } = &call.asked;
+        let name = so.name(id);
+        running.calls(std::mem::take(&mut so.text), &ToolCall { id: &name, name: tool, arguments })?;
+        self.events.tell(reported::started(&name, tool, arguments));
+        let (tool, over) = (tool.clone(), calls.over().child_token());
+        calls.begin(&tool, Box::pin(self.run_call(name, call, over)));
+        Ok(())
+    }
+
+    /// Runs it until it ends by itself, nobody waits for it any more, or `given_up` ends it.
+    async fn run_call(&self, name: String, call: Waiting, given_up: CancellationToken) -> Done {
+        let started = Instant::now();
+        let ended = {
+            let Asked { tool, arguments, cancel, .. } = &call.asked;
+            let asked = ToolCall { id: &name, name: tool, arguments };
+            let (engine, halt, context) = (self.engine, self.halt, &self.context);
+            let hand = Hand { engine, halt, context, given_up: &given_up };
+            let mut work = std::pin::pin!(hand.call(&asked, 0, StopReason::ToolUse, started));
+            match cancel.run_until_cancelled(&mut work).await {
+                Some(ended) => ended,
+                None => {
+                    given_up.cancel();
+                    work.await
+                }
+            }
+        };
+        Done { name, call, started, ended }
+    }
+
+    /// Writes down what a call gave, and answers it.
+    pub(super) fn called(&self, done: Done, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
+        let Done { name: id, call: Waiting { asked, reply }, started, ended } = done;
+        let ended = ended?;
+        let Some((mut content, is_error)) = ended.answer else {
+            return Err(ended.halted.unwrap_or(TurnError::Cancelled));
+        };
+        let mut halted = ended.halted;
+        match so.repetition.note(&asked.tool, &asked.arguments, &content) {
+            Verdict::Fine => {}
+            Verdict::Told(text) => content.push(Block::text(text)),
+            Verdict::Ended(text, times) => {
+                content.push(Block::text(text));
+                halted.get_or_insert(TurnError::Looping { tool: asked.tool.clone(), times });
+            }
+        }
+        running.result(Block::ToolResult {
+            call_id: id.clone(),
+            name: asked.tool.clone(),
+            content: content.clone().into(),
+            is_error,
+        })?;
+        if self.runtime.wants_recent() {
+            let failure = is_error.then(|| joined_text(&content));
+            let agent = &self.context.agent;
+            for line in derived::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {
+                self.log(&line, running);
+            }
+        }
+        let name = asked.tool;
+        self.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
+        // Nobody may be waiting any more; the result is in the transcript.
+        drop(reply.send(Answered { content, is_error }));
+        halted.map_or(Ok(()), Err)
+    }
+}
