@@ -19,6 +19,8 @@ from programs_agents import MODEL, keys, requests
 ROUNDS = 9
 # Of the model, for the relay.
 CALLS = 200
+# Bytes, a little less than a request may have.
+LARGEST = 31 << 20
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -130,15 +132,35 @@ def relayed(agent):
     added = [by - own for by, own in zip(times["relayed"], times["direct"])]
     direct, by = (f"{statistics.median(times[name]):.2f}" for name in ("direct", "relayed"))
     print(f"the relay: {statistics.median(added):.2f} ms more to the first byte, the median of {CALLS} pairs ({by} and {direct} ms)")
+    for name, piece in (("texts of 1 KB", {"role": "user", "content": "word " * 200}), ("the smallest objects", {"a": 1})):
+        took, size = refused(ports["relayed"], given["FLOCK_RELAY_KEY"], agent.model, piece)
+        print(f"the relay: {statistics.median(took):.0f} ms until {size >> 20} MiB of {name} are there, looked at and refused ({min(took):.0f} to {max(took):.0f})")
     open(f"{MODEL}/figures-relay", "w").close()
     turn.end()
 
 
+def refused(port, token, model, piece):
+    """How long the largest request takes, in milliseconds, that is wrong in its last field; and its size."""
+    piece = json.dumps(piece)
+    pieces = ",".join([piece] * (LARGEST // (len(piece) + 1)))
+    body = f'{{"model":"{model}","input":[{pieces}],"plugins":[]}}'.encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    took = []
+    for _ in range(ROUNDS):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        begun = time.monotonic()
+        connection.request("POST", "/relay/responses/v1/responses", body, headers)
+        response = connection.getresponse()
+        said = response.read()
+        took.append(1000 * (time.monotonic() - begun))
+        if response.status != 400 or b"plugins" not in said:
+            raise RuntimeError(f"{response.status} {said[:300]}")
+    return took, len(body)
+
+
 def measure(agents):
     begun = resident()
-    for agent in [agent for agent in agents if agent.on_host]:
-        relayed(agent)
-    agents = [agent for agent in agents if not agent.on_host]
+    agents, on_host = [[one for one in agents if one.on_host == there] for there in (False, True)]
     for agent in agents:
         of(agent)
     idle = resident()
@@ -146,3 +168,6 @@ def measure(agents):
     print(f"the gateway: {begun:.1f} MiB at first, {idle:.1f} MiB after these turns, {resident():.1f} MiB with {len(held)} turns at once")
     for turn in held:
         turn.end()
+    # Last: the largest requests leave their mark on the gateway's memory.
+    for agent in on_host:
+        relayed(agent)
