@@ -1,5 +1,7 @@
 //! What a program that has to begin its conversation anew is told of before, and where what is new begins.
 
+use crate::provider::{Block, Message, Role};
+
 /// The line before what was said in the session.
 pub const RECENT: &str = "[Recent Context]";
 /// The line after it.
@@ -13,6 +15,19 @@ pub const CURRENT: &str = "[Current Message]";
 #[must_use]
 pub fn compose(recent: &str, text: &str) -> String {
     [recent, CURRENT, "\n", text].concat()
+}
+
+/// What is new, as text. A program is given no pictures; it is told that there was one.
+#[must_use]
+pub fn said(messages: &[Message]) -> String {
+    let texts = messages.iter().filter(|message| message.role == Role::User).flat_map(|message| {
+        message.content.iter().filter_map(|block| match block {
+            Block::Text { text, .. } => Some(text.as_str()),
+            Block::Image { .. } => Some("(a picture, which can't be passed on here)"),
+            _ => None,
+        })
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
 }
 
 #[cfg(test)]

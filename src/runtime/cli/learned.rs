@@ -2,12 +2,16 @@
 //! what later turns are told.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
 use super::program::{Learned, Parts, Program};
+use super::run::{Course, Site};
 use crate::home::{Home, atomic};
 use crate::id::{AgentId, hex};
+use crate::runtime::RuntimeError;
+use crate::sandbox::Piece;
 use crate::sandbox::fitting::Fitting;
 
 /// The most bytes of an answer.
@@ -101,6 +105,45 @@ impl Kept {
             .map_err(|error| crate::error::chain(&error))
     }
 }
+
+impl Course<'_> {
+    /// What the program answers to what it is asked once; kept until it is another program or is asked something else.
+    pub(super) async fn learn(&self, wanted: &Learned, site: &Site) -> Result<String, RuntimeError> {
+        let (cli, program) = (self.cli, self.cli.program);
+        let asked = Asked { wanted, state: site.state.as_deref(), workspace: &site.workspace };
+        let kept = Kept::of(&cli.parts.home, &self.order.agent, program, &self.found.parts, asked);
+        if let Some(text) = kept.read() {
+            return Ok(text);
+        }
+        let unwritten = |why: String| cli.unwritten(&why);
+        self.write(&wanted.invocation, site).map_err(unwritten)?;
+        let mut printed = Vec::new();
+        let mut heard = |piece: Piece<'_>| {
+            if let Piece::Out(bytes) = piece
+                && printed.len() < MOST
+            {
+                printed.extend_from_slice(bytes);
+            }
+        };
+        let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
+        let ran =
+            ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
+        let text = match (&wanted.file, &site.kept) {
+            (None, _) => String::from_utf8_lossy(&printed).into_owned(),
+            (Some(file), Some(kept)) => kept.read(file, MOST as u64).unwrap_or_default(),
+            (Some(_), None) => String::new(),
+        };
+        let Some(text) = (wanted.take)(&text) else {
+            let message = format!("it did not answer what it was asked first (exit code {})", ran.code);
+            return Err(cli.unbegun(message));
+        };
+        kept.write(&text).map_err(unwritten)?;
+        Ok(text)
+    }
+}
+
+/// How long a program may take to answer what it is asked once before its turns.
+const LEARNING: Duration = Duration::from_secs(60);
 
 /// Answers that are kept of a program: it may have been asked for several models.
 const MOST_KEPT: usize = 16;

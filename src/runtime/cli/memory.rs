@@ -3,13 +3,35 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 
 use super::ear::Note;
 use super::state::Replaced;
 use crate::clock;
-use crate::id::{SessionKey, TurnId};
+use crate::config::Agent;
+use crate::id::{SessionKey, TurnId, hex};
+use crate::runtime::Order;
 use crate::store::{Begun, ProgramConversation, Store, StoreError};
+
+/// With what a conversation is begun in this turn; `relayed` where its model is asked through flock.
+pub fn begun(order: &Order, agent: &Agent, relayed: bool) -> Begun {
+    let place = match (agent.runs_on_host(), relayed) {
+        (false, _) => "sandbox".to_owned(),
+        (true, true) => format!("host {}", agent.workspace.display()),
+        (true, false) => format!("host with its own login {}", agent.workspace.display()),
+    };
+    let prompt = hex(&Sha256::digest(order.system.as_bytes()));
+    Begun { conversation: order.conversation.clone(), place, prompt }
+}
+
+/// Whether a conversation that was begun like `known` is one that a turn goes on with which would begin one like `begun`.
+/// `renews_prompt` as in [`super::program::Habits`].
+pub fn goes_on(known: &Begun, begun: &Begun, renews_prompt: bool) -> bool {
+    known.conversation == begun.conversation
+        && known.place == begun.place
+        && (renews_prompt || known.prompt == begun.prompt)
+}
 
 /// What becomes of a conversation in one run.
 pub struct Memory {

@@ -6,35 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::ear::{Ear, Note, Seen, lingers};
 use super::folders::{self, TurnFolder};
-use super::gate::{Gate, Pass};
+use super::gate::{Count, Gate, Pass};
 use super::host::Ran;
-use super::learned::{Asked, Kept};
 use super::locate::{self, Found};
-use super::memory::Memory;
-use super::program::{Conversation, Ended, Invocation, Learned, Place, Program, Turn};
+use super::memory::{self, Memory};
+use super::program::{Conversation, Ended, Invocation, Place, Program, Turn};
 use super::state::{self, State};
-use super::{host, learned, verdict};
+use super::{host, verdict};
 use crate::config::{Agent, Autonomy, Config};
 use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
-use crate::id::{AgentId, SessionKey, TurnId, hex};
-use crate::provider::{Block, BoxFuture, Message, Role};
+use crate::id::{AgentId, SessionKey, TurnId};
+use crate::provider::BoxFuture;
 use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, Tell, prompt};
 use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
-use crate::store::{Begun, Store};
+use crate::store::{Begun, ProgramConversation, Store};
 
 /// How long a program may take to exit once it has told how its run went.
 const GRACE: Duration = Duration::from_secs(20);
-/// How long a program may take to answer what it is asked once before its turns.
-const LEARNING: Duration = Duration::from_secs(60);
 
 /// What turns of programs need of flock.
 pub struct Parts {
@@ -56,8 +52,8 @@ pub struct Parts {
 
 /// Turns of one program.
 pub struct Cli {
-    program: &'static dyn Program,
-    parts: Arc<Parts>,
+    pub(super) program: &'static dyn Program,
+    pub(super) parts: Arc<Parts>,
     /// How long it may take to exit once it has told how its run went.
     grace: Duration,
 }
@@ -80,7 +76,7 @@ impl Cli {
     }
 
     /// Nothing of the turn has been begun.
-    fn unbegun(&self, reason: String) -> RuntimeError {
+    pub(super) fn unbegun(&self, reason: String) -> RuntimeError {
         let hint = verdict::LOGS.to_owned();
         RuntimeError::NotBegun { program: self.program.title(), reason, hint }
     }
@@ -90,7 +86,17 @@ impl Cli {
         let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let first = begun.insert(order.agent.clone());
         let made = TurnFolder::make(&self.parts.home, &order.session, first);
-        made.map_err(|why| self.unbegun(format!("its files can't be written: {why}")))
+        made.map_err(|why| self.unwritten(&why))
+    }
+
+    pub(super) fn unwritten(&self, why: &str) -> RuntimeError {
+        self.unbegun(format!("its files can't be written: {why}"))
+    }
+
+    /// What it knows of a session.
+    fn known(&self, session: &SessionKey) -> Result<Option<ProgramConversation>, RuntimeError> {
+        let known = self.parts.store.program_conversation(session, self.program.name());
+        known.map_err(|error| self.unbegun(chain(&error)))
     }
 
     async fn turn(&self, order: &Order, tell: Tell<'_>) -> Result<Reply, RuntimeError> {
@@ -123,14 +129,13 @@ impl Cli {
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
         let pass = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
         let course = Course { cli: self, order, agent, found, pass, folder: self.folder(order)? };
-        let begun = course.begun();
-        let name = self.program.name();
-        let known = self.parts.store.program_conversation(&order.session, name);
-        let known = known.map_err(|error| self.unbegun(chain(&error)))?;
-        let known = known.filter(|known| course.goes_on(&known.begun, &begun));
+        let begun = memory::begun(order, agent, course.pass.relay.is_some());
+        let renews = self.program.habits().renews_prompt;
+        let known = self.known(&order.session)?.filter(|known| memory::goes_on(&known.begun, &begun, renews));
         if let (Some(known), Some(missed)) = (known, &order.missed) {
             let (ended, seen) = course.run(Conversation::Resumed(&known.name), missed, &begun, tell).await?;
-            let Some(why) = course.lost(&ended, &seen) else { return course.reply(ended, &seen) };
+            let why = verdict::lost(&ended, &seen, &course.pass.calls.now());
+            let Some(why) = why else { return course.reply(ended, &seen) };
             let title = self.program.title();
             tell(Event::Trace(format!("[{}] {title} {why} and begins another", order.agent)));
         }
@@ -156,9 +161,10 @@ impl Runtime for Cli {
     }
 
     fn knows(&self, session: &SessionKey, conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
-        let known = self.parts.store.program_conversation(session, self.program.name());
-        let known = known.map_err(|error| self.unbegun(chain(&error)))?;
-        Ok(known.filter(|known| known.begun.conversation == conversation).map(|known| known.turn))
+        Ok(self
+            .known(session)?
+            .filter(|known| known.begun.conversation == conversation)
+            .map(|known| known.turn))
     }
 
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
@@ -171,43 +177,26 @@ impl Runtime for Cli {
 }
 
 /// One turn and what it works with.
-struct Course<'a> {
-    cli: &'a Cli,
-    order: &'a Order,
+pub(super) struct Course<'a> {
+    pub(super) cli: &'a Cli,
+    pub(super) order: &'a Order,
     agent: &'a Agent,
-    found: Found,
+    pub(super) found: Found,
     pass: Pass,
     folder: TurnFolder,
 }
 
 /// Where a program runs, as it sees it.
-struct Site {
+pub(super) struct Site {
     origin: String,
-    state: Option<String>,
+    pub(super) state: Option<String>,
     files: String,
-    workspace: String,
+    pub(super) workspace: String,
     /// The folder of its state as the host has it.
-    kept: Option<State>,
+    pub(super) kept: Option<State>,
 }
 
 impl Course<'_> {
-    fn begun(&self) -> Begun {
-        let place = match (self.agent.runs_on_host(), &self.pass.relay) {
-            (false, _) => "sandbox".to_owned(),
-            (true, Some(_)) => format!("host {}", self.agent.workspace.display()),
-            (true, None) => format!("host with its own login {}", self.agent.workspace.display()),
-        };
-        let prompt = hex(&Sha256::digest(self.order.system.as_bytes()));
-        Begun { conversation: self.order.conversation.clone(), place, prompt }
-    }
-
-    /// Whether a conversation that was begun like this is one that this turn goes on with.
-    fn goes_on(&self, known: &Begun, begun: &Begun) -> bool {
-        known.conversation == begun.conversation
-            && known.place == begun.place
-            && (self.cli.program.habits().renews_prompt || known.prompt == begun.prompt)
-    }
-
     fn site(&self) -> Site {
         let state = State::of(&self.cli.parts.home, self.cli.program, &self.order.session);
         if !self.agent.runs_on_host() {
@@ -230,20 +219,6 @@ impl Course<'_> {
         }
     }
 
-    /// Why a conversation that the program was to go on with is begun anew, if it is: it does not know it, or it failed
-    /// before it had done anything, as it will each time if what it keeps is damaged.
-    fn lost(&self, ended: &Ended, seen: &Seen) -> Option<String> {
-        let message = match ended {
-            Ended::Unknown => return Some("has lost its conversation".to_owned()),
-            Ended::Failed { status: None, message } | Ended::Broken { message } => message,
-            Ended::Failed { .. } | Ended::Well { .. } => return None,
-        };
-        let calls = self.pass.calls.now();
-        let untouched = calls.answered == 0 && calls.refused.is_none() && calls.forbidden.is_none();
-        (untouched && !seen.begun && !seen.doomed)
-            .then(|| format!("can't go on with its conversation ({message})"))
-    }
-
     /// Runs the program once in this conversation, with what was said `before` that it is to be told.
     async fn run(
         &self,
@@ -253,7 +228,7 @@ impl Course<'_> {
         tell: Tell<'_>,
     ) -> Result<(Ended, Seen), RuntimeError> {
         let (cli, order, site) = (self.cli, self.order, self.site());
-        let unwritten = |why: String| cli.unbegun(format!("its files can't be written: {why}"));
+        let unwritten = |why: String| cli.unwritten(&why);
         let replaced = match (&site.kept, conversation) {
             (Some(kept), Conversation::New(_)) => Some(kept.anew().map_err(unwritten)?),
             (Some(kept), Conversation::Resumed(_)) => {
@@ -262,7 +237,7 @@ impl Course<'_> {
             }
             (None, _) => None,
         };
-        let text = prompt::compose(before, &said(&order.messages));
+        let text = prompt::compose(before, &prompt::said(&order.messages));
         let relay = self.pass.relay.as_ref();
         let mut turn = Turn {
             provider: order.model.provider(),
@@ -329,10 +304,9 @@ impl Course<'_> {
             // What it has told counts: it is ended as one that exits well.
             () = lingers(over, cli.grace) => Some(Ok(Ran::default())),
         };
-        let (ran, stopped) = match started {
-            Some(Ok(ran)) => (Some(ran), None),
-            Some(Err(error)) => (None, Some(error)),
-            None => (None, None),
+        let (ran, stopped) = match started.transpose() {
+            Ok(ran) => (ran, None),
+            Err(error) => (None, Some(error)),
         };
         if let Some(text) = ran.as_ref().and_then(|ran| ran.left.told(cli.program.title())) {
             ear.remark(text);
@@ -349,8 +323,7 @@ impl Course<'_> {
         }
         memory.settled().await.map_err(|error| cli.failed(chain(&error)))?;
         if let Some(error) = stopped {
-            let calls = self.pass.relay.as_ref().map(|_| &calls);
-            return Err(verdict::stopped(error, &seen, calls));
+            return Err(verdict::stopped(error, &seen, self.counted().as_ref()));
         }
         if ended == (Ended::Well { cut: false }) && !calls.listed_tools {
             let title = cli.program.title();
@@ -368,12 +341,12 @@ impl Course<'_> {
     }
 
     /// Writes the files of a run, in the turn's folder and in the program's.
-    fn write(&self, invocation: &Invocation, site: &Site) -> Result<(), String> {
+    pub(super) fn write(&self, invocation: &Invocation, site: &Site) -> Result<(), String> {
         self.folder.write(&invocation.files)?;
         site.kept.as_ref().map_or(Ok(()), |kept| kept.write(&invocation.state, invocation.kept))
     }
 
-    async fn start(
+    pub(super) async fn start(
         &self,
         invocation: &Invocation,
         heard: &mut (dyn FnMut(Piece<'_>) + Send),
@@ -412,56 +385,14 @@ impl Course<'_> {
         }
     }
 
-    /// What the program answers to what it is asked once; kept until it is another program or is asked something else.
-    async fn learn(&self, wanted: &Learned, site: &Site) -> Result<String, RuntimeError> {
-        let (cli, program) = (self.cli, self.cli.program);
-        let asked = Asked { wanted, state: site.state.as_deref(), workspace: &site.workspace };
-        let kept = Kept::of(&cli.parts.home, &self.order.agent, program, &self.found.parts, asked);
-        if let Some(text) = kept.read() {
-            return Ok(text);
-        }
-        let unwritten = |why: String| cli.unbegun(format!("its files can't be written: {why}"));
-        self.write(&wanted.invocation, site).map_err(unwritten)?;
-        let mut printed = Vec::new();
-        let mut heard = |piece: Piece<'_>| {
-            if let Piece::Out(bytes) = piece
-                && printed.len() < learned::MOST
-            {
-                printed.extend_from_slice(bytes);
-            }
-        };
-        let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
-        let ran =
-            ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
-        let text = match (&wanted.file, &site.kept) {
-            (None, _) => String::from_utf8_lossy(&printed).into_owned(),
-            (Some(file), Some(kept)) => kept.read(file, learned::MOST as u64).unwrap_or_default(),
-            (Some(_), None) => String::new(),
-        };
-        let Some(text) = (wanted.take)(&text) else {
-            let message = format!("it did not answer what it was asked first (exit code {})", ran.code);
-            return Err(cli.unbegun(message));
-        };
-        kept.write(&text).map_err(unwritten)?;
-        Ok(text)
-    }
-
     fn reply(&self, ended: Ended, seen: &Seen) -> Result<Reply, RuntimeError> {
-        let calls = self.pass.relay.as_ref().map(|_| self.pass.calls.now());
-        verdict::of(self.cli.program.title(), ended, seen, calls.as_ref())
+        verdict::of(self.cli.program.title(), ended, seen, self.counted().as_ref())
     }
-}
 
-/// What is new, as text. A program is given no pictures; it is told that there was one.
-fn said(messages: &[Message]) -> String {
-    let texts = messages.iter().filter(|message| message.role == Role::User).flat_map(|message| {
-        message.content.iter().filter_map(|block| match block {
-            Block::Text { text, .. } => Some(text.as_str()),
-            Block::Image { .. } => Some("(a picture, which can't be passed on here)"),
-            _ => None,
-        })
-    });
-    texts.collect::<Vec<_>>().join("\n\n")
+    /// flock's own count of the turn's model calls; `None` where the program asks its models itself.
+    fn counted(&self) -> Option<Count> {
+        self.pass.relay.as_ref().map(|_| self.pass.calls.now())
+    }
 }
 
 #[cfg(test)]

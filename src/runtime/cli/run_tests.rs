@@ -9,7 +9,7 @@ use super::super::program::{Exit, Habits, Parser, Parts as ProgramParts, Said, S
 use super::*;
 use crate::config::Api;
 use crate::id::{ModelRef, TurnId};
-use crate::provider::Usage;
+use crate::provider::{Message, Role, Usage};
 use crate::store::{Begin, NewSession, StoredPrompt};
 
 const LIMIT: Duration = Duration::from_secs(30);

@@ -56,6 +56,19 @@ pub fn of(
     })
 }
 
+/// Why a conversation that a program was to go on with is begun anew, if it is: it does not know it, or it failed
+/// before it had done anything, as it will each time if what it keeps is damaged.
+pub fn lost(ended: &Ended, seen: &Seen, calls: &Count) -> Option<String> {
+    let message = match ended {
+        Ended::Unknown => return Some("has lost its conversation".to_owned()),
+        Ended::Failed { status: None, message } | Ended::Broken { message } => message,
+        Ended::Failed { .. } | Ended::Well { .. } => return None,
+    };
+    let untouched = calls.answered == 0 && calls.refused.is_none() && calls.forbidden.is_none();
+    (untouched && !seen.begun && !seen.doomed)
+        .then(|| format!("can't go on with its conversation ({message})"))
+}
+
 /// What stopped a run, which may have been in the middle of it: what has begun is not run a second time, by another model or
 /// later.
 pub fn stopped(error: RuntimeError, seen: &Seen, calls: Option<&Count>) -> RuntimeError {
