@@ -54,7 +54,7 @@ pub async fn installed() -> Vec<Installed> {
 /// its own.
 #[must_use]
 pub fn has_own_login(agent: &Agent) -> bool {
-    agent.runs_on_host() && cli::named(&agent.runtime).is_some_and(Program::has_own_login)
+    agent.runs_on_host() && cli::named(&agent.runtime).is_some()
 }
 
 /// How to install a program.
@@ -148,9 +148,9 @@ fn asks(
         Err(Unable::NoKey(error)) => {
             if agent.on_host {
                 let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-                context
-                    .printer
-                    .warn(&format!("{error}, and {title} can't use a login of its own here{hint}"));
+                context.printer.warn(&format!(
+                    "{error}; {title} asks with its own login only where {provider} is not configured{hint}"
+                ));
             }
             Ok(())
         }

@@ -16,7 +16,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, symlinkat, unlinkat};
 
 use crate::error::Explain;
 
@@ -280,6 +280,16 @@ impl Root {
             .collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok((entries, more))
+    }
+
+    /// Makes a link to a path, whatever is there. Nothing is to be where the link comes.
+    ///
+    /// # Errors
+    ///
+    /// As [`BeneathError`] says.
+    pub fn link(&self, path: &Path, to: &Path) -> Result<(), BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        symlinkat(to, &folder, name).map_err(|errno| failed("make", path, errno, "a link"))
     }
 
     /// Removes a file or a link, not what it points to; a folder is refused.

@@ -42,7 +42,7 @@ pub fn way(
     described: Result<(), ProviderError>,
     on_host: bool,
 ) -> Result<Way, Unable> {
-    if on_host && program.has_own_login() && !is_known(model, config, described.is_ok()) {
+    if on_host && !is_known(model, config, described.is_ok()) {
         return Ok(Way::OwnLogin);
     }
     let wire = catalog::wire(model, config).map_err(Unable::NoProvider)?;
@@ -161,19 +161,6 @@ mod tests {
         ] {
             assert_eq!(asked(model, has_key, on_host), expected, "{model} {has_key} {on_host}");
         }
-        let gemini = super::super::named("gemini").unwrap();
-        let model: ModelRef = "google/gemini-3-pro-preview".parse().unwrap();
-        let missing = ProviderError::NotConfigured {
-            provider: "google".to_owned(),
-            model: model.to_string(),
-            reason: "it has no key".to_owned(),
-            hint: "flock config set models.providers.google.apiKey -".to_owned(),
-        };
-        let asks = way(gemini, &model, &config, Err(missing), true);
-        assert!(
-            matches!(asks, Err(Unable::NoKey(_))),
-            "with its own login it can't be given flock's tools: {asks:?}"
-        );
         let bedrock = asked("amazon-bedrock/anthropic.claude-opus-4-5-20251101-v1:0", true, false);
         assert!(bedrock.contains("signed by itself"), "{bedrock}");
     }

@@ -29,6 +29,7 @@ fn turn<'a>(program: &dyn Program) -> Turn<'a> {
         relay_token: Some("relay-token-1"),
         mcp_token: "mcp-token-1",
         state: Some("/state"),
+        user_settings: None,
         files: "/turn",
         workspace: "/workspace",
         learned: None,
@@ -64,6 +65,9 @@ fn shown(run: &Result<Invocation, String>) -> String {
     if let Some(kept) = run.kept {
         let _ = writeln!(shown, "state keeps {}", kept.join(", "));
     }
+    for link in run.links {
+        let _ = writeln!(shown, "state links {link}");
+    }
     for file in &run.state {
         match &file.content {
             Some(content) => {
@@ -93,7 +97,7 @@ fn told(name: &str, learned: Option<&str>) -> String {
         context_window: 0,
         max_tokens: 0,
         relay_token: None,
-        state: None,
+        state: program.login().and(first.state),
         system: "",
         ..first.clone()
     };
@@ -235,6 +239,34 @@ fn gemini_cli_is_started_so() {
     assert!(asked.contains("GEMINI_WRITE_SYSTEM_MD=/state/own-system.md"), "{asked}");
     insta::assert_snapshot!(told("gemini", Some(&own)));
 
+    // With the login of its user: of their settings nothing else is taken.
+    let with = |user_settings| Turn {
+        place: Place::Host,
+        api: None,
+        relay_token: None,
+        learned: Some("You work well."),
+        user_settings,
+        ..turn(program)
+    };
+    let chosen =
+        "{\"security\": {\"auth\": {\"selectedType\": \"oauth-personal\"}}, \"mcpServers\": {\"x\": {}}}";
+    for (user_settings, kind) in
+        [(None, json!({})), (Some(chosen), json!({"selectedType": "oauth-personal"}))]
+    {
+        let turn = with(user_settings);
+        let run = program.invocation(&turn).unwrap();
+        assert!(run.links.contains(&".gemini/oauth_creds.json"));
+        assert!(!run.environment.iter().any(|(name, _)| name.contains("KEY") || name.contains("BASE_URL")));
+        assert!(run.environment.iter().any(|(name, _)| name == "GEMINI_SYSTEM_MD"));
+        let settings: Value = serde_json::from_str(run.state[0].content.as_ref().unwrap()).unwrap();
+        assert_eq!(settings["security"]["auth"], kind);
+        assert_eq!(settings["mcpServers"].as_object().unwrap().len(), 1);
+        let learned = program.learned(&turn).unwrap().invocation;
+        assert!(learned.links.is_empty(), "what it is asked first needs no login");
+    }
+    let error = program.invocation(&with(Some("{,}"))).unwrap_err();
+    assert!(error.contains("settings of Gemini CLI's user"), "{error}");
+
     let missing = program.invocation(&Turn { learned: None, ..turn(program) });
     assert!(missing.unwrap_err().contains("own system prompt"));
     let none = Turn { system: "", ..turn(program) };
@@ -293,7 +325,7 @@ fn runs(program: &dyn Program) -> Vec<(Turn<'static>, Invocation)> {
         for (relay_token, state, api) in [
             (first.relay_token, first.state, first.api),
             (first.relay_token, None, first.api),
-            (None, None, None),
+            (None, program.login().and(first.state), None),
         ] {
             for effort in [None, Some(Effort::Off), Some(Effort::Low), Some(Effort::High)] {
                 let turn = Turn { conversation, relay_token, state, api, effort, ..first.clone() };
@@ -362,8 +394,9 @@ fn without_the_relay_nothing_of_the_users_is_touched() {
         for (turn, run) in runs(program) {
             let all = shown(&Ok(run.clone()));
             assert_eq!(all.contains("/relay/"), turn.relay_token.is_some(), "{all}");
+            assert!(run.links.is_empty() || turn.relay_token.is_none(), "{all}");
             if turn.state.is_none() {
-                assert!(run.state.is_empty() && !all.contains("/state"), "{all}");
+                assert!(run.state.is_empty() && run.links.is_empty() && !all.contains("/state"), "{all}");
             }
             assert!(all.contains("http://127.0.0.1:3128/mcp"), "{all}");
         }

@@ -26,6 +26,8 @@ pub mod program;
 mod reading;
 mod run;
 pub mod state;
+pub mod trace;
+mod user;
 mod verdict;
 
 #[cfg(test)]

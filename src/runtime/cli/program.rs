@@ -31,9 +31,10 @@ pub trait Program: Send + Sync {
     /// Whether it can ask a model that is asked this way.
     fn speaks(&self, api: Api) -> bool;
 
-    /// Whether it can run turns with the login that its user has, and flock's tools beside it.
-    fn has_own_login(&self) -> bool {
-        true
+    /// What the login of its user is made of, where a turn with it has a folder of flock's: for a program that can't be told
+    /// to pass over what else its user has where the login is. The others use that place as it is.
+    fn login(&self) -> Option<Login> {
+        None
     }
 
     /// What of the host it consists of; `command` is the file that its name leads to, with all links followed.
@@ -168,6 +169,17 @@ pub struct Covered {
     pub is_folder: bool,
 }
 
+/// What the login that a program's user has is made of. Paths are below the folder of the program's user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The variable by which that folder is another than the user's home.
+    pub variable: &'static str,
+    /// Its files, so far as they are there.
+    pub files: &'static [&'static str],
+    /// The settings of the program's user, which say of which kind the login is.
+    pub settings: &'static str,
+}
+
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -217,8 +229,11 @@ pub struct Turn<'a> {
     /// What opens MCP.
     pub mcp_token: &'a str,
     /// A folder for what the program keeps, absolute. On the host with its own login the program's own one is used
-    /// instead, and this is `None`.
+    /// instead, and this is `None`, but for one with a [`Program::login`].
     pub state: Option<&'a str>,
+    /// What stands in [`Login::settings`], where the program asks with that login and they are there. Nothing of them but
+    /// the kind of login is for a turn.
+    pub user_settings: Option<&'a str>,
     /// The folder where [`Invocation::files`] are, absolute; the program can't change them.
     pub files: &'a str,
     /// The folder that it works in, absolute.
@@ -256,6 +271,9 @@ pub struct Invocation {
     /// Where it is known what the program goes on with: files and folders in [`Turn::state`], and nothing else there is
     /// left to it. Other turns of the agent may run with the same folder, so what they need is among them.
     pub kept: Option<&'static [&'static str]>,
+    /// Files of the folder of the program's user that are to be found in [`Turn::state`] under the same names, by links: the
+    /// login is copied nowhere, and what the program renews of it is renewed for its user.
+    pub links: &'static [&'static str],
 }
 
 /// A file of one turn.

@@ -176,6 +176,20 @@ fn the_status_of_a_failure_is_found() {
 }
 
 #[test]
+fn gemini_cli_without_a_login_is_none_that_lost_its_conversation() {
+    for conversation in [NEW, Conversation::Resumed("x")] {
+        let mut parser = named("gemini").unwrap().parser(conversation);
+        let stderr = "Please set an Auth method in your /flocks/own/.gemini/settings.json";
+        match parser.end(&Exit { code: 41, stderr }) {
+            Ended::Failed { status: Some(401), message } => {
+                assert!(message.contains("log in") && !message.contains("/flocks/own"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn the_end_of_opencode_is_its_last_step() {
     let step = |reason: &str| json!({"type": "step_finish", "part": {"reason": reason, "cost": 0.25, "tokens": {"input": 1, "output": 2, "reasoning": 3, "cache": {"read": 4, "write": 5}}}});
     let start = json!({"type": "step_start"});

@@ -16,6 +16,7 @@ use super::locate::{self, Found};
 use super::memory::{self, Memory};
 use super::program::{Conversation, Ended, Invocation, Place, Program, Turn};
 use super::state::{self, State};
+use super::user::User;
 use super::{host, verdict};
 use crate::config::{Agent, Autonomy, Config};
 use crate::env;
@@ -194,6 +195,8 @@ pub(super) struct Site {
     pub(super) workspace: String,
     /// The folder of its state as the host has it.
     pub(super) kept: Option<State>,
+    /// The folder of its user, where it has a login by links to what is there.
+    user: Option<User>,
 }
 
 impl Course<'_> {
@@ -206,16 +209,21 @@ impl Course<'_> {
                 files: format!("{TURN_TARGET}/{}", folders::name_of(&self.order.session)),
                 workspace: WORKSPACE_TARGET.to_owned(),
                 kept: Some(state),
+                user: None,
             };
         }
-        // With its own login it keeps its conversations where it keeps its user's.
-        let state = self.pass.relay.is_some().then_some(state);
+        // With its own login it keeps its conversations where it keeps its user's, if it can do that and pass over the
+        // rest.
+        let login = self.cli.program.login();
+        let state = (self.pass.relay.is_some() || login.is_some()).then_some(state);
+        let user = login.filter(|_| self.pass.relay.is_none()).and_then(|login| User::of(&login));
         Site {
             origin: self.pass.host_origin.clone(),
             state: state.as_ref().map(|state| state.path().display().to_string()),
             files: self.folder.path().display().to_string(),
             workspace: self.agent.workspace.display().to_string(),
             kept: state,
+            user,
         }
     }
 
@@ -254,6 +262,7 @@ impl Course<'_> {
             relay_token: relay.map(|relay| relay.token.as_str()),
             mcp_token: &self.pass.mcp_token,
             state: site.state.as_deref(),
+            user_settings: site.user.as_ref().and_then(User::settings),
             files: &site.files,
             workspace: &site.workspace,
             learned: None,
@@ -343,7 +352,9 @@ impl Course<'_> {
     /// Writes the files of a run, in the turn's folder and in the program's.
     pub(super) fn write(&self, invocation: &Invocation, site: &Site) -> Result<(), String> {
         self.folder.write(&invocation.files)?;
-        site.kept.as_ref().map_or(Ok(()), |kept| kept.write(&invocation.state, invocation.kept))
+        let Some(kept) = &site.kept else { return Ok(()) };
+        kept.write(&invocation.state, invocation.kept)?;
+        site.user.as_ref().map_or(Ok(()), |user| kept.link(user.folder(), invocation.links))
     }
 
     pub(super) async fn start(

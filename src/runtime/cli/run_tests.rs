@@ -74,6 +74,7 @@ impl Program for Scripted {
         };
         Ok(Invocation {
             kept: None,
+            links: &[],
             arguments: vec![
                 how.to_owned(),
                 name,

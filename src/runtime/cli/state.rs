@@ -114,6 +114,28 @@ impl State {
         files.iter().try_for_each(|file| self.put(&root, file)).map_err(|error| self.named(&error))
     }
 
+    /// Has files of its user's folder found in it, where they are there: by links, in the place of whatever is there.
+    ///
+    /// # Errors
+    ///
+    /// The path, and why.
+    pub fn link(&self, user: &Path, files: &[&str]) -> Result<(), String> {
+        let there = files.iter().map(Path::new).filter(|file| user.join(file).is_file());
+        let there: Vec<&Path> = there.collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        let root = Root::open(&self.path()).map_err(|error| self.named(&error))?;
+        there.into_iter().try_for_each(|file| {
+            let nothing = StateFile { path: file.display().to_string(), content: None };
+            let above = file.parent().filter(|above| !above.as_os_str().is_empty());
+            self.put(&root, &nothing)
+                .and_then(|()| above.map_or(Ok(()), |above| root.create_dir_all(above, workspace::owner())))
+                .and_then(|()| root.link(file, &user.join(file)))
+                .map_err(|error| self.named(&error))
+        })
+    }
+
     /// A file that the program wrote into it, if it is there and not longer than this.
     #[must_use]
     pub fn read(&self, file: &str, most: u64) -> Option<String> {

@@ -65,6 +65,37 @@ fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
 }
 
 #[test]
+fn what_a_login_is_made_of_is_linked_and_not_copied() {
+    let house = House::new();
+    let (state, user) = (house.state(), house.folder.path().join("user"));
+    state.ready().unwrap();
+    fs_err::create_dir_all(user.join("own/folder")).unwrap();
+    fs_err::write(user.join("own/login"), "old").unwrap();
+    fs_err::write(user.join("key"), "a key").unwrap();
+    fs_err::write(user.join("settings"), "the user's").unwrap();
+    // What is in the way: of the agent's, and of a turn before.
+    fs_err::create_dir_all(state.path().join("key/deep")).unwrap();
+    symlink("/nowhere", state.path().join("own")).unwrap();
+    let files = ["own/login", "key", "not/there", "own/folder"];
+    for _ in 0..2 {
+        state.link(&user, &files).unwrap();
+    }
+    fs_err::write(state.path().join("own/login"), "renewed").unwrap();
+    assert_eq!(fs_err::read_to_string(user.join("own/login")).unwrap(), "renewed");
+    assert_eq!(fs_err::read_link(state.path().join("key")).unwrap(), user.join("key"));
+    for name in ["not", "own/folder", "settings"] {
+        assert!(fs_err::symlink_metadata(state.path().join(name)).is_err(), "{name}");
+    }
+    // They go, and what they lead to stays.
+    state.write(&[], Some(&["conversations"])).unwrap();
+    assert!(state.path().read_dir().unwrap().next().is_none());
+    drop(state.anew().unwrap());
+    empty(&gone(&house.home, house.session.agent()));
+    assert_eq!(fs_err::read_to_string(user.join("key")).unwrap(), "a key");
+    assert_eq!(fs_err::read_to_string(user.join("own/login")).unwrap(), "renewed");
+}
+
+#[test]
 fn a_link_in_the_place_of_a_folder_leads_nowhere() {
     let house = House::new();
     let (state, outside) = (house.state(), house.folder.path().join("outside"));

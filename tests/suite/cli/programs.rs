@@ -117,10 +117,10 @@ fn an_old_program_and_a_model_that_it_can_not_ask_are_told_of() {
     let told = "other is asked as openai-completions, which Gemini CLI does not speak; opencode can";
     assert!(run.stderr.contains(told), "{run:?}");
     assert!(run.stderr.contains("flock add tester --runtime gemini --model PROVIDER/MODEL"), "{run:?}");
-    // It has no login that it could use instead.
+    // Without a provider it has its own login.
     let line = ["add", "free", "--runtime", "gemini", "--on-host", "--model", "google/gemini-3-pro-preview"];
     let run = machine.flock(&line).ok();
-    assert!(run.stderr.contains("Gemini CLI can't use a login of its own here"), "{run:?}");
+    assert!(run.stderr.contains("Gemini CLI asks google/gemini-3-pro-preview with its own login"), "{run:?}");
     std::fs::remove_file(machine.path().join("gemini")).unwrap();
     let doctor = machine.flock(&["doctor"]).fails(1).stdout;
     assert!(doctor.contains("Gemini CLI is not installed, and 2 agents need it"), "{doctor}");

@@ -33,11 +33,20 @@ impl Person {
         let script = person.bin().join("script");
         let text = format!(
             r#"#!/bin/sh
+case "$1" in */bundle/gemini.js) shift ;; esac
 case "$*" in
     --version) echo '{version}'; exit ;;
     "debug models --bundled") echo '{{"models":[{{"slug":"gpt-5.5"}}]}}'; exit ;;
 esac
+if [ -n "$GEMINI_WRITE_SYSTEM_MD" ]; then
+    [ "$GEMINI_API_KEY" = none ] && [ ! -e "$GEMINI_CLI_HOME/.gemini/.env" ] || exit
+    echo 'its own prompt' > "$GEMINI_WRITE_SYSTEM_MD"; exit
+fi
 cd '{seen}' || exit
+[ -z "$GEMINI_SYSTEM_MD" ] || {{
+    cp "$GEMINI_SYSTEM_MD" system; cp "$GEMINI_CLI_HOME/.gemini/settings.json" "$GEMINI_CLI_HOME/.gemini/.env" .
+    ls -A "$GEMINI_CLI_HOME" "$GEMINI_CLI_HOME/.gemini" > folder
+}}
 env > env; printf '%s\n' "$@" > args; cat > input; cat /proc/$$/environ > environ
 previous=; for word in "$@"; do
     [ "$previous" = --append-system-prompt-file ] && cp "$word" system
@@ -51,14 +60,24 @@ cat '{answer}/new.jsonl'
         );
         std::fs::write(&script, text).unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-        // Programs are native: this one becomes the script.
+        // Programs are native: this one becomes the script. Gemini CLI is a package that Node runs.
+        let native = if program == "gemini" { "node" } else { program };
+        if program == "gemini" {
+            let package = person.home.outside().join("lib/node_modules/@google/gemini-cli");
+            std::fs::create_dir_all(package.join("bundle")).unwrap();
+            std::fs::write(package.join("package.json"), "{}").unwrap();
+            let command = package.join("bundle/gemini.js");
+            std::fs::write(&command, "").unwrap();
+            std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
+            std::os::unix::fs::symlink(command, person.bin().join("gemini")).unwrap();
+        }
         let source = person.bin().join("stand-in.c");
         let code = "#include <unistd.h>\nint main(int n, char **v) { execv(SCRIPT, v); return 127; }\n";
         std::fs::write(&source, code).unwrap();
         let built = Command::new("cc")
             .arg(format!("-DSCRIPT=\"{}\"", script.display()))
             .arg("-o")
-            .arg(person.bin().join(program))
+            .arg(person.bin().join(native))
             .arg(&source)
             .status();
         assert!(built.unwrap().success());
@@ -185,4 +204,61 @@ fn opencode_asks_with_its_own_login_and_gets_no_key() {
     assert_eq!(settings.get("provider"), None, "{settings}");
     assert!(!env.contains("XDG_DATA_HOME="), "its login is where its user's is: {env}");
     person.is_shown(70, 40, 70);
+}
+
+#[test]
+fn gemini_cli_asks_with_the_login_of_its_user_and_reads_nothing_else_of_theirs() {
+    let person = Person::with("gemini", "0.61.0");
+    let user = person.home.outside().join(".gemini");
+    let theirs = [
+        (".env", "GEMINI_API_KEY=a-key-of-the-person\n"),
+        (
+            "settings.json",
+            "{ // mine\n\"security\": {\"auth\": {\"selectedType\": \"vertex-ai\"}}, \"mcpServers\": {\"mine\": {\"command\": \"x\"}}}",
+        ),
+        ("GEMINI.md", "what the person says"),
+    ];
+    std::fs::create_dir(&user).unwrap();
+    for (name, text) in theirs {
+        std::fs::write(user.join(name), text).unwrap();
+    }
+    person.has_a_turn("gemini", "google/gemini-2.5-pro");
+    person.has_given_no_key();
+    let (args, env) = (person.was_given("args"), person.was_given("env"));
+    assert!(args.contains("\n-m\ngemini-2.5-pro\n"), "{args}");
+    assert!(!env.contains("GEMINI_API_KEY=") && !env.contains("GOOGLE_GEMINI_BASE_URL="), "{env}");
+    let system = person.was_given("system");
+    assert!(system.starts_with("its own prompt\n") && system.contains("free"), "{system}");
+    let settings: serde_json::Value = serde_json::from_str(&person.was_given("settings.json")).unwrap();
+    assert_eq!(settings["security"]["auth"], json!({"selectedType": "vertex-ai"}));
+    let servers: Vec<&String> = settings["mcpServers"].as_object().unwrap().keys().collect();
+    assert_eq!(servers, ["flock"]);
+    assert_eq!(person.was_given(".env"), theirs[0].1);
+    assert!(!person.was_given("folder").contains("GEMINI.md"), "{}", person.was_given("folder"));
+    // The key is where it was, and nowhere else.
+    for (name, text) in theirs {
+        assert_eq!(std::fs::read_to_string(user.join(name)).unwrap(), text, "{name}");
+    }
+    let mut found = Vec::new();
+    holds(person.home.path(), "a-key-of-the-person", &mut found);
+    assert_eq!(found, Vec::<PathBuf>::new());
+    // A second turn goes on.
+    let said = person.flock(&["chat", "free", "and now?"]).ok();
+    assert_eq!(said.stdout.trim(), "hello there", "{said:?}");
+    assert!(person.was_given("args").contains("\n--resume\n"), "{}", person.was_given("args"));
+    person.is_shown(140, 80, 140);
+}
+
+/// The files below a folder in which this stands; links are not followed.
+fn holds(folder: &Path, text: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            holds(&entry.path(), text, found);
+        } else if kind.is_file()
+            && std::fs::read(entry.path()).is_ok_and(|all| String::from_utf8_lossy(&all).contains(text))
+        {
+            found.push(entry.path());
+        }
+    }
 }

@@ -16,6 +16,13 @@ const FLOCKS: &str = "mcp_flock_";
 /// Words with which it says that it has no such conversation.
 const UNKNOWN: &str = "Invalid session identifier";
 
+/// Its exit code where it can't ask its model, for want of a login. What it says beside that is of its folder, which may
+/// be one of flock's.
+const NO_LOGIN: i32 = 41;
+
+/// What mends that.
+const LOG_IN: &str = "its user has no login that it can use here: run gemini in a terminal and log in";
+
 /// Reads its events.
 pub(super) struct Events {
     is_resumed: bool,
@@ -139,6 +146,9 @@ impl Parser for Events {
                 Ended::Failed { status: status(message, exit.code), message: message.clone() }
             }
             None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
+            None if !self.begun && exit.code == NO_LOGIN => {
+                Ended::Failed { status: Some(401), message: LOG_IN.to_owned() }
+            }
             None => reading::broken(TITLE, exit),
         }
     }

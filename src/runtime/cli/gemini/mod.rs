@@ -2,6 +2,7 @@
 
 mod doubled;
 mod events;
+mod login;
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 use super::handed::{self, MCP_TOKEN, SERVER};
 use super::native;
 use super::program::{
-    Conversation, Covered, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
+    Conversation, Covered, Habits, Invocation, Learned, Login, Parser, Parts, Program, StateFile, Turn,
+    relay_path,
 };
 use crate::config::Api;
 use crate::provider::google;
@@ -68,6 +70,12 @@ const PATIENCE: &str = "3600";
 
 /// The file in its folder that it writes its own system prompt to.
 const OWN_PROMPT: &str = "own-system.md";
+
+/// The variable that names the folder in which it has its own.
+const HOME: &str = "GEMINI_CLI_HOME";
+
+/// Its settings, in that folder.
+const SETTINGS: &str = ".gemini/settings.json";
 
 /// Nobody listens on this port: a request that is to fail goes there.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -126,14 +134,15 @@ impl Program for Gemini {
         &[Covered { name: "GEMINI.md", is_folder: false }, Covered { name: ".gemini", is_folder: true }]
     }
 
-    fn has_own_login(&self) -> bool {
-        // Its settings, flock's tools among them, are read from its folder alone, and so is its login.
-        false
+    fn login(&self) -> Option<Login> {
+        // It has one folder for its login and its settings, flock's tools among them. Settings from elsewhere go before
+        // those, but it takes them only from where root alone writes.
+        Some(Login { variable: HOME, files: &login::FILES, settings: SETTINGS })
     }
 
     fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
         // A system prompt of ours replaces its own: it is to have both.
-        let state = turn.state.filter(|_| turn.relay_token.is_some() && !turn.system.is_empty())?;
+        let state = turn.state.filter(|_| !turn.system.is_empty())?;
         let mut run = Invocation { arguments: arguments(turn), ..Invocation::default() };
         run.arguments.extend(["-p".to_owned(), "x".to_owned()]);
         run.environment = environment(state);
@@ -152,19 +161,20 @@ impl Program for Gemini {
     }
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let (Some(token), Some(state)) = (turn.relay_token, turn.state) else {
-            return Err("Gemini CLI can't be given flock's tools beside its user's own settings; give the \
-                        model's provider in models.providers, with the api google-generative-ai"
-                .to_owned());
-        };
+        let state = turn.state.ok_or("Gemini CLI needs a folder of its own")?;
+        let mut settings = settings(turn, true);
+        if turn.relay_token.is_none() {
+            settings["security"]["auth"] = login::kind(turn.user_settings)?;
+        }
         let mut run = Invocation {
             arguments: arguments(turn),
             environment: environment(state),
             // Else it reads files into the prompt, wherever one is named after that sign.
             input: handed::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
-            state: files(&settings(turn, true)),
+            state: files(&settings),
             kept: Some(&KEPT),
+            links: if turn.relay_token.is_some() { &[] } else { &login::FILES },
         };
         let (word, name) = match turn.conversation {
             Conversation::New(id) => ("--session-id", id.to_string()),
@@ -172,10 +182,11 @@ impl Program for Gemini {
         };
         // The prompt comes on its standard input; without `-p` it would not be taken from there alone.
         run.arguments.extend([word.to_owned(), name, "-p".to_owned(), String::new()]);
-        let base = format!("{}{}", turn.origin, relay_path(Api::GoogleGenerativeAi));
         let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
-        set("GEMINI_API_KEY", token);
-        set("GOOGLE_GEMINI_BASE_URL", &base);
+        if let Some(token) = turn.relay_token {
+            set("GEMINI_API_KEY", token);
+            set("GOOGLE_GEMINI_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::GoogleGenerativeAi)));
+        }
         set(MCP_TOKEN, turn.mcp_token);
         let switches =
             json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
@@ -240,13 +251,13 @@ fn arguments(turn: &Turn<'_>) -> Vec<String> {
 
 fn environment(state: &str) -> Vec<(String, String)> {
     let mut environment = handed::environment(&SWITCHES);
-    environment.push(("GEMINI_CLI_HOME".to_owned(), state.to_owned()));
+    environment.push((HOME.to_owned(), state.to_owned()));
     environment.push(("NODE_COMPILE_CACHE".to_owned(), format!("{state}/.cache/node")));
     environment
 }
 
 fn files(settings: &Value) -> Vec<StateFile> {
-    vec![StateFile { path: ".gemini/settings.json".to_owned(), content: Some(settings.to_string()) }]
+    vec![StateFile { path: SETTINGS.to_owned(), content: Some(settings.to_string()) }]
 }
 
 fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
@@ -261,7 +272,8 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         },
         "privacy": {"usageStatisticsEnabled": false},
         "telemetry": {"enabled": false},
-        "context": {"includeDirectoryTree": false, "discoveryMaxDirs": 0},
+        // Without marks of where a project ends it looks for GEMINI.md in no folder above.
+        "context": {"includeDirectoryTree": false, "discoveryMaxDirs": 0, "memoryBoundaryMarkers": []},
         "skills": {"enabled": false},
         "hooksConfig": {"enabled": false},
         "advanced": {"ignoreLocalEnv": true},
@@ -278,10 +290,12 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
     if let Some(thinking) = turn.effort.and_then(|effort| google::thinking(turn.model, effort)) {
         generating["thinkingConfig"] = thinking;
     }
-    settings["modelConfigs"] = json!({"customOverrides": [{
-        "match": {"model": turn.model},
-        "modelConfig": {"generateContentConfig": generating},
-    }]});
+    if !turn.model.is_empty() {
+        settings["modelConfigs"] = json!({"customOverrides": [{
+            "match": {"model": turn.model},
+            "modelConfig": {"generateContentConfig": generating},
+        }]});
+    }
     let believed = believed_window(turn.model);
     if turn.context_window > 0 && turn.context_window < believed {
         #[expect(clippy::cast_precision_loss, reason = "windows are far below what a float holds")]

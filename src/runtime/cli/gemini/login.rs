@@ -1,0 +1,79 @@
+//! The login that Gemini CLI's user has: of which files it is made, and of which kind it is.
+
+use serde_json::{Value, json};
+
+use crate::runtime::cli::reading;
+
+/// What the login of its user is made of: a key in a `.env` or in a file of its own that only it can read, or tokens of
+/// an account with Google. What is in the system's keyring, or was made by Google's own tools, it finds by itself.
+pub(super) const FILES: [&str; 5] = [
+    ".env",
+    ".gemini/.env",
+    ".gemini/gemini-credentials.json",
+    ".gemini/google_accounts.json",
+    ".gemini/oauth_creds.json",
+];
+
+/// Which kind of login its user has chosen, as its own settings say it; nothing where it finds that out by itself.
+pub(super) fn kind(user_settings: Option<&str>) -> Result<Value, String> {
+    let Some(text) = user_settings else { return Ok(json!({})) };
+    let all: Value = serde_json::from_str(&without_comments(text))
+        .map_err(|error| format!("the settings of Gemini CLI's user are no JSON: {error}"))?;
+    let kind = reading::text(&all, "/security/auth/selectedType");
+    Ok(kind.map_or_else(|| json!({}), |kind| json!({"selectedType": kind})))
+}
+
+/// JSON without the comments that it lets its user write into its settings.
+fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '/']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let end = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
+        } else {
+            let end = if rest.starts_with('"') { end_of_string(rest) } else { 1 };
+            plain.push_str(&rest[..end]);
+            end
+        };
+        rest = &rest[end..];
+    }
+    plain + rest
+}
+
+/// Where a string of JSON that begins here ends.
+fn end_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            b'"' if !escaped => return at + 1,
+            byte => escaped = byte == b'\\' && !escaped,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_its_users_settings_the_kind_of_login_alone_is_taken() {
+        let kind = |text| super::kind(Some(text)).unwrap();
+        assert_eq!(super::kind(None), Ok(json!({})));
+        for text in ["{}", "{\"security\": 3}", "[]", "{\"selectedAuthType\": \"gemini-api-key\"} // old"] {
+            assert_eq!(kind(text), json!({}), "{text}");
+        }
+        let text = r#"{ // mine "
+            "ui": {"theme": "a // b \" /* c"}, /* "security": */ "mcpServers": {"x": {"command": "y"}},
+            "security": {"auth": {"selectedType": "oauth-personal", "useExternal": true}}}/**/"#;
+        assert_eq!(kind(text), json!({"selectedType": "oauth-personal"}));
+        for broken in ["{\"a\": \"", "{} /*", "\"\\", "//", "/", "{\"a\": 1,}", "가/*나"] {
+            let found = super::kind(Some(broken));
+            assert!(found.is_err() || broken.starts_with("{} "), "{broken}: {found:?}");
+        }
+    }
+}
