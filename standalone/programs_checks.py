@@ -14,6 +14,7 @@ import time
 import programs_effort as effort
 import programs_figures as figures
 import programs_halts as halts
+import programs_login as login
 import programs_logs as logs
 import programs_relay as relay
 import programs_talk as talk
@@ -146,6 +147,7 @@ def main():
         begun = time.monotonic()
         PARTS[name](agents)
         check(f"all of --{name} took {time.monotonic() - begun:.0f} s", True)
+    login.everything(PROGRAMS)
     secrets_are_kept()
     must("stop", "stop")
     finish()
