@@ -240,7 +240,7 @@ fn gemini_cli_asks_with_the_login_of_its_user_and_reads_nothing_else_of_theirs()
         assert_eq!(std::fs::read_to_string(user.join(name)).unwrap(), text, "{name}");
     }
     let mut found = Vec::new();
-    holds(person.home.path(), "a-key-of-the-person", &mut found);
+    holds(&person.home.path(), "a-key-of-the-person", &mut found);
     assert_eq!(found, Vec::<PathBuf>::new());
     // A second turn goes on.
     let said = person.flock(&["chat", "free", "and now?"]).ok();
