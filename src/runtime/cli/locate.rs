@@ -13,6 +13,9 @@ const USUAL: [&str; 5] = [".local/bin", ".bun/bin", ".npm-global/bin", ".volta/b
 /// How long a program may take to say its version.
 const SHORT: Duration = Duration::from_secs(20);
 
+/// No folder, and none can be made there.
+const NOWHERE: &str = "/dev/null";
+
 /// A program that is installed.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -48,6 +51,10 @@ pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
         .env_clear()
         .envs(super::host::environment())
         .kill_on_drop(true);
+    if let Some(login) = program.login() {
+        // One that can't pass over its user's settings would read them for this too, and write old ones anew.
+        command.env(login.variable, NOWHERE);
+    }
     let output = tokio::time::timeout(SHORT, command.output()).await.ok()?.ok()?;
     program.version(&String::from_utf8_lossy(&output.stdout))
 }

@@ -35,7 +35,7 @@ impl Person {
             r#"#!/bin/sh
 case "$1" in */bundle/gemini.js) shift ;; esac
 case "$*" in
-    --version) echo '{version}'; exit ;;
+    --version) echo '{version}'; echo "${{GEMINI_CLI_HOME-of the user}}" >> '{seen}/versions'; exit ;;
     "debug models --bundled") echo '{{"models":[{{"slug":"gpt-5.5"}}]}}'; exit ;;
 esac
 if [ -n "$GEMINI_WRITE_SYSTEM_MD" ]; then
@@ -235,6 +235,11 @@ fn gemini_cli_asks_with_the_login_of_its_user_and_reads_nothing_else_of_theirs()
     assert_eq!(servers, ["flock"]);
     assert_eq!(person.was_given(".env"), theirs[0].1);
     assert!(!person.was_given("folder").contains("GEMINI.md"), "{}", person.was_given("folder"));
+    let asked = person.was_given("versions");
+    assert!(
+        asked.lines().all(|folder| folder == "/dev/null"),
+        "it would write its user's settings anew: {asked}"
+    );
     // The key is where it was, and nowhere else.
     for (name, text) in theirs {
         assert_eq!(std::fs::read_to_string(user.join(name)).unwrap(), text, "{name}");
