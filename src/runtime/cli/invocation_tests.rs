@@ -250,14 +250,19 @@ fn gemini_cli_is_started_so() {
     };
     let chosen =
         "{\"security\": {\"auth\": {\"selectedType\": \"oauth-personal\"}}, \"mcpServers\": {\"x\": {}}}";
-    for (user_settings, kind) in
-        [(None, json!({})), (Some(chosen), json!({"selectedType": "oauth-personal"}))]
-    {
+    let key = "{\"security\": {\"auth\": {\"selectedType\": \"gemini-api-key\"}}}";
+    for (user_settings, kind) in [
+        (None, json!({})),
+        (Some(chosen), json!({"selectedType": "oauth-personal"})),
+        (Some(key), json!({"selectedType": "gemini-api-key"})),
+    ] {
         let turn = with(user_settings);
         let run = program.invocation(&turn).unwrap();
         assert!(run.links.contains(&".gemini/oauth_creds.json"));
         assert!(!run.environment.iter().any(|(name, _)| name.contains("KEY") || name.contains("BASE_URL")));
-        assert!(run.environment.iter().any(|(name, _)| name == "GEMINI_SYSTEM_MD"));
+        let has = |wanted: &str| run.environment.iter().any(|(name, _)| name == wanted);
+        assert!(has("GEMINI_SYSTEM_MD"));
+        assert_eq!(has("GEMINI_EXP"), user_settings == Some(key), "an account has switches of its own");
         let settings: Value = serde_json::from_str(run.state[0].content.as_ref().unwrap()).unwrap();
         assert_eq!(settings["security"]["auth"], kind);
         assert_eq!(settings["mcpServers"].as_object().unwrap().len(), 1);

@@ -23,6 +23,11 @@ pub(super) fn kind(user_settings: Option<&str>) -> Result<Value, String> {
     Ok(kind.map_or_else(|| json!({}), |kind| json!({"selectedType": kind})))
 }
 
+/// Whether such a login is a key, and no account with Google.
+pub(super) fn is_key(login: &Value) -> bool {
+    matches!(reading::text(login, "/selectedType"), Some("gemini-api-key" | "vertex-ai" | "gateway"))
+}
+
 /// JSON without the comments that it lets its user write into its settings.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -32,8 +37,8 @@ fn without_comments(text: &str) -> String {
         rest = &rest[at..];
         let end = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
         } else {
             let end = if rest.starts_with('"') { end_of_string(rest) } else { 1 };
             plain.push_str(&rest[..end]);

@@ -188,10 +188,13 @@ impl Program for Gemini {
             set("GOOGLE_GEMINI_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::GoogleGenerativeAi)));
         }
         set(MCP_TOKEN, turn.mcp_token);
-        let switches =
-            json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
-        let path = handed::file(&mut run, turn, "switches.json", switches.to_string());
-        run.environment.push(("GEMINI_EXP".to_owned(), path));
+        // With an account it is told its switches by Google's server, all of them: these would stand for those.
+        if turn.relay_token.is_some() || login::is_key(&settings["security"]["auth"]) {
+            let switches =
+                json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
+            let path = handed::file(&mut run, turn, "switches.json", switches.to_string());
+            run.environment.push(("GEMINI_EXP".to_owned(), path));
+        }
         if !turn.system.is_empty() {
             let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
             let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));
