@@ -26,7 +26,6 @@ pub mod program;
 mod reading;
 mod run;
 pub mod state;
-pub mod trace;
 mod user;
 mod verdict;
 
