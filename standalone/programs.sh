@@ -7,8 +7,8 @@
 #   ./standalone/programs.sh             all four
 #   ./standalone/programs.sh claude      one or more of them
 #   ./standalone/programs.sh --effort    a part of the checks: how much models are to think. Others are --logs (what the
-#                                        gateway's log says), --halts (time limit, stop, kill, freeze and budget in the
-#                                        middle of turns) and --talk, all the rest
+#                                        gateway's log says), --policy (what agents are not to have), --halts (time limit,
+#                                        stop, kill, freeze and budget in the middle of turns) and --talk, all the rest
 #   ./standalone/programs.sh --figures   what a turn takes, instead of checks
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -17,6 +17,7 @@ is everything before a line `[Current Message]`; a line of a channel's message m
     think TEXT                reasoning
     run COMMAND               calls the program's own shell tool
     mcp TOOL JSON             calls the offered tool whose name ends with TOOL
+    force TOOL JSON           calls the tool of this name, offered or not; a JSON string is a custom tool's input
     slow SECONDS              stops that long in the middle of the answer
     hold NAME                 begins no answer before there is FOLDER/NAME, or nobody who waits for it
     fail STATUS [N [AFTER]]   refuses (the first N times only), with a Retry-After of AFTER seconds
@@ -39,7 +40,7 @@ import sys
 import threading
 import time
 
-ORDER = re.compile(r"^(say|shout|think|run|mcp|slow|hold|fail|down|cut|empty)(?: (.*))?$")
+ORDER = re.compile(r"^(say|shout|think|run|mcp|force|slow|hold|fail|down|cut|empty)(?: (.*))?$")
 # The shell tools of the programs, the first that is offered is called.
 SHELLS = ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "shell", "local_shell")
 # Headers that carry keys.
@@ -558,12 +559,16 @@ def decide(api, talk, tools, model):
             return None, refused
         if name == "down" and argument.partition(" ")[2] == model:
             return None, (int(argument.partition(" ")[0]), "")
-        if name in ("run", "mcp") and results:
+        if name in ("run", "mcp", "force") and results:
             last = results.pop(0)
             answer = Answer()
             answer.texts = [f"it said: {last}"] if (name, argument) == found[-1] else []
         elif name == "run":
             answer.call = (new_id("call"), *shell(tools, argument))
+            break
+        elif name == "force":
+            tool, _, given = argument.partition(" ")
+            answer.call = (new_id("call"), tool, json.loads(given or "{}"))
             break
         elif name == "mcp":
             tool, _, given = argument.partition(" ")

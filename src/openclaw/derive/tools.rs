@@ -25,10 +25,6 @@ const BUILT_IN: [&str; 12] = [
     "sessions_spawn",
     "session_status",
 ];
-/// Those that `policy.allowedCommands` is about.
-const COMMANDS: [&str; 2] = ["exec", "process"];
-/// Those that `policy.forbiddenPaths` is about.
-const FILES: [&str; 7] = ["exec", "process", "read", "write", "edit", "apply_patch", "image"];
 
 /// What an agent is given.
 pub(super) struct Tools {
@@ -44,10 +40,7 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     let may = |tool: &str| !matches!(policy::decide(agent, tool, &json!({})), Decision::Deny(_));
     // OpenClaw can't be told these limits: what they are about is not there then.
     let own = "plugins.entries.flock.config.policy";
-    let limited = |tool: &str| {
-        agent.policy.allowed_commands.is_some() && COMMANDS.contains(&tool)
-            || !agent.policy.forbidden_paths.is_empty() && FILES.contains(&tool)
-    };
+    let limited = |tool: &str| policy::is_limited(agent, tool);
     if BUILT_IN.iter().any(|tool| limited(tool) && may(tool)) {
         dropped.push(format!("{own} (tools that it limits are not given to {} at all)", agent.id));
     }

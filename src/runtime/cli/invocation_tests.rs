@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::program::{Conversation, Invocation, Place, Program, Turn};
 use super::{PROGRAMS, handed, named};
 use crate::config::{Api, Effort};
+use crate::sandbox::policy::Withheld;
 
 const SYSTEM: &str = "You are \"bob\".\n\nUse ${AvailableTools} and $HOME, '''quotes''' and \\ signs.";
 const PROMPT: &str = "[Current Message]\n/help @SOUL.md $skill\0 --version";
@@ -23,6 +24,7 @@ fn turn<'a>(program: &dyn Program) -> Turn<'a> {
         max_tokens: 8_000,
         effort: None,
         system: SYSTEM,
+        withheld: Withheld::default(),
         prompt: PROMPT,
         conversation: Conversation::New(Uuid::from_u128(1)),
         origin: "http://127.0.0.1:3128",
@@ -101,12 +103,21 @@ fn told(name: &str, learned: Option<&str>) -> String {
         system: "",
         ..first.clone()
     };
+    let without = |commands, writing, reading| Turn {
+        withheld: Withheld { commands, writing, patching: writing, reading },
+        ..first.clone()
+    };
     let mut told = String::new();
     let begun = shown(&program.invocation(&first));
     let _ = write!(told, "== new\n{begun}");
-    for (title, turn) in
-        [("resumed, effort high", &next), ("effort off", &off), ("own login, no system prompt", &own)]
-    {
+    for (title, turn) in [
+        ("resumed, effort high", &next),
+        ("effort off", &off),
+        ("own login, no system prompt", &own),
+        ("without commands", &without(true, false, false)),
+        ("that may only read", &without(true, true, false)),
+        ("without any of its tools", &without(true, true, true)),
+    ] {
         let _ = writeln!(told, "\n== {title}: what differs");
         let other = shown(&program.invocation(turn));
         let (a, b): (Vec<&str>, Vec<&str>) = (begun.lines().collect(), other.lines().collect());
@@ -405,6 +416,29 @@ fn without_the_relay_nothing_of_the_users_is_touched() {
             }
             assert!(all.contains("http://127.0.0.1:3128/mcp"), "{all}");
         }
+    }
+}
+
+#[test]
+fn a_patch_alone_is_withheld_too() {
+    let told = |name: &str, learned: Option<&str>| {
+        let program = named(name).unwrap();
+        let withheld = Withheld { patching: true, ..Withheld::default() };
+        shown(&program.invocation(&Turn { withheld, learned, ..turn(program) }))
+    };
+    let codex = told("codex", Some(&models()));
+    assert!(codex.contains(r#""apply_patch_tool_type":null"#) && !codex.contains("shell_type"), "{codex}");
+    assert!(told("opencode", None).contains(r#""edit":"deny"}"#));
+}
+
+#[test]
+fn codex_that_can_not_be_kept_from_its_tools_is_not_started() {
+    let program = named("codex").unwrap();
+    let withheld = Withheld { commands: true, ..Withheld::default() };
+    for learned in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {
+        let error = program.invocation(&Turn { withheld, learned, ..turn(program) }).unwrap_err();
+        assert!(error.contains("kept from its tools"), "{error}");
+        assert!(program.invocation(&Turn { learned, ..turn(program) }).is_ok());
     }
 }
 

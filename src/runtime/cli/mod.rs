@@ -28,6 +28,7 @@ mod run;
 pub mod state;
 mod user;
 mod verdict;
+mod withheld;
 
 #[cfg(test)]
 mod invocation_tests;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::reading;
 use crate::config::{Api, Effort};
 pub use crate::runtime::Said;
+use crate::sandbox::policy::Withheld;
 
 /// An agent program.
 pub trait Program: Send + Sync {
@@ -51,6 +52,12 @@ pub trait Program: Send + Sync {
 
     /// How it treats its conversations.
     fn habits(&self) -> Habits;
+
+    /// Whether it can be without what [`Turn::withheld`] says. One that can't runs no turn of an agent that is not to have
+    /// all of its tools.
+    fn withholds(&self) -> bool {
+        false
+    }
 
     /// Why it would not run a turn on a machine itself, as root or as somebody else; nothing where it would.
     fn refuses_host(&self, _is_root: bool) -> Option<&'static str> {
@@ -217,6 +224,8 @@ pub struct Turn<'a> {
     pub effort: Option<Effort>,
     /// What the program is to be told by its own channel for such things, and nowhere else.
     pub system: &'a str,
+    /// What the agent is not to have of the program's own tools, whoever asks for them.
+    pub withheld: Withheld,
     /// What is new, and before it what it needs of before; it begins with a line of its own.
     pub prompt: &'a str,
     /// In which of its conversations.

@@ -17,8 +17,8 @@ use super::memory::{self, Memory};
 use super::program::{Conversation, Ended, Invocation, Place, Program, Turn};
 use super::state::{self, State};
 use super::user::User;
-use super::{host, verdict};
-use crate::config::{Agent, Autonomy, Config};
+use super::{host, verdict, withheld};
+use crate::config::{Agent, Config};
 use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
@@ -26,6 +26,7 @@ use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
 use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, Tell, prompt};
 use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
+use crate::sandbox::policy::Withheld;
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
 use crate::store::{Begun, ProgramConversation, Store};
@@ -104,20 +105,10 @@ impl Cli {
         let config = (self.parts.config)();
         let agent = config.agent(&order.agent);
         let agent = agent.ok_or_else(|| self.unbegun(format!("there is no agent {}", order.agent)))?;
-        if agent.autonomy == Autonomy::Readonly {
-            // Its own tools write and run what they like in the sandbox; nobody asks flock about them.
-            return Err(RuntimeError::Refused {
-                program: self.program.title(),
-                status: 403,
-                message: format!(
-                    "agent {} may only read, and the program's own tools can't be held to that",
-                    agent.id
-                ),
-                hint: format!(
-                    "flock config set plugins.entries.flock.config.gatewayAgents[{}].autonomy supervised",
-                    agent.id
-                ),
-            });
+        // As the configuration is now: what it was in the conversation before does not count.
+        let withheld = Withheld::of(agent);
+        if let Some(refused) = withheld::refusal(self.program, agent, withheld) {
+            return Err(refused);
         }
         if let Some(why) = self.program.refuses_host(host::is_root()).filter(|_| agent.runs_on_host()) {
             return Err(RuntimeError::Refused {
@@ -129,7 +120,7 @@ impl Cli {
         }
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
         let pass = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
-        let course = Course { cli: self, order, agent, found, pass, folder: self.folder(order)? };
+        let course = Course { cli: self, order, agent, withheld, found, pass, folder: self.folder(order)? };
         let begun = memory::begun(order, agent, course.pass.relay.is_some());
         let renews = self.program.habits().renews_prompt;
         let known = self.known(&order.session)?.filter(|known| memory::goes_on(&known.begun, &begun, renews));
@@ -182,6 +173,7 @@ pub(super) struct Course<'a> {
     pub(super) cli: &'a Cli,
     pub(super) order: &'a Order,
     agent: &'a Agent,
+    withheld: Withheld,
     pub(super) found: Found,
     pass: Pass,
     folder: TurnFolder,
@@ -256,6 +248,7 @@ impl Course<'_> {
             max_tokens: relay.map_or(0, |relay| relay.max_tokens),
             effort: order.effort,
             system: &order.system,
+            withheld: self.withheld,
             prompt: &text,
             conversation,
             origin: &site.origin,
@@ -364,9 +357,12 @@ impl Course<'_> {
     ) -> Result<Ran, RuntimeError> {
         let parts = &self.found.parts;
         let words = if self.agent.runs_on_host() { &parts.host } else { &parts.sandbox };
+        let mut env = invocation.environment.clone();
+        env.push(self.mcp_url());
+        env.extend(withheld::environment(self.withheld));
         let run = Run {
             command: words.iter().chain(&invocation.arguments).cloned().collect(),
-            env: [&invocation.environment[..], &[self.mcp_url()]].concat(),
+            env,
             input: Bytes::from(invocation.input.clone()),
         };
         if self.agent.runs_on_host() {

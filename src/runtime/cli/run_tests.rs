@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -36,6 +37,7 @@ exit $code
 struct Scripted {
     command: &'static str,
     renews_prompt: bool,
+    withholds: AtomicBool,
 }
 
 impl Program for Scripted {
@@ -67,6 +69,9 @@ impl Program for Scripted {
     fn habits(&self) -> Habits {
         Habits { takes_names: false, renews_prompt: self.renews_prompt, least_memory: 0 }
     }
+    fn withholds(&self) -> bool {
+        self.withholds.load(Ordering::Relaxed)
+    }
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let (how, name) = match turn.conversation {
             Conversation::New(_) => ("new", String::new()),
@@ -81,7 +86,10 @@ impl Program for Scripted {
                 format!("{}/system", turn.files),
                 turn.state.unwrap_or_default().to_owned(),
             ],
-            environment: vec![("MCP_TOKEN".to_owned(), turn.mcp_token.to_owned())],
+            environment: vec![
+                ("MCP_TOKEN".to_owned(), turn.mcp_token.to_owned()),
+                ("COMMANDS".to_owned(), if turn.withheld.commands { "withheld" } else { "all" }.to_owned()),
+            ],
             input: turn.prompt.to_owned(),
             files: vec![TurnFile { name: "system".to_owned(), content: turn.system.to_owned() }],
             state: vec![StateFile { path: "settings".to_owned(), content: Some("flock's".to_owned()) }],
@@ -203,6 +211,9 @@ impl Sandbox for Leaving {
 /// A home with one agent, and the folder of its program.
 struct House {
     folder: tempfile::TempDir,
+    document: Value,
+    config: Arc<Mutex<Arc<Config>>>,
+    program: &'static Scripted,
     cli: Cli,
     order: Order,
     /// What was said since the last turn that the program has.
@@ -235,7 +246,7 @@ impl House {
             "agents": {"list": [{"id": "coder", "workspace": at("work")}]},
             "plugins": {"entries": {"flock": {"config": own}}},
         });
-        let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
+        let config = Arc::new(Mutex::new(Arc::new(crate::config::parse::config(&document, &home).unwrap())));
         let store = Arc::new(Store::open(&home).unwrap());
         let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
         let begin = Begin {
@@ -246,13 +257,15 @@ impl House {
             now: 1,
         };
         store.begin_turn(begin).await.unwrap();
-        let program = Box::leak(Box::new(Scripted {
+        let program: &'static Scripted = Box::leak(Box::new(Scripted {
             command: Box::leak(command.display().to_string().into_boxed_str()),
             renews_prompt,
+            withholds: AtomicBool::new(true),
         }));
+        let current = Arc::clone(&config);
         let parts = Parts {
             home,
-            config: Arc::new(move || Arc::clone(&config)),
+            config: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             store,
             sandbox: Arc::new(sandbox.unwrap_or_else(|| Leaving(String::new()))),
             gate: Arc::new(Open { own_login: on_host, relayed }),
@@ -271,7 +284,17 @@ impl House {
             recent: "[Recent Context]\n[user] before\n---\n".to_owned(),
             missed: None,
         };
-        Self { folder, cli: Cli::new(program, Arc::new(parts)), order, missed: String::new() }
+        let cli = Cli::new(program, Arc::new(parts));
+        Self { folder, document, config, program, cli, order, missed: String::new() }
+    }
+
+    /// This holds for the agent from now on: what it is denied, and its autonomy.
+    fn policy(&mut self, deny: &[&str], autonomy: &str) {
+        self.document["agents"]["list"][0]["tools"] = json!({ "deny": deny });
+        let own = &mut self.document["plugins"]["entries"]["flock"]["config"];
+        own["gatewayAgents"][0]["autonomy"] = autonomy.into();
+        let home = Home::new(self.folder.path().join("home"), None);
+        *self.config.lock().unwrap() = Arc::new(crate::config::parse::config(&self.document, &home).unwrap());
     }
 
     /// The program does this from now on.
@@ -668,4 +691,45 @@ async fn what_a_run_took_and_cost_is_told_while_it_goes_on() {
     house.does(r#"echo '{"tokens":3}'; echo '{"cost":0.1}'; echo '{"text":"a"}'; echo '{"end":"well"}'"#);
     let usage = house.turn().await.0.unwrap().usage.unwrap();
     assert_eq!((usage.input, usage.cost), (3, Some(100_000)));
+}
+
+#[tokio::test]
+async fn a_program_is_without_what_its_agents_policy_withholds_at_each_turn() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    let mut next = async |deny: &[&str], autonomy: &str| {
+        house.policy(deny, autonomy);
+        let runs = house.runs();
+        house.turn().await.0.unwrap();
+        assert_eq!(house.runs(), runs + 1);
+        let told = house.run(runs);
+        let is_without = told.contains("\nCOMMANDS=withheld\n");
+        assert_eq!(told.contains("\nGIT_DIR=/dev/null\n"), is_without, "{told}");
+        assert_eq!(told.contains("args resumed"), runs > 0, "{told}");
+        is_without
+    };
+    assert!(!next(&[], "supervised").await);
+    assert!(next(&["exec"], "supervised").await, "in the same conversation");
+    assert!(!next(&["web_fetch"], "full").await);
+    assert!(next(&[], "readonly").await);
+    assert!(next(&["group:what"], "full").await, "what was meant is not known");
+}
+
+#[tokio::test]
+async fn a_program_that_cant_be_without_its_tools_runs_no_turn_of_who_is_not_to_have_them() {
+    let mut house = House::new(true).await;
+    house.does(WELL);
+    house.program.withholds.store(false, Ordering::Relaxed);
+    for (deny, autonomy, why, mends) in [
+        (&[][..], "readonly", "may only read", "autonomy supervised"),
+        (&["exec"], "full", "may not use all tools", "runtime native"),
+    ] {
+        house.policy(deny, autonomy);
+        let error = house.turn().await.0.unwrap_err();
+        let RuntimeError::Refused { status: 403, message, hint, .. } = &error else { panic!("{error}") };
+        assert!(message.contains(why) && hint.ends_with(mends), "{message} {hint}");
+        assert_eq!(house.runs(), 0);
+    }
+    house.policy(&["process"], "supervised");
+    assert!(house.turn().await.0.is_ok());
 }

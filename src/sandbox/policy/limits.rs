@@ -11,6 +11,17 @@ use serde_json::Value;
 use super::shell;
 use crate::config::{Agent, CommandPolicy, SandboxMode};
 
+/// Tools that run commands.
+const COMMANDS: [&str; 2] = ["exec", "process"];
+/// Tools that read or write files.
+const FILES: [&str; 5] = ["read", "write", "edit", "apply_patch", "image"];
+
+/// Whether there are limits that this tool could go beyond.
+pub(super) fn are_about(policy: &CommandPolicy, tool: &str) -> bool {
+    let runs = COMMANDS.contains(&tool);
+    runs && !policy.is_open() || !policy.forbidden_paths.is_empty() && FILES.contains(&tool)
+}
+
 /// Why a call goes beyond the limits; `None` where it does not.
 pub(super) fn refusal(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
     let policy = &agent.policy;

@@ -10,11 +10,13 @@ mod limits;
 mod pattern;
 mod role;
 mod shell;
+mod withheld;
 
 use serde_json::Value;
 
 pub use pattern::{Pattern, PatternError};
 pub use role::{FLOCK_TOOLS, Roles, is_flocks_own};
+pub use withheld::Withheld;
 
 use crate::config::model::Autonomy;
 use crate::config::{Agent, SandboxMode};
@@ -64,6 +66,13 @@ pub fn offered<'a>(agent: &Agent, specs: impl IntoIterator<Item = &'a ToolSpec>)
 #[must_use]
 pub fn offers(agent: &Agent, tool: &str) -> bool {
     refusal(agent, tool).is_none()
+}
+
+/// Whether the owner's limits of commands and paths are about this tool of the agent's: each call of it is judged by its
+/// arguments, so one that somebody else runs, who asks nobody, goes round them.
+#[must_use]
+pub fn is_limited(agent: &Agent, tool: &str) -> bool {
+    limits::are_about(&agent.policy, tool)
 }
 
 /// The patterns of an agent's lists that can't be read, each with what is wrong with it.

@@ -11,14 +11,18 @@ use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Place, Program, Turn, relay_path};
 use crate::config::{Api, Effort};
 use crate::provider::anthropic;
+use crate::sandbox::policy::Withheld;
 
 /// Claude Code.
 pub struct Claude;
 
 /// The tools that are offered beside flock's: those that work in the folder. Sub-agents, schedules and what goes into
 /// the web are not among them: nobody would see what they do.
-const TOOLS: &str =
-    "Bash,Edit,Glob,Grep,NotebookEdit,Read,Write,TodoWrite,TaskCreate,TaskGet,TaskList,TaskUpdate";
+const COMMANDS: [&str; 1] = ["Bash"];
+const WRITING: [&str; 3] = ["Edit", "NotebookEdit", "Write"];
+const READING: [&str; 3] = ["Glob", "Grep", "Read"];
+/// Of those, its notes of what is to be done, which reach nothing.
+const NOTES: [&str; 5] = ["TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
 
 /// What keeps it from the network beside its model, from asking for a person, and from what others have put into the
 /// working folder.
@@ -94,12 +98,17 @@ impl Program for Claude {
         Habits { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
     }
 
+    fn withholds(&self) -> bool {
+        true
+    }
+
     fn refuses_host(&self, is_root: bool) -> Option<&'static str> {
         is_root.then_some("as root it asks a person about each step, and nobody is there to answer")
     }
 
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
+        let tools = tools(turn.withheld);
         let mut arguments: Vec<&str> = vec![
             "-p",
             "--output-format",
@@ -112,7 +121,7 @@ impl Program for Claude {
             "--setting-sources",
             "",
             "--tools",
-            TOOLS,
+            &tools,
         ];
         if !turn.model.is_empty() {
             arguments.extend(["--model", turn.model]);
@@ -197,6 +206,18 @@ impl Program for Claude {
     fn call_id(&self) -> Option<&'static str> {
         Some("claudecode/toolUseId")
     }
+}
+
+/// The tools that it has, others not even when its model calls them.
+fn tools(withheld: Withheld) -> String {
+    let kinds: [(&[&str], bool); 4] = [
+        (&COMMANDS, withheld.commands),
+        (&WRITING, withheld.writing),
+        (&READING, withheld.reading),
+        (&NOTES, false),
+    ];
+    let offered = kinds.iter().filter(|(_, is_withheld)| !is_withheld);
+    offered.flat_map(|(names, _)| names.iter().copied()).collect::<Vec<_>>().join(",")
 }
 
 /// What the model takes and gives: of one that it does not know by its name it would believe a million tokens.

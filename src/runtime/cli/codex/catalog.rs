@@ -22,8 +22,22 @@ pub(super) fn taken(printed: &str) -> Option<String> {
     (!models.is_empty()).then(|| json!({ "models": models }).to_string())
 }
 
-/// The entry of the turn's model, or all where the program chooses one itself.
+/// The entry of the turn's model, or all where the program chooses one itself, without what it is not to have: which
+/// shell and which patches there are is said of each model.
 pub(super) fn of(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
+    let mut models = chosen(list, turn)?;
+    for model in &mut models {
+        if turn.withheld.commands {
+            model["shell_type"] = json!("disabled");
+        }
+        if turn.withheld.patching {
+            model["apply_patch_tool_type"] = Value::Null;
+        }
+    }
+    Some(models)
+}
+
+fn chosen(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
     let mut list: Value = serde_json::from_str(list).ok()?;
     let mut models = match list.get_mut("models").map(Value::take) {
         Some(Value::Array(models)) => models,

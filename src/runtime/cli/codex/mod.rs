@@ -108,6 +108,10 @@ impl Program for Codex {
         Habits { takes_names: false, renews_prompt: false, least_memory: 128 << 20 }
     }
 
+    fn withholds(&self) -> bool {
+        true
+    }
+
     fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
         let words = ["debug", "models", "--bundled"];
         let arguments = words.into_iter().map(str::to_owned).collect();
@@ -120,6 +124,11 @@ impl Program for Codex {
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
         let models = turn.learned.and_then(|all| catalog::of(all, turn));
+        if models.is_none() && turn.withheld.is_any() {
+            return Err(
+                "Codex can't be kept from its tools: the models that it knows are not known".to_owned()
+            );
+        }
         let catalog = models
             .as_ref()
             .map(|models| handed::file(&mut run, turn, "models.json", json!({"models": models}).to_string()));
@@ -141,6 +150,13 @@ impl Program for Codex {
         }
         for feature in DISABLED {
             add(&["--disable", feature]);
+        }
+        for (feature, is_withheld) in
+            [("shell_tool", turn.withheld.commands), ("view_image", turn.withheld.reading)]
+        {
+            if is_withheld {
+                add(&["--disable", feature]);
+            }
         }
         if let Some(state) = turn.state {
             // In a file: a command line is for all to see, and has no room for a long prompt.

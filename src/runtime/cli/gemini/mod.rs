@@ -17,6 +17,7 @@ use super::program::{
 };
 use crate::config::Api;
 use crate::provider::google;
+use crate::sandbox::policy::Withheld;
 
 /// Gemini CLI.
 pub struct Gemini;
@@ -48,9 +49,16 @@ const EXCLUDED: [&str; 11] = [
     "web_fetch",
 ];
 
+/// What runs commands, what writes and what reads; an agent may have to be without.
+const COMMANDS: [&str; 3] = ["run_shell_command", "list_background_processes", "read_background_output"];
+const WRITING: [&str; 2] = ["replace", "write_file"];
+const READING: [&str; 6] =
+    ["glob", "grep_search", "list_directory", "read_file", "read_many_files", "search_file_content"];
+
 /// What in its folder it goes on with; see [`OWN_PROMPT`], too. All else there steers it or may some day, had the agent
 /// put it there.
 const KEPT: [&str; 6] = [
+    // What Node has made of its program. An agent that ran commands once may have put something else there.
     ".cache",
     ".gemini/history",
     ".gemini/installation_id",
@@ -140,6 +148,10 @@ impl Program for Gemini {
         Some(Login { variable: HOME, files: &login::FILES, settings: SETTINGS })
     }
 
+    fn withholds(&self) -> bool {
+        true
+    }
+
     fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
         // A system prompt of ours replaces its own: it is to have both.
         let state = turn.state.filter(|_| !turn.system.is_empty())?;
@@ -154,7 +166,7 @@ impl Program for Gemini {
         ] {
             run.environment.push((name.to_owned(), value.to_owned()));
         }
-        run.kept = Some(&KEPT);
+        run.kept = Some(kept(turn));
         run.state = files(&settings(turn, false));
         run.state.extend(handed::absent(&[OWN_PROMPT]));
         Some(Learned { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
@@ -173,7 +185,7 @@ impl Program for Gemini {
             input: handed::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
             state: files(&settings),
-            kept: Some(&KEPT),
+            kept: Some(kept(turn)),
             links: if turn.relay_token.is_some() { &[] } else { &login::FILES },
         };
         let (word, name) = match turn.conversation {
@@ -259,6 +271,24 @@ fn environment(state: &str) -> Vec<(String, String)> {
     environment
 }
 
+/// What in its folder it goes on with in this turn.
+fn kept(turn: &Turn<'_>) -> &'static [&'static str] {
+    let [_compiled, others @ ..] = &KEPT;
+    if turn.withheld.commands { others } else { &KEPT }
+}
+
+/// The tools that are not offered, nor run when its model calls them.
+fn excluded(withheld: Withheld) -> Vec<&'static str> {
+    let kinds: [(&[&'static str], bool); 4] = [
+        (&EXCLUDED, true),
+        (&COMMANDS, withheld.commands),
+        (&WRITING, withheld.writing),
+        (&READING, withheld.reading),
+    ];
+    let names = kinds.iter().filter(|(_, is_withheld)| *is_withheld).flat_map(|(names, _)| *names);
+    names.copied().collect()
+}
+
 fn files(settings: &Value) -> Vec<StateFile> {
     vec![StateFile { path: SETTINGS.to_owned(), content: Some(settings.to_string()) }]
 }
@@ -284,7 +314,7 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         "ide": {"enabled": false},
         "admin": {"extensions": {"enabled": false}},
         "experimental": {"enableAgents": false},
-        "tools": {"exclude": EXCLUDED},
+        "tools": {"exclude": excluded(turn.withheld)},
     });
     let mut generating = json!({});
     if turn.max_tokens > 0 {

@@ -10,6 +10,7 @@ use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
 use super::native;
 use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, Turn, relay_path};
 use crate::config::{Api, Effort};
+use crate::sandbox::policy::Withheld;
 
 /// OpenCode.
 pub struct OpenCode;
@@ -81,6 +82,10 @@ impl Program for OpenCode {
         Habits { takes_names: false, renews_prompt: true, least_memory: 1 << 30 }
     }
 
+    fn withholds(&self) -> bool {
+        true
+    }
+
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
         run.environment = handed::environment(&SWITCHES);
@@ -94,6 +99,10 @@ impl Program for OpenCode {
                 run.environment.push((name.to_owned(), format!("{state}/{folder}")));
             }
             run.state = handed::absent(&STEERING).collect();
+            if turn.withheld.commands {
+                // It searches with what is there. An agent that ran commands once may have put something else there.
+                run.state.extend(handed::absent(&["cache/opencode/bin"]));
+            }
         } else {
             // Its user's settings, with an AGENTS.md among them, are looked for there; the login is elsewhere.
             run.environment.push(("XDG_CONFIG_HOME".to_owned(), format!("{}/config", turn.files)));
@@ -154,22 +163,37 @@ const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
     }
 }
 
+/// What its tools may do: one that is denied is neither offered nor run when its model calls it.
+fn permissions(withheld: Withheld) -> Value {
+    // Sub-agents, the web, and what asks a person are not offered.
+    let mut permissions = json!({
+        "*": "allow",
+        "task": "deny",
+        "skill": "deny",
+        "webfetch": "deny",
+        "websearch": "deny",
+        "codesearch": "deny",
+        "question": "deny",
+    });
+    // By the model that is asked it writes files or patches them, and has one word for both.
+    let kinds: [(&[&str], bool); 3] = [
+        (&["bash"], withheld.commands),
+        (&["edit"], withheld.patching),
+        (&["read", "grep", "glob", "list"], withheld.reading),
+    ];
+    for name in kinds.iter().filter(|(_, is_withheld)| *is_withheld).flat_map(|(names, _)| *names) {
+        permissions[name] = json!("deny");
+    }
+    permissions
+}
+
 /// Its settings, and its name for the model.
 fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), String> {
     let mut config = json!({
         "autoupdate": false,
         "share": "disabled",
         "snapshot": false,
-        // Sub-agents, the web, and what asks a person are not offered.
-        "permission": {
-            "*": "allow",
-            "task": "deny",
-            "skill": "deny",
-            "webfetch": "deny",
-            "websearch": "deny",
-            "codesearch": "deny",
-            "question": "deny",
-        },
+        "permission": permissions(turn.withheld),
         "plugin": [],
         "lsp": false,
         "formatter": false,
