@@ -13,7 +13,7 @@ use crate::sandbox::policy::Withheld;
 const SYSTEM: &str = "You are \"bob\".\n\nUse ${AvailableTools} and $HOME, '''quotes''' and \\ signs.";
 const PROMPT: &str = "[Current Message]\n/help @SOUL.md $skill\0 --version";
 
-fn turn<'a>(program: &dyn Program) -> Turn<'a> {
+pub(super) fn turn<'a>(program: &dyn Program) -> Turn<'a> {
     let api = *APIS.iter().find(|api| program.speaks(**api)).unwrap();
     Turn {
         provider: "provider-1",
@@ -48,7 +48,7 @@ const APIS: [Api; 7] = [
     Api::BedrockConverseStream,
 ];
 
-fn shown(run: &Result<Invocation, String>) -> String {
+pub(super) fn shown(run: &Result<Invocation, String>) -> String {
     let run = match run {
         Ok(run) => run,
         Err(error) => return format!("refused: {error}\n"),
@@ -174,7 +174,7 @@ fn claude_code_is_started_so() {
 }
 
 /// A list of models as Codex prints it, with two of them.
-fn models() -> String {
+pub(super) fn models() -> String {
     let model = |slug: &str, levels: &[&str]| {
         let levels: Vec<Value> = levels.iter().map(|level| json!({"effort": level})).collect();
         json!({
@@ -416,29 +416,6 @@ fn without_the_relay_nothing_of_the_users_is_touched() {
             }
             assert!(all.contains("http://127.0.0.1:3128/mcp"), "{all}");
         }
-    }
-}
-
-#[test]
-fn a_patch_alone_is_withheld_too() {
-    let told = |name: &str, learned: Option<&str>| {
-        let program = named(name).unwrap();
-        let withheld = Withheld { patching: true, ..Withheld::default() };
-        shown(&program.invocation(&Turn { withheld, learned, ..turn(program) }))
-    };
-    let codex = told("codex", Some(&models()));
-    assert!(codex.contains(r#""apply_patch_tool_type":null"#) && !codex.contains("shell_type"), "{codex}");
-    assert!(told("opencode", None).contains(r#""edit":"deny"}"#));
-}
-
-#[test]
-fn codex_that_can_not_be_kept_from_its_tools_is_not_started() {
-    let program = named("codex").unwrap();
-    let withheld = Withheld { commands: true, ..Withheld::default() };
-    for learned in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {
-        let error = program.invocation(&Turn { withheld, learned, ..turn(program) }).unwrap_err();
-        assert!(error.contains("kept from its tools"), "{error}");
-        assert!(program.invocation(&Turn { learned, ..turn(program) }).is_ok());
     }
 }
 

@@ -31,3 +31,7 @@ pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: Withheld) 
 pub(super) fn environment(withheld: Withheld) -> Option<(String, String)> {
     withheld.commands.then(|| ("GIT_DIR".to_owned(), "/dev/null".to_owned()))
 }
+
+#[cfg(test)]
+#[path = "withheld_tests.rs"]
+mod tests;
