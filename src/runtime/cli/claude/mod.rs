@@ -21,7 +21,7 @@ pub struct Claude;
 const COMMANDS: [&str; 1] = ["Bash"];
 const WRITING: [&str; 3] = ["Edit", "NotebookEdit", "Write"];
 const READING: [&str; 3] = ["Glob", "Grep", "Read"];
-/// Of those, its notes of what is to be done, which reach nothing.
+/// Its notes of what is to be done, which reach nothing: no policy is about them.
 const NOTES: [&str; 5] = ["TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
 
 /// What keeps it from the network beside its model, from asking for a person, and from what others have put into the
