@@ -184,7 +184,8 @@ def has_no_budget(agents):
     from_here = len(requests())
     turns.release()
     for agent in agents:
-        status, error = turns.ends(agent)
+        # OpenCode asks again for more than a minute before it takes the word for the last.
+        status, error = turns.ends(agent, 180)
         said = error.get("message", "")
         agent.check("its turn ends where its budget does", status >= 400 and "budget" in said, (status, error))
         turns.leaves_nothing(agent, but=not agent.on_host)
