@@ -40,6 +40,9 @@ _flock() {
             flock,doctor)
                 cmd="flock__subcmd__doctor"
                 ;;
+            flock,edit)
+                cmd="flock__subcmd__edit"
+                ;;
             flock,freeze)
                 cmd="flock__subcmd__freeze"
                 ;;
@@ -67,8 +70,14 @@ _flock() {
             flock,remove)
                 cmd="flock__subcmd__remove"
                 ;;
+            flock,rename)
+                cmd="flock__subcmd__rename"
+                ;;
             flock,restart)
                 cmd="flock__subcmd__restart"
+                ;;
+            flock,restore)
+                cmd="flock__subcmd__restore"
                 ;;
             flock,rm)
                 cmd="flock__subcmd__remove"
@@ -93,6 +102,9 @@ _flock() {
                 ;;
             flock,thaw)
                 cmd="flock__subcmd__thaw"
+                ;;
+            flock,token)
+                cmd="flock__subcmd__token"
                 ;;
             flock,uninstall)
                 cmd="flock__subcmd__uninstall"
@@ -163,8 +175,14 @@ _flock() {
             flock__subcmd__channel,read)
                 cmd="flock__subcmd__channel__subcmd__read"
                 ;;
+            flock__subcmd__channel,rename)
+                cmd="flock__subcmd__channel__subcmd__rename"
+                ;;
             flock__subcmd__channel,reopen)
                 cmd="flock__subcmd__channel__subcmd__reopen"
+                ;;
+            flock__subcmd__channel,topic)
+                cmd="flock__subcmd__channel__subcmd__topic"
                 ;;
             flock__subcmd__channel__subcmd__help,archive)
                 cmd="flock__subcmd__channel__subcmd__help__subcmd__archive"
@@ -187,8 +205,14 @@ _flock() {
             flock__subcmd__channel__subcmd__help,read)
                 cmd="flock__subcmd__channel__subcmd__help__subcmd__read"
                 ;;
+            flock__subcmd__channel__subcmd__help,rename)
+                cmd="flock__subcmd__channel__subcmd__help__subcmd__rename"
+                ;;
             flock__subcmd__channel__subcmd__help,reopen)
                 cmd="flock__subcmd__channel__subcmd__help__subcmd__reopen"
+                ;;
+            flock__subcmd__channel__subcmd__help,topic)
+                cmd="flock__subcmd__channel__subcmd__help__subcmd__topic"
                 ;;
             flock__subcmd__config,get)
                 cmd="flock__subcmd__config__subcmd__get"
@@ -244,6 +268,9 @@ _flock() {
             flock__subcmd__help,doctor)
                 cmd="flock__subcmd__help__subcmd__doctor"
                 ;;
+            flock__subcmd__help,edit)
+                cmd="flock__subcmd__help__subcmd__edit"
+                ;;
             flock__subcmd__help,freeze)
                 cmd="flock__subcmd__help__subcmd__freeze"
                 ;;
@@ -268,8 +295,14 @@ _flock() {
             flock__subcmd__help,remove)
                 cmd="flock__subcmd__help__subcmd__remove"
                 ;;
+            flock__subcmd__help,rename)
+                cmd="flock__subcmd__help__subcmd__rename"
+                ;;
             flock__subcmd__help,restart)
                 cmd="flock__subcmd__help__subcmd__restart"
+                ;;
+            flock__subcmd__help,restore)
+                cmd="flock__subcmd__help__subcmd__restore"
                 ;;
             flock__subcmd__help,service)
                 cmd="flock__subcmd__help__subcmd__service"
@@ -291,6 +324,9 @@ _flock() {
                 ;;
             flock__subcmd__help,thaw)
                 cmd="flock__subcmd__help__subcmd__thaw"
+                ;;
+            flock__subcmd__help,token)
+                cmd="flock__subcmd__help__subcmd__token"
                 ;;
             flock__subcmd__help,uninstall)
                 cmd="flock__subcmd__help__subcmd__uninstall"
@@ -334,8 +370,14 @@ _flock() {
             flock__subcmd__help__subcmd__channel,read)
                 cmd="flock__subcmd__help__subcmd__channel__subcmd__read"
                 ;;
+            flock__subcmd__help__subcmd__channel,rename)
+                cmd="flock__subcmd__help__subcmd__channel__subcmd__rename"
+                ;;
             flock__subcmd__help__subcmd__channel,reopen)
                 cmd="flock__subcmd__help__subcmd__channel__subcmd__reopen"
+                ;;
+            flock__subcmd__help__subcmd__channel,topic)
+                cmd="flock__subcmd__help__subcmd__channel__subcmd__topic"
                 ;;
             flock__subcmd__help__subcmd__config,get)
                 cmd="flock__subcmd__help__subcmd__config__subcmd__get"
@@ -357,6 +399,9 @@ _flock() {
                 ;;
             flock__subcmd__help__subcmd__nix,list)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__nix,pin)
+                cmd="flock__subcmd__help__subcmd__nix__subcmd__pin"
                 ;;
             flock__subcmd__help__subcmd__nix,remove)
                 cmd="flock__subcmd__help__subcmd__nix__subcmd__remove"
@@ -391,6 +436,15 @@ _flock() {
             flock__subcmd__help__subcmd__session,show)
                 cmd="flock__subcmd__help__subcmd__session__subcmd__show"
                 ;;
+            flock__subcmd__help__subcmd__token,add)
+                cmd="flock__subcmd__help__subcmd__token__subcmd__add"
+                ;;
+            flock__subcmd__help__subcmd__token,list)
+                cmd="flock__subcmd__help__subcmd__token__subcmd__list"
+                ;;
+            flock__subcmd__help__subcmd__token,revoke)
+                cmd="flock__subcmd__help__subcmd__token__subcmd__revoke"
+                ;;
             flock__subcmd__nix,gc)
                 cmd="flock__subcmd__nix__subcmd__gc"
                 ;;
@@ -402,6 +456,9 @@ _flock() {
                 ;;
             flock__subcmd__nix,list)
                 cmd="flock__subcmd__nix__subcmd__list"
+                ;;
+            flock__subcmd__nix,pin)
+                cmd="flock__subcmd__nix__subcmd__pin"
                 ;;
             flock__subcmd__nix,remove)
                 cmd="flock__subcmd__nix__subcmd__remove"
@@ -420,6 +477,9 @@ _flock() {
                 ;;
             flock__subcmd__nix__subcmd__help,list)
                 cmd="flock__subcmd__nix__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__nix__subcmd__help,pin)
+                cmd="flock__subcmd__nix__subcmd__help__subcmd__pin"
                 ;;
             flock__subcmd__nix__subcmd__help,remove)
                 cmd="flock__subcmd__nix__subcmd__help__subcmd__remove"
@@ -502,6 +562,30 @@ _flock() {
             flock__subcmd__session__subcmd__help,show)
                 cmd="flock__subcmd__session__subcmd__help__subcmd__show"
                 ;;
+            flock__subcmd__token,add)
+                cmd="flock__subcmd__token__subcmd__add"
+                ;;
+            flock__subcmd__token,help)
+                cmd="flock__subcmd__token__subcmd__help"
+                ;;
+            flock__subcmd__token,list)
+                cmd="flock__subcmd__token__subcmd__list"
+                ;;
+            flock__subcmd__token,revoke)
+                cmd="flock__subcmd__token__subcmd__revoke"
+                ;;
+            flock__subcmd__token__subcmd__help,add)
+                cmd="flock__subcmd__token__subcmd__help__subcmd__add"
+                ;;
+            flock__subcmd__token__subcmd__help,help)
+                cmd="flock__subcmd__token__subcmd__help__subcmd__help"
+                ;;
+            flock__subcmd__token__subcmd__help,list)
+                cmd="flock__subcmd__token__subcmd__help__subcmd__list"
+                ;;
+            flock__subcmd__token__subcmd__help,revoke)
+                cmd="flock__subcmd__token__subcmd__help__subcmd__revoke"
+                ;;
             *)
                 ;;
         esac
@@ -509,7 +593,7 @@ _flock() {
 
     case "${cmd}" in
         flock)
-            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add remove rm list ls tasks config nix update approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
+            opts="-q -v -y -h -V --home --json --quiet --verbose --color --yes --help --version init start stop restart status logs service add edit remove rm rename list ls tasks config nix update approvals token freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -865,7 +949,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__channel)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list ls create post read assign archive reopen help"
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help list ls create post read assign rename topic archive reopen help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -985,7 +1069,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__channel__subcmd__help)
-            opts="list create post read assign archive reopen help"
+            opts="list create post read assign rename topic archive reopen help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1096,7 +1180,35 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__channel__subcmd__help__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__channel__subcmd__help__subcmd__reopen)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__channel__subcmd__help__subcmd__topic)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1204,6 +1316,32 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__channel__subcmd__rename)
+            opts="-q -v -y -h --as --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --as)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__channel__subcmd__reopen)
             opts="-q -v -y -h --as --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1230,8 +1368,34 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__channel__subcmd__topic)
+            opts="-q -v -y -h --as --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --as)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__chat)
-            opts="-q -v -y -h --session --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --session --wait --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1473,12 +1637,102 @@ _flock() {
             return 0
             ;;
         flock__subcmd__doctor)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --deep --fix --confirm-clock --bundle --force --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --bundle)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__edit)
+            opts="-q -v -y -h --role --archetype --runtime --on-host --no-on-host --model --effort --autonomy --memory --cpus --disk --network --egress --no-egress --budget-tokens --budget-usd --dry-run --id --workspace --packages --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --role)
+                    COMPREPLY=($(compgen -W "orchestrator sysadmin worker" -- "${cur}"))
+                    return 0
+                    ;;
+                --archetype)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runtime)
+                    COMPREPLY=($(compgen -W "native openclaw claude codex gemini opencode" -- "${cur}"))
+                    return 0
+                    ;;
+                --model)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --effort)
+                    COMPREPLY=($(compgen -W "off low medium high default" -- "${cur}"))
+                    return 0
+                    ;;
+                --autonomy)
+                    COMPREPLY=($(compgen -W "readonly supervised full" -- "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --disk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --network)
+                    COMPREPLY=($(compgen -W "none proxy" -- "${cur}"))
+                    return 0
+                    ;;
+                --egress)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-tokens)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget-usd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --packages)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1517,7 +1771,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help)
-            opts="init start stop restart status logs service add remove list tasks config nix update approvals freeze thaw usage audit doctor uninstall completions chat channel session prompt help"
+            opts="init start stop restart status logs service add edit remove rename list tasks config nix update approvals token freeze thaw usage audit doctor restore uninstall completions chat channel session prompt help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1643,7 +1897,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__channel)
-            opts="list create post read assign archive reopen"
+            opts="list create post read assign rename topic archive reopen"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1740,7 +1994,35 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__channel__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__channel__subcmd__reopen)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__channel__subcmd__topic)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1866,6 +2148,20 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__edit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__freeze)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1937,7 +2233,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__nix)
-            opts="install remove list gc rollback"
+            opts="install remove list gc pin rollback"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1979,6 +2275,20 @@ _flock() {
             return 0
             ;;
         flock__subcmd__help__subcmd__nix__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__nix__subcmd__pin)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2062,7 +2372,35 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__rename)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__restart)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__restore)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2286,6 +2624,62 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__help__subcmd__token)
+            opts="add list revoke"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__token__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__token__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__help__subcmd__token__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__help__subcmd__uninstall)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -2427,7 +2821,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__nix)
-            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help install remove list gc rollback help"
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help install remove list gc pin rollback help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2475,7 +2869,7 @@ _flock() {
             return 0
             ;;
         flock__subcmd__nix__subcmd__help)
-            opts="install remove list gc rollback help"
+            opts="install remove list gc pin rollback help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2544,6 +2938,20 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__nix__subcmd__help__subcmd__pin)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__nix__subcmd__help__subcmd__remove)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -2596,6 +3004,28 @@ _flock() {
             ;;
         flock__subcmd__nix__subcmd__list)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__nix__subcmd__pin)
+            opts="-q -v -y -h --update --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2776,6 +3206,28 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__rename)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__restart)
             opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -2783,6 +3235,32 @@ _flock() {
                 return 0
             fi
             case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__restore)
+            opts="-q -v -y -h --from --list --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --home)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -3332,6 +3810,176 @@ _flock() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        flock__subcmd__token)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help add list revoke help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__add)
+            opts="-q -v -y -h --agents --rights --expires --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --agents)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rights)
+                    COMPREPLY=($(compgen -W "chat a2a read approve" -- "${cur}"))
+                    return 0
+                    ;;
+                --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__help)
+            opts="add list revoke help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__help__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__list)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        flock__subcmd__token__subcmd__revoke)
+            opts="-q -v -y -h --home --json --quiet --verbose --color --yes --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         flock__subcmd__uninstall)
             opts="-q -v -y -h --purge --force --dry-run --home --json --quiet --verbose --color --yes --help openclaw"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -3355,13 +4003,21 @@ _flock() {
             return 0
             ;;
         flock__subcmd__update)
-            opts="-q -v -y -h --check --ref --retry --rollback --home --json --quiet --verbose --color --yes --help"
+            opts="-q -v -y -h --check --ref --retry --rollback --self --from --program --unencrypted --home --json --quiet --verbose --color --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --ref)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3427,6 +4083,26 @@ else
     complete -F _flock -o bashdefault -o default flock
 fi
 
+# What only a home knows: agents, channels, sessions, places of the configuration. --version comes first because util-linux's
+# flock, where that is the one on PATH, then prints its version and locks nothing; its answer has no tab.
+_flock_values() {
+    local cur words cword line
+    if declare -F _get_comp_words_by_ref >/dev/null; then
+        _get_comp_words_by_ref -n ':=' cur words cword
+    else
+        cur=${COMP_WORDS[COMP_CWORD]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+    fi
+    [[ $cur == -* ]] && return 0
+    local -a found=()
+    while IFS= read -r line; do
+        [[ $line == *$'\t'* ]] && found+=("${line%%$'\t'*}")
+    done < <(command flock --version --complete "$cword" -- "${words[@]}" 2>/dev/null)
+    ((${#found[@]})) || return 0
+    COMPREPLY=("${found[@]}")
+    declare -F __ltrim_colon_completions >/dev/null && __ltrim_colon_completions "$cur"
+    return 0
+}
+
 # util-linux's flock has the same name: `flock -n FILE COMMAND` and `flock FILE COMMAND` are its lines, and get
 # file names and commands instead of our verbs.
 _flock_or_util_linux() {
@@ -3449,6 +4125,7 @@ _flock_or_util_linux() {
             ;;
     esac
     _flock "$@"
+    _flock_values
 }
 
 if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then

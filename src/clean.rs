@@ -6,8 +6,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 mod seen;
+mod spelled;
 
 pub use seen::Seen;
+pub use spelled::{spelled, spelled_lines};
 
 /// The text with every character that nobody sees but newline and tab spelled out, as in
 /// `\u{1b}`.

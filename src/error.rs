@@ -23,13 +23,15 @@ pub enum Kind {
     NewerHome,
     /// A person has to approve this first.
     NeedsApproval,
+    /// The database is damaged or gone: starting again does not mend it.
+    Damaged,
     /// A defect of flock itself.
     Internal,
 }
 
 impl Kind {
     /// All kinds, for documentation and tests.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Failed,
         Self::Usage,
         Self::NotInitialised,
@@ -38,6 +40,7 @@ impl Kind {
         Self::DockerUnavailable,
         Self::NewerHome,
         Self::NeedsApproval,
+        Self::Damaged,
         Self::Internal,
     ];
 
@@ -53,6 +56,7 @@ impl Kind {
             Self::DockerUnavailable => 6,
             Self::NewerHome => 7,
             Self::NeedsApproval => 8,
+            Self::Damaged => 9,
             Self::Internal => 70,
         }
     }
@@ -69,6 +73,7 @@ impl Kind {
             Self::DockerUnavailable => "docker_unavailable",
             Self::NewerHome => "newer_home",
             Self::NeedsApproval => "needs_approval",
+            Self::Damaged => "damaged",
             Self::Internal => "internal",
         }
     }

@@ -157,7 +157,7 @@ impl FromStr for ChannelId {
 pub enum Party {
     /// An agent.
     Agent(AgentId),
-    /// A person, by the name after `human:`.
+    /// A person by the name after `human:`, or the client of a token, by `human:token:NAME`.
     Human(String),
     /// flock itself: it speaks, and is never a member.
     System,
@@ -170,6 +170,14 @@ impl Party {
         let name: String =
             name.chars().map(|c| if is_name_char(c) { c } else { '-' }).take(MAX_HUMAN_NAME).collect();
         Self::Human(if name.is_empty() { "-".to_owned() } else { name })
+    }
+
+    /// The client whose token has this name; `None` where it can't be one. It is a person's deputy, and no person can have
+    /// its name: theirs hold no colon.
+    #[must_use]
+    pub fn client(name: &str) -> Option<Self> {
+        let fits = (1..=MAX_CLIENT_NAME).contains(&name.len()) && name.chars().all(is_name_char);
+        fits.then(|| Self::Human(format!("{CLIENT}{name}")))
     }
 
     /// The agent, if it is one.
@@ -189,6 +197,9 @@ impl Party {
 }
 
 const MAX_HUMAN_NAME: usize = 64;
+const MAX_CLIENT_NAME: usize = 40;
+/// Stands before the name of a client's token.
+const CLIENT: &str = "token:";
 
 const fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-')
@@ -203,6 +214,9 @@ impl FromStr for Party {
         }
         let error = || IdError::Party(shorten(text));
         match text.strip_prefix("human:") {
+            Some(name) if name.starts_with(CLIENT) => {
+                name.strip_prefix(CLIENT).and_then(Self::client).ok_or_else(error)
+            }
             Some(name)
                 if !name.is_empty() && name.len() <= MAX_HUMAN_NAME && name.chars().all(is_name_char) =>
             {
@@ -539,6 +553,13 @@ mod tests {
             assert!(bad.parse::<Party>().is_err(), "{bad:?}");
         }
         assert_eq!(Party::human("O'Brien\n").to_string(), "human:O-Brien-");
+        let client = Party::client("ci").unwrap();
+        assert_eq!(("human:token:ci", Ok(client.clone())), (&*client.to_string(), "human:token:ci".parse()));
+        assert_ne!(Party::human("token:ci"), client);
+        for bad in ["", "a b", "a:b", &"x".repeat(41)] {
+            assert_eq!(Party::client(bad), None, "{bad}");
+            assert!(format!("human:token:{bad}").parse::<Party>().is_err(), "{bad}");
+        }
         assert_eq!(Party::human("").to_string(), "human:-");
     }
 

@@ -20,6 +20,11 @@
     )
 )]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "flock needs Linux: its sandboxes, its safe opening of files and its supervision are built on it"
+);
+
 pub mod agent;
 pub mod checkpoint;
 pub mod clean;

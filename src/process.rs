@@ -45,6 +45,32 @@ impl ProcessId {
     }
 }
 
+impl ProcessId {
+    /// Whether exactly this process stands still: it was stopped by a signal, or is in a debugger's hands. It hears no
+    /// signal then but the one that kills.
+    #[must_use]
+    pub fn is_stopped(self) -> bool {
+        self.is_alive() && stands_still(self.pid)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn stands_still(pid: i32) -> bool {
+    let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| matches!(rest.split_whitespace().next(), Some("T" | "t")))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stands_still(pid: i32) -> bool {
+    use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
+    let Some(pid) = u32::try_from(pid).ok().map(Pid::from_u32) else { return false };
+    let Ok(mut system) = System::new() else { return false };
+    let kind = ProcessRefreshKind::nothing().without_tasks();
+    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
+    let stopped = |status| matches!(status, ProcessStatus::Stop | ProcessStatus::Tracing);
+    system.process(pid).is_some_and(|process| stopped(process.status()))
+}
+
 impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.pid, self.started)
@@ -78,26 +104,12 @@ pub fn descends(pid: i32, from: ProcessId) -> bool {
 }
 
 /// The process that this one was started by, or that took it over when that ended.
-#[cfg(target_os = "linux")]
 #[must_use]
 pub fn parent(pid: i32) -> Option<i32> {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The process that this one was started by, or that took it over when that ended.
-#[cfg(not(target_os = "linux"))]
-#[must_use]
-pub fn parent(pid: i32) -> Option<i32> {
-    use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
-    let pid = Pid::from_u32(u32::try_from(pid).ok()?);
-    let mut system = System::new().ok()?;
-    let kind = ProcessRefreshKind::nothing().without_tasks();
-    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
-    i32::try_from(system.process(pid)?.parent()?.as_u32()).ok()
-}
-
-#[cfg(target_os = "linux")]
 fn started(pid: i32) -> Option<u64> {
     if pid <= 0 {
         return None;
@@ -109,18 +121,6 @@ fn started(pid: i32) -> Option<u64> {
         &"Z" | &"X" => None,
         _ => fields.get(19)?.parse().ok(),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn started(pid: i32) -> Option<u64> {
-    use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
-    let pid = Pid::from_u32(u32::try_from(pid).ok().filter(|pid| *pid > 0)?);
-    let mut system = System::new().ok()?;
-    let kind = ProcessRefreshKind::nothing().without_tasks();
-    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
-    let process = system.process(pid)?;
-    let ended = matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead);
-    (!ended).then(|| process.start_time())
 }
 
 #[cfg(test)]

@@ -15,10 +15,15 @@ else
     compose=(docker-compose)
 fi
 
+# The file has to work as it is, too: without one variable of this script.
+said=$(env -i PATH="$PATH" HOME="$HOME" "${compose[@]}" -f docker-compose.standalone.yml config -q 2>&1) &&
+    [[ $said != *"not set"* ]] || { echo "docker-compose.standalone.yml does not work by itself: $said" >&2; exit 1; }
+
 # /tmp is often a tmpfs, and the engine may see another one.
 FLOCK_E2E_DIR=$(mktemp -d /var/tmp/flock-e2e-XXXXXXXX)
 FLOCK_E2E_RUN=$(basename "$FLOCK_E2E_DIR" | tail -c 9 | tr '[:upper:]' '[:lower:]')
 FLOCK_E2E_CONTEXT=$FLOCK_E2E_DIR/context
+FLOCK_E2E_DOCKERFILE=Dockerfile
 FLOCK_E2E_BASE=flock-e2e-base:$FLOCK_E2E_RUN
 FLOCK_E2E_MODEL=${FLOCK_MODEL:-}
 if [ -z "$FLOCK_E2E_MODEL" ]; then
@@ -28,7 +33,7 @@ if [ -z "$FLOCK_E2E_MODEL" ]; then
     else FLOCK_E2E_MODEL=script/demo
     fi
 fi
-export FLOCK_E2E_DIR FLOCK_E2E_RUN FLOCK_E2E_CONTEXT FLOCK_E2E_BASE FLOCK_E2E_MODEL
+export FLOCK_E2E_DIR FLOCK_E2E_RUN FLOCK_E2E_CONTEXT FLOCK_E2E_DOCKERFILE FLOCK_E2E_BASE FLOCK_E2E_MODEL
 project=flock-e2e-$FLOCK_E2E_RUN
 run=("${compose[@]}" -p "$project" -f docker-compose.standalone.yml)
 

@@ -6,4 +6,9 @@ if [ ! -S /var/run/docker.sock ]; then
     echo "0 passed, 1 failed"
     exit 1
 fi
+# A run that was broken off leaves its home: the next one begins with none.
+if [ -e "$FLOCK_HOME" ]; then
+    flock uninstall --purge --yes >/dev/null 2>&1 || true
+    rm -rf "$FLOCK_HOME"
+fi
 exec python3 -u /opt/flock-e2e/harness.py

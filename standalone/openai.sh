@@ -15,6 +15,9 @@ python3 -m venv "$work/venv"
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 "$binary" init --yes --no-images --model script/demo --port "$port"
+cp standalone/openai_script.json "$work/home/scripts/openai"
+"$binary" add coder --no-container --model script/openai
 "$binary" start
+"$binary" channel create dev --topic work --member coder
 "$work/venv/bin/python" standalone/openai_client.py "$port" "$work/home/config.json"
 "$binary" stop

@@ -32,6 +32,12 @@ command -v dockerd >/dev/null || engine_answers || packages+=(docker.io)
 command -v docker >/dev/null || [ " ${packages[*]-} " = " docker.io " ] || packages+=(docker.io)
 command -v debootstrap >/dev/null || [ -x /usr/sbin/debootstrap ] || packages+=(debootstrap)
 command -v cc >/dev/null || packages+=(gcc libc6-dev)
+# Tests register these with an engine of their own.
+if [ "$(id -u)" = 0 ] && command -v apt-cache >/dev/null; then
+    for runtime in crun runsc; do
+        command -v "$runtime" >/dev/null || ! apt-cache show "$runtime" >/dev/null 2>&1 || packages+=("$runtime")
+    done
+fi
 for package in "$@"; do packages+=("$package"); done
 # Newer releases have the client in a package of its own.
 if [ " ${packages[*]-} " = " docker.io " ] || [[ " ${packages[*]-} " == *" docker.io "* ]]; then

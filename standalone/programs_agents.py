@@ -74,12 +74,14 @@ def said_of(request):
 
 
 class Asking:
-    """A turn that runs while something else is done."""
+    """A turn that runs while something else is done; with `wait`, the turn of a frozen agent waits for its thaw."""
 
-    def __init__(self, body):
+    def __init__(self, body, wait=False):
         self.answer = (0, {})
         self.connection = http.client.HTTPConnection("127.0.0.1", own_port(), timeout=300)
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {own_token()}"}
+        if wait:
+            headers["X-Flock-Wait"] = "1"
         self.connection.request("POST", "/api/message", json.dumps(body), headers)
         self.reading = threading.Thread(target=self.read, daemon=True)
         self.reading.start()
@@ -95,6 +97,9 @@ class Asking:
         """Goes away, as a client does that is closed."""
         self.connection.sock.shutdown(socket.SHUT_RDWR)
         self.end()
+
+    def is_over(self):
+        return not self.reading.is_alive()
 
     def end(self, limit=300):
         """Waits for the answer: its status, 0 where there is none, and what it says."""
@@ -132,8 +137,8 @@ class Agent:
     def body(self, orders, more):
         return {"prompt": "\n".join([self.word, *orders]), "agent": self.name, **more}
 
-    def begin(self, *orders, **more):
-        return Asking(self.body(orders, more))
+    def begin(self, *orders, wait=False, **more):
+        return Asking(self.body(orders, more), wait)
 
     def turn(self, *orders, **more):
         """One turn; the answer and the requests that it made."""

@@ -44,6 +44,11 @@ class Round:
     """A turn of each agent, that waits for its model and has a process that has left the program's session."""
 
     def __init__(self, name, agents, *then):
+        self.start(name, agents, *then)
+        self.all_wait()
+
+    def start(self, name, agents, *then):
+        """Begins the turns, and waits until each agent's turn waits for its model or is over."""
         self.name, self.agents = name, agents
         self.since = len(requests())
         self.sleeper = f"sleep 7{sum(map(ord, name))}"
@@ -53,18 +58,20 @@ class Round:
         command = f"{away}; until [ -e {begun} ]; do sleep 0.1; done; echo begun"
         self.held = f"held-{name}"
         self.turns = {agent: agent.begin(f"run {command}", f"hold {self.held}", *then) for agent in agents}
-        missing = set(agents)
+        self.missing = set(agents)
 
-        def all_wait():
-            missing.difference_update([agent for agent in missing if self.waits(agent)])
-            return not missing
+        def settled():
+            self.missing.difference_update([agent for agent in self.missing if self.waits(agent)])
+            return all(self.turns[agent].is_over() for agent in self.missing)
 
-        until(120, all_wait)
-        for agent in agents:
+        until(300, settled)
+
+    def all_wait(self):
+        for agent in self.agents:
             asked = [said_of(one)[-1:] for one in agent.asked(self.since)]
             seen = (self.turns[agent].answer, agent.processes(), asked)
-            agent.check(f"{name}: its program runs", running(agent), agent.processes())
-            agent.check(f"{name}: a turn waits for its model", agent not in missing, seen)
+            agent.check(f"{self.name}: its program runs", running(agent), agent.processes())
+            agent.check(f"{self.name}: a turn waits for its model", agent not in self.missing, seen)
 
     def waits(self, agent):
         asked = [one for one in agent.asked(self.since) if self.held in json.dumps(one["body"])]
@@ -109,15 +116,41 @@ def at_once(agents, work):
             done.result()
 
 
+class LimitedRound(Round):
+    """A round in which a turn may be over before it has begun to wait: its limit was too short for this machine."""
+
+    def __init__(self, name, agents):
+        self.start(name, agents)
+
+    def all_wait(self):
+        # Not whether the programs run now: the limit of the first to begin may be over by now.
+        for agent in self.agents:
+            agent.check(f"{self.name}: a turn waits for its model", agent not in self.missing, self.turns[agent].answer)
+
+    def give_up(self, limit):
+        self.release()
+        for agent in self.agents:
+            self.ends(agent, limit)
+            self.leaves_nothing(agent)
+
+
 def runs_out_of_time(agents):
-    # Time enough for the slowest to begin, with all of them at once, where it had a third of this machine until now.
-    seconds = 15 + 4 * int(max(agent.slowest for agent in agents))
-    must("a short time for turns", "config", "set", "agents.defaults.timeoutSeconds", str(seconds))
-    turns = Round("limit", agents)
+    # Each turn has to get as far as its model before its limit, with all programs at once and whatever else the machine
+    # does: the first limit comes from what a turn just took, and it is doubled for as long as it is too short.
+    seconds = 20 + 6 * int(max(agent.slowest for agent in agents))
+    for attempt in range(5):
+        must("a short time for turns", "config", "set", "agents.defaults.timeoutSeconds", str(seconds))
+        turns = LimitedRound(f"limit{attempt}", agents)
+        if not turns.missing:
+            break
+        print(f"   a limit of {seconds} s was over before every program had begun", flush=True)
+        turns.give_up(2 * seconds + 60)
+        seconds *= 2
+    turns.all_wait()
     for agent in agents:
-        status, error = turns.ends(agent, 2 * seconds)
+        status, error = turns.ends(agent, 2 * seconds + 60)
         told = (status, error.get("code"))
-        agent.check("its turn ends when its time is over", told == (504, "turn_timed_out"), (status, error))
+        agent.check("its turn ends when its time is over", told == (424, "turn_timed_out"), (status, error))
         agent.check("which is said", f"{seconds} seconds" in error.get("message", ""), error)
         turns.leaves_nothing(agent)
     must("as long as ever", "config", "unset", "agents.defaults.timeoutSeconds")
@@ -131,7 +164,7 @@ def is_stopped(agents):
     check("the port is free", not connects(own_port()))
     for agent in agents:
         status, error = turns.ends(agent)
-        agent.check("its turn is told that it is over", status == 503, (status, error))
+        agent.check("its turn is told that it is over", status in (424, 503), (status, error))
         agent.check("stop: no process is left", not agent.processes(), agent.processes())
     must("start after that", "start")
     at_once(agents, turns.goes_on)
@@ -164,7 +197,10 @@ def is_frozen(agents):
             state = run("docker", "ps", "--filter", f"name={name}", "--format", "{{.Status}}", limit=60)[1].strip()
             agent.check("its sandbox stands still", "(Paused)" in state, state)
     turns.release()
-    waiting = {agent: agent.begin("say after the thaw") for agent in agents}
+    for agent in agents:
+        status, answer = agent.begin("say nobody hears this").end()
+        agent.check("a turn that does not wait is refused", status == 423 and answer["error"]["code"] == "agent_frozen", (status, answer))
+    waiting = {agent: agent.begin("say after the thaw", wait=True) for agent in agents}
     # What a thawed agent would have asked by now.
     until(5, lambda: asked(from_here))
     check("no model is asked for frozen agents", not asked(from_here), asked(from_here)[:1])

@@ -162,9 +162,9 @@ def fails(agent):
     agent.prompt_is_native("tried again", found)
     agent.check("a passing failure is tried again", [one["status"] for one in found][:2] == [500, 200], (status, answer))
     if agent.program == "gemini":
-        # It gives up where the rest of an answer does not come; 502 where it has shown its beginning until then.
+        # It gives up where the rest of an answer does not come; 424 where the turn has done something until then.
         told = answer.get("error", {}).get("message", "")
-        agent.check("an answer that broke off is none", status in (502, 503) and "broke" in told, (status, answer))
+        agent.check("an answer that broke off is none", status in (424, 503) and "broke" in told, (status, answer))
     else:
         agent.check("an answer that broke off is asked for again", answer.get("content") == "whole again", (status, answer))
 

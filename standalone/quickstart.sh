@@ -3,8 +3,9 @@
 # command.
 #
 # Builds flock, installs it to ~/.local/bin (FLOCK_PREFIX changes that), and runs the main job in a home of
-# its own, ~/.flock unless FLOCK_HOME says otherwise. With a provider's key in the environment a real model
-# does the work; without one, written conversations do, and say so.
+# its own, ~/.flock unless FLOCK_HOME says otherwise. With FLOCK_BINARY, the path of an installed flock, nothing is built
+# or installed. With a provider's key in the environment a real model does the work; without one, flock replays a
+# scripted conversation and labels it as scripted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 prefix=${FLOCK_PREFIX:-$HOME/.local}
 export FLOCK_HOME=${FLOCK_HOME:-$HOME/.flock}
 
-command -v cargo >/dev/null || { echo "Rust is not installed: see https://rustup.rs" >&2; exit 1; }
+[ -n "${FLOCK_BINARY:-}" ] || command -v cargo >/dev/null || { echo "Rust is not installed: see https://rustup.rs" >&2; exit 1; }
 
 step "What flock needs"
 prepared=0
@@ -25,19 +26,24 @@ if [ "$prepared" = 9 ] && [ -z "${FLOCK_QUICKSTART_AGAIN:-}" ]; then
 fi
 [ "$prepared" = 0 ] || exit "$prepared"
 
-step "Build"
-cargo build --release --locked
-mkdir -p "$prefix/bin"
-install -m 0755 "${CARGO_TARGET_DIR:-target}/release/flock" "$prefix/bin/flock"
-flock="$prefix/bin/flock"
-echo "installed $("$flock" --version) to $flock"
-case ":$PATH:" in
-*":$prefix/bin:"*)
-    first=$(command -v flock || true)
-    [ "$first" = "$flock" ] || echo "note: 'flock' is $first here; put $prefix/bin first on PATH to get this one"
-    ;;
-*) echo "note: $prefix/bin is not on PATH; add it to use 'flock' by name" ;;
-esac
+if [ -n "${FLOCK_BINARY:-}" ]; then
+    flock=$(realpath "$FLOCK_BINARY")
+    echo "using $("$flock" --version) at $flock"
+else
+    step "Build"
+    cargo build --release --locked
+    mkdir -p "$prefix/bin"
+    install -m 0755 "${CARGO_TARGET_DIR:-target}/release/flock" "$prefix/bin/flock"
+    flock="$prefix/bin/flock"
+    echo "installed $("$flock" --version) to $flock"
+    case ":$PATH:" in
+    *":$prefix/bin:"*)
+        first=$(command -v flock || true)
+        [ "$first" = "$flock" ] || echo "note: 'flock' is $first here; put $prefix/bin first on PATH to get this one"
+        ;;
+    *) echo "note: $prefix/bin is not on PATH; add it to use 'flock' by name" ;;
+    esac
+fi
 
 if [ -n "${FLOCK_MODEL:-}" ]; then model=$FLOCK_MODEL
 elif [ -n "${ANTHROPIC_API_KEY:-}" ]; then model=anthropic/claude-opus-4-5
@@ -75,9 +81,14 @@ step "flock stop"
 "$flock" stop
 trap - EXIT
 
+# The name to type, where that leads to this program: Debian's own `flock` is util-linux's.
+name=$flock
+found=$(command -v flock || true)
+[ -z "$found" ] || [ "$(realpath "$found")" != "$(realpath "$flock")" ] || name=flock
+
 cat <<END
 
 Done. The program is $FLOCK_HOME/workspaces/coder/fizzbuzz.py, and what it printed is in output.txt beside it.
-Read again what the team said with '$flock channel list --all' and '$flock channel read fizzbuzz-project'.
-Next: '$flock start', then '$flock chat coder', or any OpenAI client at the URL that start prints.
+Read again what the team said with '$name channel list --all' and '$name channel read fizzbuzz-project'.
+Next: '$name start', then '$name chat coder', or any OpenAI client at the URL that start prints.
 END

@@ -1,16 +1,61 @@
 #!/usr/bin/env bash
-# Every test there is: format, lints, laws, unit and outside tests, real Docker, the compose run.
+# Every test there is: format, lints, laws, unit and outside tests, real Docker, real clients and programs.
 #
-#   ./standalone/test.sh            everything
-#   ./standalone/test.sh --quick    without Docker
+#   ./standalone/test.sh                 everything
+#   ./standalone/test.sh --quick         without Docker
+#   ./standalone/test.sh --only PART…    these parts and what they need, in their usual order
+#   ./standalone/test.sh --parts         the names of the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-quick=
-[ "${1:-}" = --quick ] && quick=1
+# In their order. Those after `build` use its release build.
+parts=(fmt clippy audit unit suite docs build openai llama a2a mcp openclaw programs kills load compose)
+quick=(fmt clippy audit unit suite docs)
+
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; }
+listed() { [[ " $1 " == *" $2 "* ]]; }
+
+chosen=("${parts[@]}")
+docker=1
+case "${1:-}" in
+'') ;;
+--quick)
+    chosen=("${quick[@]}")
+    docker=
+    ;;
+--parts)
+    printf '%s\n' "${parts[@]}"
+    exit
+    ;;
+--only)
+    shift
+    [ $# -gt 0 ] || { usage >&2; exit 2; }
+    chosen=("$@")
+    for part in "${chosen[@]}"; do
+        listed "${parts[*]}" "$part" || { echo "test.sh: no part '$part'; there are: ${parts[*]}" >&2; exit 2; }
+    done
+    ;;
+-h | --help)
+    usage
+    exit
+    ;;
+*)
+    usage >&2
+    exit 2
+    ;;
+esac
+
+wanted() { listed "${chosen[*]}" "$1"; }
+after_build() {
+    local part
+    for part in openai llama a2a mcp openclaw programs kills load compose; do
+        wanted "$part" && return
+    done
+    return 1
+}
 step() { printf '\n== %s (%ss)\n' "$*" "$SECONDS"; }
 
-if [ -z "$quick" ]; then
+if [ -n "$docker" ] && { wanted suite || after_build; }; then
     step "Docker engine"
     needed=()
     python3 -c 'import venv, ensurepip' 2>/dev/null || needed+=(python3 python3-venv)
@@ -19,52 +64,97 @@ if [ -z "$quick" ]; then
     export FLOCK_TEST_REQUIRE_DOCKER=1
 fi
 
-for component in fmt clippy; do
-    cargo "$component" --version >/dev/null 2>&1 || rustup component add "${component/fmt/rustfmt}"
-done
+component() { cargo "$1" --version >/dev/null 2>&1 || rustup component add "$2"; }
 
-step "Format"
-cargo fmt --check
+run_fmt() {
+    step "Format"
+    component fmt rustfmt
+    cargo fmt --check
+}
 
-step "Clippy"
-cargo clippy --locked --all-targets -- -D warnings
+run_clippy() {
+    step "Clippy"
+    component clippy clippy
+    cargo clippy --locked --all-targets -- -D warnings
+}
 
-step "Unit tests"
-cargo test --locked --lib --bins
+run_audit() {
+    step "Licences, sources and advisories of dependencies"
+    ./standalone/audit.sh
+}
 
-step "Laws, command line, gateway, supervision and, with an engine, Docker"
-if [ -n "$quick" ]; then
-    cargo test --locked --test suite -- --skip docker::
-else
-    cargo test --locked --test suite
-fi
+run_unit() {
+    step "Unit tests"
+    cargo test --locked --lib --bins
+}
 
-step "Documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+run_suite() {
+    step "Laws, command line, gateway, supervision and, with an engine, Docker"
+    if [ -n "$docker" ]; then
+        cargo test --locked --test suite
+    else
+        cargo test --locked --test suite -- --skip docker::
+    fi
+}
 
-if [ -z "$quick" ]; then
+run_docs() {
+    step "Documentation"
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+}
+
+run_build() {
     step "Release build"
     cargo build --locked --release
+}
 
+run_openai() {
     step "The OpenAI client"
     ./standalone/openai.sh
+}
 
+run_llama() {
     step "A real model, on llama.cpp's server"
     ./standalone/llama.sh
+}
 
+run_a2a() {
     step "The A2A clients"
     ./standalone/a2a.sh
+}
 
+run_mcp() {
     step "The MCP client"
     ./standalone/mcp.sh
+}
 
+run_openclaw() {
     step "The real OpenClaw"
     ./standalone/openclaw.sh
+}
 
+run_programs() {
     step "The real agent programs"
     ./standalone/programs.sh
+}
 
+run_kills() {
+    step "Random kills under load"
+    ./standalone/kills.sh
+}
+
+run_load() {
+    step "Memory and clients of many kinds under load"
+    ./standalone/load.sh
+}
+
+run_compose() {
     step "The whole life of a home, in a container with the host's engine"
     ./standalone/compose.sh
-fi
+}
+
+for part in "${parts[@]}"; do
+    if wanted "$part" || { [ "$part" = build ] && after_build; }; then
+        "run_$part"
+    fi
+done
 step "All passed"

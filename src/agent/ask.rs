@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::estimate;
 use super::failover::{Trouble, is_too_long};
 use super::line::{Line, Told};
-use super::oversight::{ModelCall, Oversight, Reservation};
+use super::oversight::{ModelCall, Oversight, Reservation, Seen};
 use super::running::Running;
 use super::steps::Course;
 use super::taken::Taken;
@@ -22,6 +22,10 @@ use crate::provider::{Block, Delta, Effort, Message, ProviderError, Request, Res
 
 /// The part of a turn's time from which on a call that brought nothing until the time was up counts as a failure.
 const SILENT_PART: u32 = 10;
+
+/// Tokens of a conversation that is made ready in well under a millisecond: a thread for it would cost more, and hundreds
+/// of turns at once would have one each.
+const LIGHT: u64 = 32_000;
 
 /// What was set aside for a model call; settled when this is dropped.
 pub(super) struct Reserved<'o> {
@@ -38,11 +42,14 @@ struct Toll {
     begun: Option<bool>,
     /// Whether something of an answer was shown.
     shown: bool,
+    /// What was seen of the call that was answered.
+    seen: Seen,
 }
 
 impl<'o> Reserved<'o> {
     fn new(oversight: &'o dyn Oversight, reservation: Reservation) -> Self {
-        let toll = Mutex::new(Toll { ended: Taken::Nothing, begun: None, shown: false });
+        let toll =
+            Mutex::new(Toll { ended: Taken::Nothing, begun: None, shown: false, seen: Seen::default() });
         Self { oversight, reservation: Some(reservation), toll }
     }
 
@@ -70,6 +77,15 @@ impl<'o> Reserved<'o> {
         self.toll().shown
     }
 
+    /// The call has ended, as `answered` says; `request` is what was asked.
+    fn answered(&self, request: &Request, answered: &Result<Response, ProviderError>) {
+        if let Ok(response) = answered {
+            let seen = Seen { input: estimate::asked(request), output: estimate::written(&response.content) };
+            self.toll().seen = seen;
+        }
+        self.ends(answered.as_ref().map(|response| response.usage).map_err(Some));
+    }
+
     fn ends(&self, how: Result<Usage, Option<&ProviderError>>) {
         let mut toll = self.toll();
         let Some(begun) = toll.begun.take() else { return };
@@ -82,9 +98,12 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         // Given up in the middle, if it still runs.
         self.ends(Err(None));
-        let taken = self.toll().ended;
+        let (taken, seen) = {
+            let toll = self.toll();
+            (toll.ended, toll.seen)
+        };
         if let Some(reservation) = self.reservation.take() {
-            self.oversight.settle(reservation, taken);
+            self.oversight.settle(reservation.with_seen(seen), taken);
         }
     }
 }
@@ -108,7 +127,7 @@ pub(super) async fn aside(
     reserved.asks();
     let policy = &engine.parts.limits.retry;
     let response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry).await;
-    reserved.ends(response.as_ref().map(|response| response.usage).map_err(Some));
+    reserved.answered(request, &response);
     Some(response)
 }
 
@@ -135,7 +154,8 @@ impl Course<'_> {
         Ok(Reserved::new(oversight, reservation))
     }
 
-    /// The conversation as this model takes it. Pictures may have to be made smaller for that, so no other turn waits.
+    /// The conversation as this model takes it. A long one, and pictures that may have to be made smaller, get a thread of
+    /// their own, so that no other turn waits.
     async fn ready(
         &self,
         line: &Line,
@@ -151,6 +171,9 @@ impl Course<'_> {
             ..target(&line.resolved, asked, &line.told, side)
         };
         let entries = context.entries();
+        if context.cost() <= LIGHT && !has_pictures(entries.iter().map(|entry| &*entry.message)) {
+            return Ok(sanitise(&entries, &target)?.messages);
+        }
         let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
         Ok(ready.map_err(|_| HygieneError::BrokeOff)??.messages)
     }
@@ -173,6 +196,14 @@ impl Course<'_> {
             asked.messages = self.ready(line, asked, context, refused).await?;
             let answered = self.ask(line, asked, reserved).await;
             match answered {
+                // A person has read the beginning: a second answer would be read as part of it.
+                Err(TurnError::Provider(error)) if reserved.shown() => {
+                    if error.refuses_thinking() && has_state(asked) {
+                        // The next turn's request would be refused for the same.
+                        refusals.note(session, route, unix_ms());
+                    }
+                    return Err(error.into());
+                }
                 Err(TurnError::Provider(error))
                     if !asked_without && error.refuses_thinking() && has_state(asked) =>
                 {
@@ -181,12 +212,17 @@ impl Course<'_> {
                     refusals.note(session, route, unix_ms());
                 }
                 Err(TurnError::Provider(error))
-                    if !line.refused_pictures && error.refuses_pictures() && has_pictures(asked) =>
+                    if !line.refused_pictures && error.refuses_pictures() && has_pictures(said(asked)) =>
                 {
                     tracing::warn!(%error, "asking again without pictures");
                     let notice = format!("{} is shown no pictures: {error}", line.told.label);
                     self.events.tell(TurnEvent::Notice(notice));
                     line.refused_pictures = true;
+                }
+                Err(TurnError::Provider(error)) if asked.format.is_some() && error.refuses_format() => {
+                    // The answer is checked by whoever asked for it.
+                    tracing::warn!(%error, "asking again without holding the model to the form of its answer");
+                    asked.format = None;
                 }
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
@@ -243,7 +279,7 @@ impl Course<'_> {
                 Err(error)
             }
             response = retry::call(&policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
-                reserved.ends(response.as_ref().map(|response| response.usage).map_err(Some));
+                reserved.answered(request, &response);
                 Ok(response?)
             }
         }
@@ -264,7 +300,7 @@ pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u3
 
 /// Whether a request has what only its provider can read: thinking, or what signs it.
 fn has_state(request: &Request) -> bool {
-    blocks(request).any(|block| {
+    said(request).flat_map(|message| &message.content).any(|block| {
         matches!(
             block,
             Block::Thinking { .. }
@@ -274,7 +310,7 @@ fn has_state(request: &Request) -> bool {
     })
 }
 
-fn has_pictures(request: &Request) -> bool {
+fn has_pictures<'a>(mut messages: impl Iterator<Item = &'a Message>) -> bool {
     fn is_one(block: &Block) -> bool {
         match block {
             Block::Image { .. } => true,
@@ -282,9 +318,9 @@ fn has_pictures(request: &Request) -> bool {
             _ => false,
         }
     }
-    blocks(request).any(is_one)
+    messages.any(|message| message.content.iter().any(is_one))
 }
 
-fn blocks(request: &Request) -> impl Iterator<Item = &Block> {
-    request.messages.iter().flat_map(|message| &message.content)
+fn said(request: &Request) -> impl Iterator<Item = &Message> {
+    request.messages.iter().map(|message| &**message)
 }

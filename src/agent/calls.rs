@@ -55,7 +55,7 @@ impl Course<'_> {
     ) -> Result<Vec<Block>, TurnError> {
         let mut results = Vec::new();
         for (place, asked) in message.tool_calls().enumerate() {
-            self.halt.thawed().await?;
+            self.thawed().await?;
             self.halt.now()?;
             let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
             self.events.tell(TurnEvent::ToolStarted {

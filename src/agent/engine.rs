@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::delegated::Desk;
 use super::failover::Cooldowns;
+use super::lost::{self, Lost};
 use super::oversight::Oversight;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
@@ -38,18 +39,11 @@ pub struct Limits {
     pub wall: Duration,
     /// How often and how soon a model that failed is asked again.
     pub retry: Policy,
-    /// How long the session of a single request is kept after its last turn.
-    pub keep_requests: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            steps: 50,
-            wall: Duration::from_secs(600),
-            retry: Policy::default(),
-            keep_requests: Duration::from_secs(7 * 24 * 60 * 60),
-        }
+        Self { steps: 50, wall: Duration::from_secs(600), retry: Policy::default() }
     }
 }
 
@@ -155,7 +149,7 @@ impl Engine {
     }
 
     /// Marks the turns that ran when the last process died, in the database and in their transcripts, and
-    /// deletes sessions of old requests and of agents that are gone. To be called once, before the first turn; gives the turns that
+    /// deletes sessions of agents that are gone. To be called once, before the first turn; gives the turns that
     /// were marked, in the order they began.
     ///
     /// # Errors
@@ -166,6 +160,16 @@ impl Engine {
         recover::sweep(self).await?;
         recover::forget_purged(self).await?;
         Ok(marked)
+    }
+
+    /// Ends those of these turns that the database has as running. To be called for turns that nothing runs any more,
+    /// whose end could not be written. One whose session is busy is left for later. Gives how many were ended.
+    ///
+    /// # Errors
+    ///
+    /// Where the database fails.
+    pub async fn end_lost(&self, turns: &[TurnId]) -> Result<usize, TurnError> {
+        recover::lost(self, turns).await
     }
 
     /// Deletes the sessions of single requests, and their transcripts, that were not used since `before` (Unix
@@ -220,6 +224,16 @@ impl Engine {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.parts.store
+    }
+
+    /// Sessions whose transcript and database hold different turns, because a disk lost writes. For a start, before any
+    /// turn begins.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub fn lost(&self) -> Result<Vec<Lost>, TurnError> {
+        lost::compare(self)
     }
 
     /// How many sessions there are.

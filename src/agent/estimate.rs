@@ -1,5 +1,7 @@
 //! What a text, a message or a request is estimated to cost in tokens: four bytes each. Pure.
 
+use serde_json::Value;
+
 use crate::provider::{Block, Request, Resolved, ToolSpec};
 
 /// What a picture costs, whatever its size: providers scale them down to about this.
@@ -79,9 +81,45 @@ pub fn fixed_cost(request: &Request) -> u64 {
 #[must_use]
 pub fn tools_cost(tools: &[ToolSpec]) -> u64 {
     let cost = |tool: &ToolSpec| {
-        text_cost(&tool.name) + text_cost(&tool.description) + text_cost(&tool.parameters.to_string())
+        text_cost(&tool.name) + text_cost(&tool.description) + text_cost(tool.parameters.text())
     };
     tools.iter().map(cost).sum()
+}
+
+/// Estimates what the text of an answer took.
+#[must_use]
+pub fn written(content: &[Block]) -> u64 {
+    content.iter().map(text_bytes).sum::<u64>().div_ceil(4)
+}
+
+/// Estimates what the text of a request takes. Thinking is left out: not every wire has a field for it.
+#[must_use]
+pub fn asked(request: &Request) -> u64 {
+    let blocks = request.messages.iter().flat_map(|message| &message.content);
+    let said = blocks.filter(|block| !matches!(block, Block::Thinking { .. }));
+    fixed_cost(request) + said.map(text_bytes).sum::<u64>().div_ceil(4)
+}
+
+/// Bytes of text in a block, without what JSON puts around them.
+fn text_bytes(block: &Block) -> u64 {
+    match block {
+        Block::Text { text, .. } => text.len() as u64,
+        Block::Thinking { thinking, .. } => thinking.len() as u64,
+        Block::ToolCall { name, arguments, .. } => name.len() as u64 + value_bytes(arguments),
+        Block::ToolResult { content, .. } => content.iter().map(text_bytes).sum(),
+        Block::Image { .. } | Block::Other(_) => 0,
+    }
+}
+
+fn value_bytes(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(entries) => {
+            entries.iter().map(|(name, value)| name.len() as u64 + value_bytes(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
 }
 
 /// Estimates what is shown beside a message costs: the time, and a client's system text.

@@ -64,6 +64,11 @@ impl Halt {
         }
     }
 
+    /// Whether the agent is frozen.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.brake.thawed(&self.agent).now_or_never().is_none()
+    }
+
     /// Waits as long as the agent is frozen.
     ///
     /// # Errors

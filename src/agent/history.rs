@@ -33,7 +33,7 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
         // Nor is anything shown beside it as flock's that is only what the document says: a time, a client's text.
         foreign::message(&mut message);
     } else if let Some(client) = &record.context {
-        let blocks = message_context(record.at, zone, client);
+        let blocks = message_context(record.at, zone, client, &record.guidance);
         message.content.extend(blocks.into_iter().map(Block::text));
     }
     message

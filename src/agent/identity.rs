@@ -8,6 +8,7 @@ use crate::config::Role;
 use crate::error::{self, Explain};
 use crate::home::beneath::{BeneathError, Kind, Root};
 use crate::id::AgentId;
+use crate::sandbox::workspace::placeholder;
 
 /// The names of the files: what is written here is what a sandbox mounts.
 pub use crate::sandbox::spec::IDENTITY_FILES as FILES;
@@ -71,7 +72,21 @@ impl Who<'_> {
             })
             .ok()
     }
+
+    /// The text that flock gives one of the files.
+    fn text(&self, name: &str) -> String {
+        let soul = (name == SOUL).then(|| self.soul()).flatten();
+        soul.unwrap_or_else(|| {
+            template(name, self.role)
+                .replace("{id}", self.id.as_str())
+                .replace("{role}", self.role.as_str())
+                .replace("{archetype}", self.archetype.unwrap_or("none"))
+        })
+    }
 }
+
+/// The file that an archetype becomes.
+const SOUL: &str = "SOUL.md";
 
 /// Makes the workspace, and in `folder` the files that are missing. What a person has written stays; what a
 /// workspace that is older than the folder says of its agent is taken over.
@@ -94,20 +109,86 @@ pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), Ident
         if root.stat(path).is_ok_and(|entry| entry.kind == Kind::File && entry.size > 0) {
             continue;
         }
-        let taken = old.as_ref().and_then(|old| old.read(path, TAKEN).ok()).filter(|text| !text.is_empty());
-        let text = taken.unwrap_or_else(|| {
-            let soul = (name == "SOUL.md").then(|| who.soul()).flatten();
-            soul.unwrap_or_else(|| {
-                template(name, who.role)
-                    .replace("{id}", who.id.as_str())
-                    .replace("{role}", who.role.as_str())
-                    .replace("{archetype}", who.archetype.unwrap_or("none"))
-            })
-            .into_bytes()
-        });
+        let taken = old.as_ref().and_then(|old| old.read(path, TAKEN).ok());
+        let taken = taken.filter(|text| !text.is_empty() && *text != placeholder(name).into_bytes());
+        let text = taken.unwrap_or_else(|| who.text(name).into_bytes());
         root.write(path, &text, Some(0o644), None).map_err(fail)?;
     }
     Ok(())
+}
+
+/// A file in a workspace that an owner may take for one that says who the agent is, and the one that does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The file that is not read.
+    pub found: PathBuf,
+    /// The file that is read in its place.
+    pub read: PathBuf,
+}
+
+/// The files of a workspace that have a text of their own which is not read. The agent may have written it.
+#[must_use]
+pub fn unread(folder: &Path, workspace: &Path) -> Vec<Unread> {
+    let (Ok(folder_root), Ok(workspace_root)) = (Root::open(folder), Root::open(workspace)) else {
+        return Vec::new();
+    };
+    let is_own = |name: &&str| {
+        let path = Path::new(name);
+        let Ok(text) = workspace_root.read(path, TAKEN) else { return false };
+        !text.trim_ascii().is_empty()
+            && text != placeholder(name).as_bytes()
+            && folder_root.read(path, TAKEN).is_ok_and(|known| known != text)
+    };
+    let names = FILES.into_iter().filter(is_own);
+    names.map(|name| Unread { found: workspace.join(name), read: folder.join(name) }).collect()
+}
+
+/// Gives an agent that is added the soul of its archetype where the folder still has one of flock's own texts, of an
+/// earlier agent of its name. Returns the file where a person's own text stays instead.
+///
+/// # Errors
+///
+/// If the file can't be written.
+pub fn renew_soul(folder: &Path, who: &Who<'_>) -> Result<Option<PathBuf>, IdentityError> {
+    let (Some(soul), Ok(root)) = (who.soul(), Root::open(folder)) else { return Ok(None) };
+    let Ok(text) = root.read(Path::new(SOUL), TAKEN) else { return Ok(None) };
+    let text = String::from_utf8_lossy(&text);
+    if text.trim().is_empty() || text == soul {
+        return Ok(None);
+    }
+    let is_flocks = |name: &String| archetype::find(who.archetypes, name).is_ok_and(|known| known == text);
+    if text == template(SOUL, who.role) || archetype::names(who.archetypes).iter().any(is_flocks) {
+        let fail = |source| IdentityError::File { path: folder.to_owned(), source };
+        root.write(Path::new(SOUL), soul.as_bytes(), Some(0o644), None).map_err(fail)?;
+        return Ok(None);
+    }
+    Ok(Some(folder.join(SOUL)))
+}
+
+/// Rewrites the files of an agent that has another role or archetype now, where they still are what flock wrote for the
+/// old one. Returns those that a person changed, which stay although they would be different now.
+///
+/// # Errors
+///
+/// If a file can't be written.
+pub fn follow(folder: &Path, before: &Who<'_>, now: &Who<'_>) -> Result<Vec<PathBuf>, IdentityError> {
+    // Without the folder all files are made when the agent is next made ready.
+    let Ok(root) = Root::open(folder) else { return Ok(Vec::new()) };
+    let mut kept = Vec::new();
+    for name in FILES {
+        let (old, new) = (before.text(name), now.text(name));
+        let Ok(found) = root.read(Path::new(name), TAKEN) else { continue };
+        if old == new || found == new.as_bytes() || found.trim_ascii().is_empty() {
+            continue;
+        }
+        if found == old.as_bytes() {
+            let fail = |source| IdentityError::File { path: folder.to_owned(), source };
+            root.write(Path::new(name), new.as_bytes(), Some(0o644), None).map_err(fail)?;
+        } else {
+            kept.push(folder.join(name));
+        }
+    }
+    Ok(kept)
 }
 
 /// The most bytes of a file that are taken over.
@@ -161,6 +242,65 @@ mod tests {
             made(&folder, &dir.path().join("workspace"), Some(archetype));
             assert!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap().contains(soul), "{archetype}");
         }
+    }
+
+    #[test]
+    fn a_soul_of_flocks_own_follows_the_archetype_and_a_persons_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
+        let id = "coder".parse().unwrap();
+        let who = |archetype| Who { id: &id, role: Role::Worker, archetype, archetypes: &folder };
+        let soul = || std::fs::read_to_string(folder.join("SOUL.md")).unwrap();
+        assert_eq!(renew_soul(&folder, &who(Some("qa"))).unwrap(), None, "nothing is there yet");
+        made(&folder, &workspace, None);
+        for (archetype, has) in [("qa", "# QA"), ("ideation", "# Ideation"), ("qa", "# QA")] {
+            assert_eq!(renew_soul(&folder, &who(Some(archetype))).unwrap(), None);
+            assert!(soul().contains(has), "{archetype}: {}", soul());
+        }
+        assert_eq!(renew_soul(&folder, &who(None)).unwrap(), None);
+        assert!(soul().contains("# QA"), "nobody asked for another");
+        std::fs::write(folder.join("SOUL.md"), "kind").unwrap();
+        assert_eq!(renew_soul(&folder, &who(Some("qa"))).unwrap(), Some(folder.join("SOUL.md")));
+        assert_eq!(soul(), "kind");
+    }
+
+    #[test]
+    fn files_follow_a_role_and_an_archetype_unless_a_person_changed_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
+        let id = "coder".parse().unwrap();
+        let who = |role, archetype| Who { id: &id, role, archetype, archetypes: &folder };
+        let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        let (worker, qa) = (who(Role::Worker, None), who(Role::Worker, Some("qa")));
+        assert_eq!(follow(&folder, &worker, &qa).unwrap(), Vec::<PathBuf>::new(), "nothing is there yet");
+        write(&folder, &workspace, &worker).unwrap();
+        assert_eq!(follow(&folder, &worker, &qa).unwrap(), Vec::<PathBuf>::new());
+        assert!(text("SOUL.md").contains("# QA") && text("IDENTITY.md").contains("Archetype: qa"));
+        // Another archetype's text that a person put there is a person's choice.
+        std::fs::write(folder.join("SOUL.md"), archetype::find(&folder, "ideation").unwrap()).unwrap();
+        std::fs::write(folder.join("TOOLS.md"), "mine").unwrap();
+        let admin = who(Role::Sysadmin, Some("code-reviewer"));
+        let kept = follow(&folder, &qa, &admin).unwrap();
+        assert_eq!(kept, [folder.join("SOUL.md"), folder.join("TOOLS.md")]);
+        assert!(text("SOUL.md").contains("# Ideation") && text("TOOLS.md") == "mine");
+        assert!(text("IDENTITY.md").contains("Role: sysadmin"));
+        assert_eq!(follow(&folder, &admin, &admin).unwrap(), Vec::<PathBuf>::new(), "nothing changed");
+    }
+
+    #[test]
+    fn a_file_that_is_not_read_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
+        coder(&folder, &workspace);
+        for name in FILES {
+            std::fs::write(workspace.join(name), placeholder(name)).unwrap();
+        }
+        std::fs::write(workspace.join("TOOLS.md"), "").unwrap();
+        std::fs::copy(folder.join("USER.md"), workspace.join("USER.md")).unwrap();
+        assert_eq!(unread(&folder, &workspace), []);
+        std::fs::write(workspace.join("AGENTS.md"), "Answer in verse.").unwrap();
+        let found = Unread { found: workspace.join("AGENTS.md"), read: folder.join("AGENTS.md") };
+        assert_eq!(unread(&folder, &workspace), [found]);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Line {
                 continue;
             }
             context.go_to(next.room, Images::of(&next.resolved));
-            *asked = next.asked;
+            *asked = Request { format: asked.format.take(), ..next.asked };
             self.resolved = next.resolved;
             self.refused_pictures = false;
             self.told = next.told;
@@ -180,6 +180,7 @@ pub(super) fn asked(
         max_tokens: answer_limit(resolved),
         effort: effort::told(resolved.reasons, agent.effort),
         cache_key,
+        format: None,
     }
 }
 

@@ -69,19 +69,43 @@ pub struct ModelCall {
 
 /// What was set aside for one model call. Not copied, so that it is settled once.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Reservation(u64);
+pub struct Reservation {
+    id: u64,
+    seen: Seen,
+}
+
+/// Tokens of the text of a model call that flock itself saw, estimated: what a provider's word is held against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Of the request, without what is no text: what a picture takes differs too much.
+    pub input: u64,
+    /// Of the answer. What a provider thought and did not show is not in it.
+    pub output: u64,
+}
 
 impl Reservation {
     /// A reservation that its maker knows by this number.
     #[must_use]
     pub const fn new(id: u64) -> Self {
-        Self(id)
+        Self { id, seen: Seen { input: 0, output: 0 } }
+    }
+
+    /// The same, for a call of which this was seen.
+    #[must_use]
+    pub const fn with_seen(self, seen: Seen) -> Self {
+        Self { seen, ..self }
     }
 
     /// The number.
     #[must_use]
     pub const fn id(&self) -> u64 {
-        self.0
+        self.id
+    }
+
+    /// What was seen of the call.
+    #[must_use]
+    pub const fn seen(&self) -> Seen {
+        self.seen
     }
 }
 
@@ -89,6 +113,23 @@ impl Reservation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Paused(pub String);
+
+/// Why an agent may make no call where its budgets can't be read.
+const UNKNOWN: &str = "the budgets could not be looked at";
+
+impl Paused {
+    /// Nobody knows what is left: the database can't be read.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self(UNKNOWN.to_owned())
+    }
+
+    /// Whether this is no pause: the same call may be made once the database can be read.
+    #[must_use]
+    pub fn is_unknown(why: &str) -> bool {
+        why == UNKNOWN
+    }
+}
 
 /// A tool call that has ended, or was not run.
 #[derive(Clone, Debug, PartialEq, Eq)]

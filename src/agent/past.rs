@@ -52,6 +52,7 @@ const fn most(room: u64) -> u64 {
 fn record_cost(images: Images) -> impl Fn(&MessageRecord) -> u64 {
     move |record| {
         let context = record.context.as_deref().map_or(0, estimate::context_cost);
-        estimate::cost(&record.message.content, images) + context
+        let guidance = if record.guidance.is_empty() { 0 } else { estimate::context_cost(&record.guidance) };
+        estimate::cost(&record.message.content, images) + context + guidance
     }
 }

@@ -5,25 +5,31 @@
 //! by a model, where the configuration wants one, is not in it.
 
 use jiff::tz::TimeZone;
+use serde_json::Value;
 
 use super::ask::target;
 use super::cache_key;
 use super::compaction::findings;
 use super::context::{Context, Wanted};
+use super::delegated;
 use super::estimate::{self, Images};
 use super::line::{Told, asked, room, told};
 use super::past;
-use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder};
+use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
+use super::recent::{self, Before};
 use super::session::Compacted;
-use super::transcript::Recent;
 use super::transcript::hygiene::{Applied, sanitise};
+use super::transcript::{self, Recent};
 use super::turn::TurnError;
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::home::Home;
-use crate::id::ModelRef;
+use crate::id::{ModelRef, SessionKey, SessionKind};
 use crate::provider::{Catalog, Request, Resolved, Route, ToolSpec};
-use crate::store::Session;
+use crate::runtime::RuntimeError;
+use crate::runtime::cli::{self, Program};
+use crate::sandbox::policy;
+use crate::store::{Reader, Session};
 
 /// What a request is made from besides the session.
 #[derive(Clone, Debug)]
@@ -103,6 +109,80 @@ impl Preview<'_> {
             wants_summary: compaction.is_some() && self.config.compaction.summary,
             compaction,
         })
+    }
+
+    /// What the program that runs this agent's turns would be started with for the session now; without a session, for one
+    /// that begins.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::WrongAgent`], [`TurnError::Store`], [`TurnError::Runtime`] where the program could not be started, and
+    /// others as [`TurnError`] says.
+    pub fn of_program(
+        &self,
+        program: &dyn Program,
+        agent: &Agent,
+        model: &ModelRef,
+        session: Option<(&Session, &Reader)>,
+    ) -> Result<Value, TurnError> {
+        if let Some((session, _)) = session
+            && session.key.agent() != &agent.id
+        {
+            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
+        }
+        let began = session.map_or_else(clock::unix_ms, |(session, _)| session.began_at);
+        let system = self.brief(agent, model, began)?;
+        let mut before = Before::default();
+        let mut known = None;
+        let conversation = session.map(|(session, _)| delegated::conversation(session));
+        if let Some(((session, reader), conversation)) = session.zip(conversation.as_ref()) {
+            known = reader.program_conversation(&session.key, program.name())?;
+            let turn = known
+                .as_ref()
+                .filter(|known| known.begun.conversation == *conversation)
+                .map(|known| known.turn);
+            let path = self.home.sessions(&agent.id).join(format!("{}.jsonl", session.file));
+            if let Some(file) = transcript::look(&path)? {
+                let unread = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
+                before = recent::before(&file, &agent.id, turn).map_err(unread)?;
+            }
+        }
+        let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
+        let wanted = cli::preview::Wanted {
+            home: self.home,
+            config: self.config,
+            agent,
+            model,
+            system: &system,
+            session: session.map_or(&none, |(session, _)| &session.key),
+            conversation: conversation.as_deref().unwrap_or_default(),
+            known: known.as_ref(),
+            recent: &before.recent,
+            missed: before.missed.as_deref(),
+        };
+        Ok(cli::preview::of(program, &wanted).map_err(|message| RuntimeError::Refused {
+            program: program.title(),
+            status: 400,
+            message,
+            hint: "flock doctor".to_owned(),
+        })?)
+    }
+
+    /// What a program is told of the agent.
+    fn brief(&self, agent: &Agent, model: &ModelRef, began: i64) -> Result<String, TurnError> {
+        let (knowledge, zone) = (Knowledge::read(self.home, agent), &self.zone);
+        let mut tools = policy::offered(agent, self.tools);
+        tools.retain(|tool| policy::is_flocks_own(&tool.name));
+        let context = PromptContext {
+            agent,
+            model: model.as_str(),
+            tools: &tools,
+            calls: Calls::Native,
+            knowledge: &knowledge,
+            began,
+            zone,
+        };
+        Ok(SystemPromptBuilder::for_runtime().build(&context)?)
     }
 
     fn prompt(&self, agent: &Agent, told: &Told, began: i64) -> Result<String, TurnError> {

@@ -1,10 +1,11 @@
-//! What a start does about the last process: turns it left running are marked, old requests deleted.
+//! What a start does about the last process: turns it left running are marked, files that it left behind deleted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::engine::Engine;
 use super::running::{result_record, tokens};
+use super::transcript::importing;
 use super::transcript::leftovers::{self, Leftovers};
 use super::transcript::{
     Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model, unknown_result,
@@ -33,27 +34,79 @@ pub struct Interrupted {
     pub had_input: bool,
 }
 
-/// Marks every turn that ran when the last process died.
+/// Marks every turn that ran when the last process died. One that can't be marked stays as it is, for
+/// [`lost`].
 pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<Interrupted>, TurnError> {
     let store = &engine.parts.store;
     let turns = store.running_turns()?;
     let mut marked = Vec::with_capacity(turns.len());
     for turn in turns {
-        let left = match store.session(&turn.session)? {
-            Some(session) => mark(engine, &session, &turn).unwrap_or_else(|error| {
-                // One damaged transcript must not keep the gateway from starting.
-                tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
-                Left::default()
-            }),
-            None => Left::default(),
-        };
-        let had_input = left.is_there;
-        let ended = left.into_ended();
-        let state = ended.state;
-        store.end_turn(turn.id, ended).await?;
-        marked.push(Interrupted { session: turn.session, turn: turn.id, state, had_input });
+        let id = turn.id;
+        match one(engine, turn, Search::Tail).await {
+            Ok(interrupted) => marked.push(interrupted),
+            Err(error) => {
+                tracing::error!(turn = %id, error = %chain(&error), "failed to mark an interrupted turn");
+            }
+        }
     }
     Ok(marked)
+}
+
+/// Marks those of these turns that the database has as running, though nothing runs them. One whose session is busy is
+/// left for later, and one that can't be marked holds none of the others up. Gives how many were marked.
+///
+/// # Errors
+///
+/// The first error there was.
+pub(super) async fn lost(engine: &Engine, turns: &[TurnId]) -> Result<usize, TurnError> {
+    let (mut marked, mut failed) = (0, None);
+    for id in turns {
+        match lost_one(engine, *id).await {
+            Ok(is_marked) => marked += usize::from(is_marked),
+            Err(error) => {
+                tracing::error!(turn = %id, error = %chain(&error), "failed to end a turn that was lost");
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    failed.map_or(Ok(marked), Err)
+}
+
+async fn lost_one(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
+    let Some(turn) = engine.parts.store.turn(id)?.filter(|turn| turn.state == TurnState::Running) else {
+        return Ok(false);
+    };
+    // Nothing else writes into the transcript meanwhile.
+    let Ok(_claim) = engine.claim(&turn.session) else { return Ok(false) };
+    one(engine, turn, Search::Whole).await?;
+    Ok(true)
+}
+
+/// Ends a turn as its transcript says.
+async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<Interrupted, TurnError> {
+    let store = &engine.parts.store;
+    let left = match store.session(&turn.session)? {
+        Some(session) => mark(engine, &session, &turn, search).unwrap_or_else(|error| {
+            // One damaged transcript must not keep the gateway from starting.
+            tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
+            Left::default()
+        }),
+        None => Left::default(),
+    };
+    let had_input = left.is_there;
+    let ended = left.into_ended();
+    let state = ended.state;
+    store.end_turn(turn.id, ended).await?;
+    Ok(Interrupted { session: turn.session, turn: turn.id, state, had_input })
+}
+
+/// Where the records of a turn are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Search {
+    /// At the end of the transcript: nothing was written after the process died.
+    Tail,
+    /// In all of it: the session has gone on.
+    Whole,
 }
 
 /// What a transcript holds of a turn.
@@ -66,6 +119,8 @@ struct Left {
     calls: Vec<(String, String)>,
     answered: HashSet<String>,
     is_there: bool,
+    /// Whether the session has gone on after it.
+    is_followed: bool,
 }
 
 impl Left {
@@ -112,7 +167,7 @@ impl Left {
     }
 }
 
-fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnError> {
+fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Result<Left, TurnError> {
     let path = engine.transcript_path(session);
     if !path.exists() {
         return Ok(Left::default());
@@ -122,8 +177,8 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnErr
         Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
     let mut transcript = Transcript::open(&path, &header, &engine.parts.store.syncer().handle())?;
     let fail = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
-    let left = left(&transcript, turn).map_err(fail)?;
-    if left.end.is_none() && left.is_there {
+    let left = left(&transcript, turn, search).map_err(fail)?;
+    if left.end.is_none() && left.is_there && !left.is_followed {
         let now = clock::unix_ms();
         let open = left.calls.iter().rev().filter(|(id, _)| !left.answered.contains(id));
         let mut records: Vec<Record> =
@@ -138,11 +193,21 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn) -> Result<Left, TurnErr
     Ok(left)
 }
 
-/// Reads the turn from the end of the file, where it must be.
-fn left(transcript: &Transcript, turn: &Turn) -> std::io::Result<Left> {
+/// Reads what there is of the turn, from the end of the file.
+fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result<Left> {
     let mut left = Left::default();
     let mut tail = Tail::new(transcript.file())?;
+    let id = turn.id.to_string();
+    let names_it = memchr::memmem::Finder::new(id.as_bytes());
     while let Some(line) = tail.next_line()? {
+        if search == Search::Whole && names_it.find(line).is_none() {
+            // No line of another turn is parsed for this one. All that a turn writes stands together.
+            if left.is_there {
+                break;
+            }
+            left.is_followed = true;
+            continue;
+        }
         match Record::parse(line) {
             Ok(Record::Message(message)) if message.turn == turn.id => {
                 left.is_there = true;
@@ -184,8 +249,7 @@ pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// Deletes what a killed process left beside transcripts, and the sessions of requests that were not used for as long as
-/// they are kept.
+/// Deletes what a killed process left beside transcripts. No session goes by its age here: that is the owner's to set.
 pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
     for agent in engine.parts.store.session_agents()? {
         let leftovers = swept(engine, &agent, true);
@@ -196,9 +260,30 @@ pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
             tracing::warn!(%agent, path = %old.display(), "an old file of a mended transcript is kept: what was cut out is in it");
         }
     }
+    sweep_imports(engine)?;
     sweep_programs(engine, true).await;
-    let keep = i64::try_from(engine.parts.limits.keep_requests.as_millis()).unwrap_or(i64::MAX);
-    forget_requests(engine, clock::unix_ms().saturating_sub(keep)).await
+    Ok(())
+}
+
+/// Removes transcripts whose import was interrupted before they had a session.
+fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
+    for agent in &engine.parts.config.current().agents {
+        let known: HashSet<String> = {
+            let sessions = engine.parts.store.sessions(Some(&agent.id), u32::MAX)?;
+            sessions.into_iter().map(|session| session.file).collect()
+        };
+        let folder = engine.home().sessions(&agent.id);
+        match importing::sweep(&folder, |name| known.contains(name)) {
+            Ok(0) => {}
+            Ok(removed) => {
+                tracing::info!(agent = %agent.id, removed, "removed transcripts whose import was interrupted");
+            }
+            Err(error) => {
+                tracing::warn!(agent = %agent.id, %error, "failed to remove what an interrupted import left");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes what programs keep of sessions that are none any more; that it fails is no reason for anything.

@@ -87,6 +87,7 @@ pub(super) async fn run(
     let conversation = Conversation {
         input: request.input,
         client: request.context,
+        guidance: request.guidance,
         provenance: request.provenance,
         inbox: request.inbox,
         line: plan.line,
@@ -154,6 +155,7 @@ fn plan_with(
         return Err(TurnError::TooLong { tokens, room, model });
     }
     let line = Line::new(resolved, told, Arc::clone(config), agent.clone(), began);
+    let asked = Request { format: request.format.clone(), ..asked };
     Ok(Plan { model, line, prompt, asked, room })
 }
 

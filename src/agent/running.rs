@@ -59,11 +59,12 @@ impl Running {
         }
     }
 
-    /// The records of the turn's input. A client's system text goes with the last message.
+    /// The records of the turn's input. What stands beside it, a client's system text and flock's own, goes with the last
+    /// message.
     pub(super) fn said(
         &self,
         input: Vec<Message>,
-        context: Vec<String>,
+        (context, guidance): (Vec<String>, Vec<String>),
         provenance: Option<Provenance>,
     ) -> Vec<MessageRecord> {
         let now = clock::unix_ms();
@@ -71,6 +72,7 @@ impl Running {
             input.into_iter().map(|message| MessageRecord::new(self.turn, now, message)).collect();
         if let Some(last) = said.last_mut() {
             last.context = Some(context);
+            last.guidance = guidance;
             // What somebody else wrote must not pass for what flock puts beside a message.
             if provenance.is_some() {
                 for block in &mut last.message.content {

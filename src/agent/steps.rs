@@ -63,6 +63,8 @@ pub(super) struct Conversation {
     pub(super) input: Vec<Message>,
     /// A client's system text.
     pub(super) client: Vec<String>,
+    /// What flock itself says of the input.
+    pub(super) guidance: Vec<String>,
     pub(super) provenance: Option<Provenance>,
     pub(super) inbox: Option<Arc<dyn Inbox>>,
     pub(super) line: Line,
@@ -94,10 +96,11 @@ impl Course<'_> {
         conversation: Conversation,
         running: &mut Running,
     ) -> Result<Last, TurnError> {
-        let Conversation { input, client, provenance, inbox, mut line, mut asked, room } = conversation;
+        let Conversation { input, client, guidance, provenance, inbox, mut line, mut asked, room } =
+            conversation;
         let images = Images::of(&line.resolved);
         let past = past::load(&mut running.transcript, line.reach(room), images)?;
-        let said = running.said(input, client, provenance);
+        let said = running.said(input, (client, guidance), provenance);
         let mut context = Context::new(room, images, &self.engine.zone, past);
         context.ask(&said);
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
@@ -156,8 +159,18 @@ impl Course<'_> {
         if running.steps >= limit {
             return Err(TurnError::Steps(limit));
         }
-        self.halt.thawed().await?;
+        self.thawed().await?;
         self.halt.now()
+    }
+
+    /// Waits as long as the agent is frozen. Whoever waits for the turn is told.
+    pub(super) async fn thawed(&self) -> Result<(), TurnError> {
+        if self.halt.is_frozen() {
+            let agent = &self.context.agent;
+            let text = format!("{agent} is frozen; it goes on after: flock thaw {agent}");
+            self.events.tell(TurnEvent::Notice(text));
+        }
+        self.halt.thawed().await
     }
 
     /// Commits what has come since, and shows it with the next request.

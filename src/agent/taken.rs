@@ -37,7 +37,9 @@ impl Taken {
                 ProviderError::NotConfigured { .. }
                 | ProviderError::Unauthorised { .. }
                 | ProviderError::Rejected { .. }
-                | ProviderError::Limited { .. },
+                | ProviderError::Limited { .. }
+                // What never left the machine took nothing.
+                | ProviderError::Failed { unsent: true, .. },
             ) => Self::Nothing,
             Some(
                 ProviderError::Failed { .. } | ProviderError::TimedOut { .. } | ProviderError::Garbled { .. },
@@ -72,6 +74,12 @@ mod tests {
     fn what_nobody_was_told_counts_as_this_table_says() {
         let status = |status| ProviderError::from_status("x", status, "m", None);
         let timed_out = ProviderError::TimedOut { provider: "x".into(), after: Duration::ZERO };
+        let unsent = |unsent| ProviderError::Failed {
+            provider: "x".into(),
+            message: "m".into(),
+            retry_after: None,
+            unsent,
+        };
         let garbled = ProviderError::Garbled { provider: "x".into(), message: "m".into() };
         let no_key = ProviderError::NotConfigured {
             provider: "x".into(),
@@ -91,6 +99,8 @@ mod tests {
             (Some(status(408)), Taken::Sent, Taken::Begun),
             (Some(status(500)), Taken::Sent, Taken::Begun),
             (Some(status(503)), Taken::Sent, Taken::Begun),
+            (Some(unsent(true)), Taken::Nothing, Taken::Begun),
+            (Some(unsent(false)), Taken::Sent, Taken::Begun),
             (Some(timed_out), Taken::Sent, Taken::Begun),
             (Some(garbled), Taken::Sent, Taken::Begun),
             // Given up: the turn was stopped, or the process ends.

@@ -245,7 +245,7 @@ pub(super) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
 
 /// The request as a model is sent it that knows no calls.
 fn spoken(request: &Request) -> Request {
-    Request { messages: as_text(&request.messages), tools: Vec::new(), ..request.clone() }
+    Request { messages: as_text(&request.messages), tools: Vec::new(), format: None, ..request.clone() }
 }
 
 /// A provider whose model is told of tools in text.

@@ -11,7 +11,7 @@ use super::provenance::Provenance;
 use super::transcript::hygiene::HygieneError;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
-use crate::provider::{Block, Message, ProviderError, Role, Usage};
+use crate::provider::{AnswerFormat, Block, Message, ProviderError, Role, Usage};
 use crate::runtime::RuntimeError;
 
 /// One run of a session.
@@ -29,6 +29,8 @@ pub struct TurnRequest {
     /// System text of a client: shown to the model as untrusted context of the input, never as the system
     /// prompt.
     pub context: Vec<String>,
+    /// What flock itself says of the input, such as who gets the answer: shown beside it under flock's own mark.
+    pub guidance: Vec<String>,
     /// Where the input came from; stored with its last message.
     pub provenance: Option<Provenance>,
     /// What a person wants done with the session instead of having it answered. Only who knows that a person
@@ -36,6 +38,8 @@ pub struct TurnRequest {
     pub command: Option<Command>,
     /// What comes while the turn runs; without one nothing does.
     pub inbox: Option<Arc<dyn Inbox>>,
+    /// The form that the final text must have. Models that can be held to it are; whoever asks checks the rest.
+    pub format: Option<AnswerFormat>,
 }
 
 impl std::fmt::Debug for TurnRequest {
@@ -45,6 +49,7 @@ impl std::fmt::Debug for TurnRequest {
             .field("turn", &self.turn)
             .field("input", &self.input)
             .field("context", &self.context)
+            .field("guidance", &self.guidance)
             .field("provenance", &self.provenance)
             .field("command", &self.command)
             .finish_non_exhaustive()
@@ -101,8 +106,26 @@ pub enum TurnEvent {
         /// Why the last one failed.
         reason: String,
     },
+    /// The text that was told since the last tool call is no part of the answer: it was cut off, and another was begun.
+    /// No more text is told until the next tool call; the outcome has the whole answer.
+    TextReplaced,
     /// Something a person should know.
     Notice(String),
+}
+
+impl TurnEvent {
+    /// Whether the turn has done something by then that it would do again if it were asked again.
+    #[must_use]
+    pub const fn is_work(&self) -> bool {
+        match self {
+            Self::Began
+            | Self::TextDelta(_)
+            | Self::TextReplaced
+            | Self::ToolStarted { .. }
+            | Self::ToolEnded { .. } => true,
+            Self::ThinkingDelta(_) | Self::Retrying { .. } | Self::Notice(_) => false,
+        }
+    }
 }
 
 /// Why a turn ended well.

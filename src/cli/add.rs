@@ -9,7 +9,9 @@ use std::sync::Arc;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, images, list, models, openclaw, person, programs, team};
+use super::{
+    Context, Exit, Failure, images, list, models, openclaw, person, programs, settings, team, unfinished,
+};
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
@@ -86,6 +88,8 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let agent = check(args)?;
     let home = context.home_to_change()?;
+    // Else the new agent would begin with what the one before left, and lose it when the removal is finished.
+    context.block_on(unfinished::finish(&home, &agent.id, context))?;
     let config = config::read(&home)?;
     if config.agent(&agent.id).is_some() {
         return Err(ConfigError::Exists(agent.id).into());
@@ -93,13 +97,24 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(name) = &agent.archetype {
         archetype::find(&home.archetypes(), name)?;
     }
-    if agent.runtime == RUNTIME {
-        context.block_on(openclaw::check(&home, &agent))?;
-    }
-    if let Some(program) = cli::named(&agent.runtime) {
-        programs::check(program, &agent, &home, context)?;
-    }
+    check_runtime(&agent, &home, context)?;
     context.block_on(add(args, &agent, &home, &config, context))
+}
+
+/// Whether what is to run its turns could.
+fn check_runtime(agent: &NewAgent, home: &Home, context: &Context) -> Result<(), Failure> {
+    let program = cli::named(&agent.runtime);
+    if agent.runtime != RUNTIME && program.is_none() {
+        return Ok(());
+    }
+    let (document, config) = settings::planned(home, |document| agents::add(document, home, agent))?;
+    if agent.runtime == RUNTIME {
+        context.block_on(openclaw::check(home, document, &config))?;
+    }
+    match (program, config.agent(&agent.id)) {
+        (Some(program), Some(agent)) => programs::check(program, agent, &config, "add", context),
+        _ => Ok(()),
+    }
 }
 
 async fn add(
@@ -126,7 +141,15 @@ async fn add(
         archetype: agent.archetype.as_deref(),
         archetypes: &home.archetypes(),
     };
+    let kept = identity::renew_soul(&home.identity(id), &who)?;
     identity::write(&home.identity(id), &home.workspace(id), &who)?;
+    if let (Some(kept), Some(archetype)) = (kept, &agent.archetype) {
+        context.printer.warn(&format!(
+            "{} is from an earlier {id} and was edited: it stays. For that of {archetype}: rm {}",
+            kept.display(),
+            kept.display()
+        ));
+    }
     let port = (agent.runtime == RUNTIME).then(|| port::choose(config)).flatten();
     config::edit(home, |document| {
         if let Some(port) = port {
@@ -220,7 +243,7 @@ fn report(
 }
 
 /// What this flock can have turns run by.
-fn runtimes() -> PossibleValuesParser {
+pub(super) fn runtimes() -> PossibleValuesParser {
     [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
 }
 
@@ -251,15 +274,11 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
             "--network, --egress, --memory and --cpus are for a container, which --on-host has not".into(),
         );
     }
-    if let Some(memory) = &args.memory
-        && parse::bytes(&json!(memory)).is_none()
-    {
-        return usage(format!("{memory:?} is not a size; write it as in 512m or 2g, at least 32m"));
+    if let Err(text) = args.memory.as_deref().map_or(Ok(()), check_size) {
+        return usage(text);
     }
-    if let Some(cpus) = args.cpus
-        && !(0.1..=1024.0).contains(&cpus)
-    {
-        return usage(format!("{cpus} is not a number of cores from 0.1 to 1024"));
+    if let Err(text) = args.cpus.map_or(Ok(()), check_cores) {
+        return usage(text);
     }
     Ok(NewAgent {
         id,
@@ -275,6 +294,22 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         network: args.network.or((!args.egress.is_empty()).then_some(Network::Proxy)),
         egress: args.egress.iter().map(ToString::to_string).collect(),
     })
+}
+
+/// Whether a text is a size that a limit can have.
+pub(super) fn check_size(text: &str) -> Result<(), String> {
+    match parse::bytes(&json!(text)) {
+        Some(_) => Ok(()),
+        None => Err(format!("{text:?} is not a size; write it as in 512m or 2g, at least 32m")),
+    }
+}
+
+/// Whether a number is one of cores that a limit can have.
+pub(super) fn check_cores(cpus: f64) -> Result<(), String> {
+    if (0.1..=1024.0).contains(&cpus) {
+        return Ok(());
+    }
+    Err(format!("{cpus} is not a number of cores from 0.1 to 1024"))
 }
 
 fn half_done(id: &AgentId, mut failure: Failure) -> Failure {

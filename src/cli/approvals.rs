@@ -7,16 +7,19 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::reconnect::{Repeat, Waiting};
 use super::{Context, Exit, Failure, person, team};
+use crate::clean::spelled;
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
-use crate::error::Kind;
+use crate::error::{Kind, chain};
 use crate::home::Home;
 use crate::id::Party;
+use crate::nix::{Attribute, NixError};
 use crate::store::{Reader, RequestRow, RequestState, Store};
-use crate::supervise::loopback::Call;
-use crate::swarm::triage::request::shown;
-use crate::swarm::triage::{DecideError, Decider, Decision, decide, view};
+use crate::supervise::loopback::{Call, Client};
+use crate::swarm::triage::{Asked, DecideError, Decider, Decision, Request, decide, view};
+use crate::ui::pages::{self, Row};
 use crate::ui::{Line, Table, Tone, ask};
 
 /// See what agents ask for, and approve or deny it
@@ -41,7 +44,7 @@ enum Verb {
         /// Its id, as in r-7k3m9qwx
         id: String,
     },
-    /// Approve a request
+    /// Approve a request, or give back what was taken back
     Approve {
         /// Its id
         id: String,
@@ -54,7 +57,9 @@ enum Verb {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Take back what a request granted for good: a host to reach, a folder to read
+    /// Take back what a request granted: a host to reach, a folder to read, a package
+    ///
+    /// The same is not granted to that agent again until a person gives it back with `approve`.
     Revoke {
         /// Its id
         id: String,
@@ -77,32 +82,35 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::List { all } => list(!all, context),
         Verb::Show { id } => {
             let row = find(&context.home()?, id)?;
-            show(&row, context);
+            show(&row, context)?;
             Ok(Exit::Done)
         }
         Verb::Approve { id } => {
             let home = context.home_to_change()?;
             let row = find(&home, id)?;
-            if row.state == RequestState::Waiting && context.may_ask() {
-                show(&row, context);
-                if !ask::confirm("Approve exactly this?", false)? {
+            let is_open = row.state == RequestState::Waiting || row.revoked_by.is_some();
+            if is_open && context.may_ask() {
+                // Whoever has not seen the last page has not seen what they approve.
+                let seen = show(&row, context)?;
+                if !seen || !ask::confirm("Approve exactly this?", false)? {
                     return Err(Failure::new(Kind::Failed, format!("{id} was not approved")));
                 }
             }
             let decision = Decision::Approve { sha256: row.sha256 };
-            let row = context.block_on(take(&home, id, decision))?;
+            let row = context.block_on(take(&home, id, decision, context))?;
             report(&row, "approved", context);
             Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })
         }
         Verb::Deny { id, reason } => {
             let home = context.home_to_change()?;
-            let row = context.block_on(take(&home, id, Decision::Deny { reason: reason.clone() }))?;
+            let row =
+                context.block_on(take(&home, id, Decision::Deny { reason: reason.clone() }, context))?;
             report(&row, "denied", context);
             Ok(Exit::Done)
         }
         Verb::Revoke { id } => {
             let home = context.home_to_change()?;
-            let row = context.block_on(revoke(&home, id))?;
+            let row = context.block_on(revoke(&home, id, context))?;
             report(&row, "revoked", context);
             Ok(Exit::Done)
         }
@@ -130,7 +138,7 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
             (Tone::Plain, row.agent.to_string()),
             (tone, row.level.as_str().to_owned()),
             (tone, row.state.as_str().to_owned()),
-            (Tone::Plain, view::summary(row)),
+            (Tone::Plain, view::brief_row(row)),
             (Tone::Plain, until(row)),
         ]);
     }
@@ -138,32 +146,51 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(row: &RequestRow, context: &Context) {
+/// Prints a request whole, by pages where a person looks at a terminal. Gives whether all of it was shown.
+fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"request": view::json(row)}));
-        return;
+        return Ok(true);
     }
-    let line = |name: &str, text: &str| {
-        context.printer.line(Line::new().with(Tone::Strong, format!("{name:<10}")).plain(text.to_owned()));
-    };
-    line("request", &row.id);
-    line("what", &view::summary(row));
-    line("agent", row.agent.as_str());
+    let mut fields = Fields::default();
+    fields.add("request", &row.id);
+    fields.all("what", view::lines(row));
+    fields.add("agent", row.agent.as_str());
     if let Some(channel) = &row.channel {
-        line("channel", channel.as_str());
+        fields.add("channel", channel.as_str());
     }
-    line("reason", &row.reason);
-    line("level", &format!("{}: {}", row.level.as_str(), row.why.join("; ")));
-    line("state", row.state.as_str());
-    line("until", &until(row));
-    line("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent is there" });
+    fields.add("reason", &view::words(&row.reason));
+    fields.add("level", row.level.as_str());
+    fields.all("because", row.why.iter().map(|why| view::words(why)));
+    fields.add("state", row.state.as_str());
+    fields.add("until", &until(row));
+    fields.add("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent is there" });
     if let Some(by) = &row.decided_by {
-        line("by", by);
+        fields.add("by", by);
     }
-    line("body", &shown(&row.body));
-    line("sha256", &row.sha256);
-    if let Some(result) = &row.result {
+    fields.add("body", &spelled(&row.body));
+    fields.add("sha256", &row.sha256);
+    let seen = pages::show(&context.printer, &fields.0, context.may_ask())?;
+    if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
+    }
+    Ok(seen)
+}
+
+/// The fields of a request: a name in front of the first line of each.
+#[derive(Default)]
+struct Fields(Vec<Row>);
+
+impl Fields {
+    fn add(&mut self, name: &str, text: &str) {
+        self.all(name, [text.to_owned()]);
+    }
+
+    fn all(&mut self, name: &str, lines: impl IntoIterator<Item = String>) {
+        for (at, text) in lines.into_iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            self.0.push(Row { name: format!("{name:<10}"), text });
+        }
     }
 }
 
@@ -173,7 +200,7 @@ fn report(row: &RequestRow, how: &str, context: &Context) {
         return;
     }
     let line = Line::new().with(Tone::Good, how).plain(" ").accent(row.id.clone());
-    context.printer.line(line.plain(format!(": {}", view::summary(row))));
+    context.printer.line(line.plain(format!(": {}", view::brief_row(row))));
     match row.state {
         RequestState::Approved => context.printer.say("it begins when the gateway is started: flock start"),
         RequestState::Running => {
@@ -208,17 +235,34 @@ fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
 }
 
 /// Where a gateway runs it takes it back, so that what stands because of it ends at once.
-async fn revoke(home: &Home, id: &str) -> Result<RequestRow, Failure> {
-    let config = config::read(home)?;
-    let Some(gateway) = team::gateway(home, &config).await? else {
+async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, Failure> {
+    let waiting = Waiting::default();
+    let Some(gateway) = waiting.gateway(home, context).await? else {
         team::require_none(home)?;
         let store = Store::open(home)?;
         let row = decide::revoke(&store, id, &owner(), unix_ms()).await?;
+        undo(home, &config::read(home)?, &row).await?;
         return Ok(row);
     };
-    let call = Call::post(&path(id, "revoke")?).json(&json!({"by": owner_name()}))?;
-    gateway.ask(call, LONG).await?;
+    let (path, body) = (path(id, "revoke")?, json!({"by": owner_name()}));
+    let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, LONG).await.map(drop);
+    waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
     find(home, id)
+}
+
+/// Removes the package that a request installed.
+async fn undo(home: &Home, config: &Config, row: &RequestRow) -> Result<(), Failure> {
+    let Some(Asked { agent, request: Request::Package { package, .. } }) = decide::undoing(row) else {
+        return Ok(());
+    };
+    let left = |why: String| DecideError::Left { id: row.id.clone(), why };
+    let package: Attribute = package.parse().map_err(|error| left(chain(&error)))?;
+    let packages = team::store(home, config, team::engine().await?);
+    match packages.uninstall(&agent, &[package]).await {
+        // Somebody removed it before.
+        Ok(()) | Err(NixError::NotInstalled { .. }) => Ok(()),
+        Err(error) => Err(left(chain(&error)).into()),
+    }
 }
 
 /// An id is a word of the path, or none at all.
@@ -236,9 +280,10 @@ fn owner_name() -> String {
 }
 
 /// Where a gateway runs it takes the decision, so that what was approved begins at once.
-async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
+async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> Result<RequestRow, Failure> {
     let config = config::read(home)?;
-    match team::gateway(home, &config).await? {
+    let waiting = Waiting::default();
+    match waiting.gateway(home, context).await? {
         None => {
             team::require_none(home)?;
             here(home, &config, id, decision).await
@@ -249,8 +294,10 @@ async fn take(home: &Home, id: &str, decision: Decision) -> Result<RequestRow, F
                 Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
                 Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
             };
-            let call = Call::post(&path(id, verb)?).json(&body)?;
-            gateway.ask(call, LONG).await?;
+            let path = path(id, verb)?;
+            // A second decision would be told that there was one.
+            let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, LONG).await.map(drop);
+            waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await?;
             find(home, id)
         }
     }

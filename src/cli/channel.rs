@@ -10,6 +10,7 @@ mod post;
 mod read;
 mod reopen;
 mod show;
+mod title;
 
 use clap::Subcommand;
 
@@ -33,6 +34,8 @@ enum Verb {
     Post(post::Args),
     Read(read::Args),
     Assign(assign::Args),
+    Rename(title::Rename),
+    Topic(title::Topic),
     Archive(archive::Args),
     Reopen(reopen::Args),
 }
@@ -68,6 +71,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::Post(args) => post::run(args, context),
         Verb::Read(args) => read::run(args, context),
         Verb::Assign(args) => assign::run(args, context),
+        Verb::Rename(args) => title::rename(args, context),
+        Verb::Topic(args) => title::topic(args, context),
         Verb::Archive(args) => archive::run(args, context),
         Verb::Reopen(args) => reopen::run(args, context),
     }

@@ -1,24 +1,33 @@
 //! `flock chat`: a person talks with an agent, in a session of their own.
 
 mod answer;
+mod edited;
+mod history;
 mod lines;
+mod secret;
+mod typed;
 
 use std::io::IsTerminal as _;
 
 use serde_json::json;
 
+use super::reconnect::Waiting;
 use super::{Context, Exit, Failure, person, team};
 use crate::config::{self, Agent};
 use crate::error::Kind;
 use crate::id::{AgentId, SessionKey, SessionKind};
-use crate::supervise::loopback::Client;
+use crate::ui::editor;
 
-use answer::{Answer, ask};
+use answer::{Answer, Question, ask};
 
 /// Talk with an agent
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Without TEXT it reads all of stdin, or, on a terminal, talks line by line.\n\
-                  Ctrl-C ends the answer that is being given; the agent stops working on it.")]
+#[command(
+    after_help = "Without TEXT it reads all of stdin, or, on a terminal, talks line by line: arrow keys call back what was \
+                  said, Tab completes commands, agents and channels, a pasted block is one message, /help names the \
+                  rest. Commands, lines that begin with a blank and what looks like a secret are not kept.\n\
+                  Ctrl-C ends the answer that is being given; the agent stops working on it."
+)]
 pub struct Args {
     /// The agent
     agent: AgentId,
@@ -27,6 +36,9 @@ pub struct Args {
     /// Go on with this session instead of your own
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
+    /// Wait for a frozen agent's thaw instead of failing
+    #[arg(long)]
+    wait: bool,
 }
 
 /// Says the text, or every line of a person, and prints what the agent answers as it comes.
@@ -53,12 +65,22 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::Usage, "there is nothing to say").hint("flock chat AGENT TEXT"));
     }
     context.block_on(async {
-        let Some(gateway) = team::gateway(&home, &config).await? else {
+        let Some(gateway) = Waiting::default().gateway(&home, context).await? else {
             return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
         };
-        let talk = Talk { gateway, agent, session, context };
+        if args.wait
+            && let Some(freeze) = team::frozen(&home).of(&agent.id)
+        {
+            let text = team::frozen_text(freeze);
+            context.printer.warn(&format!("{} is {text}; waiting for: flock thaw {}", agent.id, agent.id));
+        }
+        let question = Question { gateway, session, waits: args.wait };
+        let talk = Talk { agent: agent.clone(), question, context };
         match text {
             Some(text) => talk.once(text).await,
+            None if editor::is_possible() && !context.printer.json_wanted() => {
+                edited::converse(talk, &config, &home).await
+            }
             None => talk.by_lines().await,
         }
     })
@@ -66,16 +88,15 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// A conversation.
 struct Talk<'a> {
-    gateway: Client,
-    agent: &'a Agent,
-    session: SessionKey,
+    agent: Agent,
+    question: Question,
     context: &'a Context,
 }
 
 impl Talk<'_> {
     async fn once(&self, text: String) -> Result<Exit, Failure> {
         let answer = tokio::select! {
-            answer = ask(&self.gateway, &self.session, text, &self.context.printer) => answer?,
+            answer = ask(&self.question, text, &self.context.printer) => answer?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Code(INTERRUPTED)),
         };
         if self.context.printer.json_wanted() {
@@ -86,11 +107,7 @@ impl Talk<'_> {
 
     async fn by_lines(&self) -> Result<Exit, Failure> {
         let printer = &self.context.printer;
-        let model = self.agent.model.as_ref().map_or("no model".to_owned(), |model| {
-            let kind = if model.is_script() { " (a script, no model)" } else { "" };
-            format!("{model}{kind}")
-        });
-        printer.say(format!("{} · {model} · end with Ctrl-D", self.agent.id));
+        printer.say(format!("{} · end with Ctrl-D", self.title()));
         let mut lines = lines::read();
         loop {
             printer.prompt("> ");
@@ -106,7 +123,7 @@ impl Talk<'_> {
                 continue;
             }
             tokio::select! {
-                answer = ask(&self.gateway, &self.session, line, printer) => match answer {
+                answer = ask(&self.question, line, printer) => match answer {
                     Ok(answer) if printer.json_wanted() => printer.json_line(&self.describe(&answer)),
                     Ok(_) => {}
                     // One failed turn does not end the conversation.
@@ -120,10 +137,19 @@ impl Talk<'_> {
         }
     }
 
+    /// The agent and its model.
+    fn title(&self) -> String {
+        let model = self.agent.model.as_ref().map_or("no model".to_owned(), |model| {
+            let kind = if model.is_script() { " (a script, no model)" } else { "" };
+            format!("{model}{kind}")
+        });
+        format!("{} · {model}", self.agent.id)
+    }
+
     fn describe(&self, answer: &Answer) -> serde_json::Value {
         json!({
             "agent": self.agent.id,
-            "session": self.session,
+            "session": self.question.session,
             "turn": answer.turn,
             "text": answer.text,
             "finishReason": answer.finish_reason,
@@ -142,8 +168,13 @@ fn session(args: &Args) -> Result<SessionKey, Failure> {
         Some(key) => {
             Err(Failure::new(Kind::Usage, format!("session {key} is not one of agent {}", args.agent)))
         }
-        None => Ok(SessionKey::new(&args.agent, SessionKind::Main, &person::login())),
+        None => Ok(own_session(&args.agent)),
     }
+}
+
+/// The session that this person has with an agent.
+fn own_session(agent: &AgentId) -> SessionKey {
+    SessionKey::new(agent, SessionKind::Main, &person::login())
 }
 
 /// The most that is read from stdin: what a request to the gateway may hold, with room for its JSON.

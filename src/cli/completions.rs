@@ -47,11 +47,16 @@ pub fn script(shell: Shell) -> String {
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Zsh {
         // The body of the function is kept under another name; ours decides between the two programs.
-        script = script.replace("\n_flock() {", "\n_flock_verbs() {");
+        script =
+            script.replace("\n_flock() {", "\n_flock_verbs() {").replace(":_default'", ":_flock_values'");
         if let Some(end) = script.rfind("\nif [ \"$funcstack[1]\"") {
             script.truncate(end);
         }
         script.push_str(include_str!("completions/tail.zsh"));
+    }
+    if shell == Shell::Fish {
+        // fish offers for an option's value only what that option's own line names.
+        script = script.replace(" -r\n", " -r -a \"(__flock_values)\"\n");
     }
     script.push_str(ours);
     script

@@ -1,6 +1,6 @@
 //! `flock config`: reading, changing and checking the configuration.
 
-mod path;
+pub(super) mod path;
 mod value;
 
 use std::collections::BTreeMap;
@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, models, openclaw, team};
+use super::{Context, Exit, Failure, models, openclaw, settings, team};
 use crate::config::{self, Config, agents, unused};
 use crate::error::Kind;
+use crate::home::Home;
+use crate::nix::{Flake, Pin};
 use crate::provider::{effort, price};
 use crate::sandbox::policy;
 use crate::ui::{Line, Tone};
@@ -100,6 +102,7 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
     let taken = config::edit(&home, |document| {
         let before = document.clone();
         path.set(document, value)?;
+        settings::check_change(&before, document, &home)?;
         Ok::<_, Failure>(if keeps_host { Vec::new() } else { agents::keep_off_host(&before, document) })
     })?;
     for id in taken {
@@ -114,6 +117,10 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
         context.printer.say(line.plain(format!("; the configuration says \"secret:{name}\"")));
     }
     done(&format!("{path} is set"), context);
+    if path.to_string().ends_with("config.nix.flake") {
+        pin(&home, context)?;
+    }
+    settings::warn_of_refused(&home, &config::read(&home)?, context);
     if path.to_string().ends_with("config.gateway.port") {
         let configured = config::read(&home)?.port;
         let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
@@ -122,6 +129,29 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Pins a folder that packages are to come from to what is in it now, and says of another flake how it is pinned.
+fn pin(home: &Home, context: &Context) -> Result<(), Failure> {
+    let configured = config::read(home)?.nix_flake;
+    let pinned = match Flake::configured(configured.as_deref())? {
+        Flake::Folder(folder) => Pin::folder(home, &folder).map(Some),
+        Flake::Remote(_) => Pin::read(home, configured.as_deref()),
+    };
+    match pinned {
+        Ok(Some(pin)) => {
+            context
+                .printer
+                .say(format!("packages come from {} with the content {}", pin.locked, pin.nar_hash));
+        }
+        Ok(None) => {
+            context.printer.warn("agents get packages of it when it is pinned: flock nix pin --update");
+        }
+        Err(error) => {
+            context.printer.warn(&format!("{}; then: flock nix pin --update", crate::error::chain(&error)));
+        }
+    }
+    Ok(())
 }
 
 fn unset(path: &Path, context: &Context) -> Result<Exit, Failure> {
@@ -154,6 +184,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
         context.printer.warn(&format!("{}; {}", trouble.text, trouble.mend));
     }
     check_tool_patterns(&config)?;
+    settings::check(&home, &config)?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
     } else {

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use super::Failure;
+use crate::config::{self, ConfigError};
 use crate::error::Kind;
-use crate::home::{Home, version};
+use crate::home::{Home, instance, version};
 use crate::ui::Printer;
 
 /// How a verb ended that has said all there is to say.
@@ -75,6 +76,7 @@ impl Context {
     pub fn home_to_change(&self) -> Result<Home, Failure> {
         let home = self.home()?;
         version::check_writable(&home)?;
+        relocate(&home)?;
         Ok(home)
     }
 
@@ -106,4 +108,18 @@ impl Context {
             .map_err(|error| Failure::caused("failed to start the runtime", &error))?;
         runtime.block_on(future)
     }
+}
+
+/// Has a home that was copied or moved lead to its own folders before anything is changed: a removal in a copy must not
+/// take the workspace of the first home. A configuration that can't be used stays as it is; whoever reads it says why.
+fn relocate(home: &Home) -> Result<(), Failure> {
+    let Ok(Some(from)) = instance::came_from(home) else { return Ok(()) };
+    let Ok((_, mut document)) = config::file::read_document(home) else { return Ok(()) };
+    if config::relocate::relocate(&mut document, &from, home) && config::read(home).is_ok() {
+        config::edit(home, |document| {
+            config::relocate::relocate(document, &from, home);
+            Ok::<_, ConfigError>(())
+        })?;
+    }
+    Ok(())
 }

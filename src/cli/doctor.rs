@@ -1,17 +1,27 @@
 //! `flock doctor`: looks at everything flock needs and says of each thing that is not well what mends it.
-//! It changes nothing.
+//! Without an option that says so it changes nothing.
 
+mod bundle;
 mod check;
+mod data;
+mod egress;
 mod engine;
+mod fix;
 mod machine;
 mod mounts;
+mod records;
 mod setup;
+
+use std::path::PathBuf;
 
 use serde_json::json;
 
 use super::{Context, Exit, Failure};
+use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::Kind;
+use crate::gateway::jump;
+use crate::home::Home;
 use crate::sandbox::engine::Engine;
 use crate::ui::{Line, Tone};
 use check::{Check, State};
@@ -19,22 +29,63 @@ use check::{Check, State};
 /// Look for what is broken, and say what mends it
 ///
 /// Looks at the home, its configuration, granted folders, the engine, images, package store, gateway, ports,
-/// PATH, provider keys, and the other program named flock. Ends with 1 if something is broken.
+/// PATH, provider keys, and the other program named flock; at the database, its audit and the transcripts, and says what
+/// of them is lost. Ends with 1 if something is broken.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Read all of the database, the audit and the transcripts
+    #[arg(long)]
+    deep: bool,
+    /// Mend what can be mended without losing anything, and say what was done
+    #[arg(long)]
+    fix: bool,
+    /// Confirm that this machine's clock is right, so that what is too old is forgotten again
+    #[arg(long)]
+    confirm_clock: bool,
+    /// Write what a report of a defect needs into FILE, a .tar.gz without keys, messages and transcripts, and say what is
+    /// in it
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// Replace FILE if it is there
+    #[arg(long, requires = "bundle")]
+    force: bool,
+}
 
 /// Runs every check.
 ///
 /// # Errors
 ///
 /// If there is no place for a home. What the checks find is no error of this kind: the exit code says it.
-pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
-    let mut checks = vec![setup::home(&home)];
+    if let Some(file) = &args.bundle {
+        bundle::check(file, args.force)?;
+    }
+    if args.confirm_clock {
+        jump::confirm(&context.home_to_change()?, unix_ms())?;
+    }
+    let mut checks = look(args, &home, context)?;
+    if args.fix {
+        checks.iter_mut().for_each(|check| check.mend_now(&home, context));
+    }
+    if let Some(file) = &args.bundle {
+        return bundle::write(file, args.force, &checks, &home, context);
+    }
+    let broken = checks.iter().any(|check| check.state == State::Bad);
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"ok": !broken, "checks": checks}));
+    } else {
+        checks.iter().for_each(|check| show(check, context));
+    }
+    Ok(if broken { Exit::Failed(Kind::Failed) } else { Exit::Done })
+}
+
+fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failure> {
+    let mut checks = setup::home(home);
     let config: Option<Config> =
-        home.config().exists().then(|| config::read(&home)).and_then(|read| match read {
+        home.config().exists().then(|| config::read(home)).and_then(|read| match read {
             Ok(config) => {
-                checks.push(setup::config(&home, &config));
+                checks.push(setup::config(home, &config));
                 Some(config)
             }
             Err(error) => {
@@ -43,30 +94,38 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
             }
         });
     if let Some(config) = &config {
-        checks.extend(setup::unused(&home));
+        checks.extend(records::unfinished(home));
+        checks.extend(records::clock(home));
+        checks.extend(records::update(home));
+        checks.extend(records::drafts(home));
+        checks.extend(records::processes(home));
+        checks.extend(records::tokens(home));
+        checks.extend(setup::unused(home));
+        checks.extend(setup::unread(home));
+        checks.extend(setup::refused(home, config));
+        checks.extend(setup::identity(config));
         checks.extend(setup::unbound(config));
         checks.extend(setup::idle_effort(config));
-        checks.extend(setup::models(&home, config));
-        checks.extend(mounts::all(&home, config, Engine::from_env().socket()));
+        checks.extend(setup::models(home, config));
+        checks.extend(egress::all(home, config));
+        checks.extend(mounts::all(home, config, Engine::from_env().socket()));
     }
     checks.extend(context.block_on(async {
-        let mut found = engine::all(&home, config.as_ref()).await;
+        let mut found = engine::all(home, config.as_ref()).await;
         if let Some(config) = &config {
-            found.push(machine::gateway(&home, config).await);
-            found.extend(Box::pin(setup::openclaw(&home, config)).await);
+            found.push(machine::gateway(home, config).await);
+            found.extend(Box::pin(setup::openclaw(home, config)).await);
         }
         found.extend(setup::programs(config.as_ref()).await);
         Ok(found)
     })?);
-    checks.extend([machine::path(), machine::other_flock(), machine::space(&home)]);
-
-    let broken = checks.iter().any(|check| check.state == State::Bad);
-    if context.printer.json_wanted() {
-        context.printer.json(&json!({"ok": !broken, "checks": checks}));
-    } else {
-        checks.iter().for_each(|check| show(check, context));
+    if home.config().exists() {
+        checks.extend(setup::instance(home));
+        checks.extend(data::all(home, args.deep));
     }
-    Ok(if broken { Exit::Failed(Kind::Failed) } else { Exit::Done })
+    checks.extend(machine::writable(home));
+    checks.extend([machine::path(), machine::other_flock(), machine::space(home)]);
+    Ok(checks)
 }
 
 fn show(check: &Check, context: &Context) {
@@ -77,6 +136,11 @@ fn show(check: &Check, context: &Context) {
     };
     let line = Line::new().with(tone, word).plain(format!("  {:<8}  ", check.name));
     context.printer.line(line.plain(check.message.clone()));
+    if let Some(fixed) = &check.fixed {
+        context
+            .printer
+            .line(Line::new().plain("                ").with(Tone::Good, format!("mended: {fixed}")));
+    }
     if let Some(mend) = &check.mend {
         context.printer.line(Line::new().plain("                ").accent(mend.clone()));
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::reconnect::{Repeat, Waiting};
 use super::{Context, Exit, Failure, team};
 use crate::config::{self, Config, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
 use crate::store::Store;
-use crate::supervise::loopback::Call;
+use crate::supervise::loopback::{Call, Client};
 use crate::swarm::{By, freeze};
 use crate::ui::{Line, Tone};
 
@@ -85,7 +86,7 @@ fn run(whom: &Whom, frozen: bool, context: &Context) -> Result<Exit, Failure> {
     {
         return Err(ConfigError::Unknown(agent.clone()).into());
     }
-    let changed = context.block_on(change(&home, &config, whom.agent.as_ref(), frozen))?;
+    let changed = context.block_on(change(&home, &config, whom.agent.as_ref(), frozen, context))?;
     let problems = changed.iter().filter(|one| one.problem.is_some()).count();
     if context.printer.json_wanted() {
         context.printer.json(&json!({"agents": changed}));
@@ -111,17 +112,20 @@ async fn change(
     config: &Config,
     agent: Option<&AgentId>,
     frozen: bool,
+    context: &Context,
 ) -> Result<Vec<Changed>, Failure> {
     let verb = if frozen { "freeze" } else { "thaw" };
     let Party::Human(login) = Party::human(&super::person::login()) else {
         return Err(Failure::new(Kind::Internal, "a person has no name"));
     };
-    if let Some(gateway) = team::gateway(home, config).await? {
+    let waiting = Waiting::default();
+    if let Some(gateway) = waiting.gateway(home, context).await? {
         let path = match agent {
             Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
             None => format!("/api/{verb}?by={login}"),
         };
-        let answer: Answer = gateway.ask(Call::post(&path), LIMIT).await?.json(LIMIT).await?;
+        let ask = async |to: &Client| to.ask(Call::post(&path), LIMIT).await?.json::<Answer>(LIMIT).await;
+        let answer = waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
         return Ok(answer.agents);
     }
     team::require_none(home)?;

@@ -1,10 +1,20 @@
-//! `flock gateway serve`: the gateway's own process. The supervisor runs it; people run `flock start`.
+//! `flock gateway serve`: the gateway's own process. The supervisor runs it; people run `flock start`. `flock gateway
+//! check` opens the home without serving it.
+
+use std::time::Duration;
+
+use serde_json::json;
 
 use super::{Context, Exit, Failure};
+use crate::config;
+use crate::error::Kind;
 use crate::gateway::serve::serve;
+use crate::home::FORMAT;
+use crate::store::damage::{self, Depth};
+use crate::store::{self, Store};
 use crate::ui::log;
 
-/// Run the gateway in the foreground, as the supervisor does
+/// Run the gateway in the foreground, as the supervisor does, or check whether it could
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -15,25 +25,54 @@ pub struct Args {
 enum Action {
     /// Serve this home until SIGTERM
     Serve,
+    /// Open this home as the gateway does, and say what came of it
+    Check,
 }
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop, or checks whether it could.
 ///
 /// # Errors
 ///
-/// As [`crate::gateway::serve::ServeError`] says.
+/// As [`crate::gateway::serve::ServeError`] says, or what the home lacks.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let Action::Serve = args.action;
+    match args.action {
+        Action::Serve => run_gateway(context),
+        Action::Check => check(context),
+    }
+}
+
+/// Opens the configuration and the database, which is brought to this version. An update runs it on a copy of the home.
+fn check(context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    config::read(&home)?;
+    drop(Store::open(&home)?);
+    let found = damage::check(&home.database(), Depth::Quick(CHECK_LIMIT))?;
+    if !found.is_whole() {
+        return Err(Failure::new(Kind::Damaged, found.summary()));
+    }
+    let schema = store::schema_version(&home)?;
+    context.printer.json_line(&json!({"version": env!("FLOCK_VERSION"), "format": FORMAT, "schema": schema}));
+    Ok(Exit::Done)
+}
+
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+
+fn run_gateway(context: &Context) -> Result<Exit, Failure> {
     log::start();
     let home = context.place()?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, MAX_WORKERS))
         .max_blocking_threads(MAX_BLOCKING)
+        .thread_keep_alive(IDLE)
         .thread_name("gateway")
         .enable_all()
         .build()
         .map_err(|error| Failure::caused("failed to start the runtime", &error))?;
+    // An idle gateway frees nothing, and without this thread the allocator gives pages back only while it is asked for some.
+    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
+        tracing::warn!(%error, "memory that is free will be kept");
+    }
     let served = runtime.block_on(serve(home));
     // A blocking thread that hangs in a system call must not keep the process alive.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
@@ -43,4 +82,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// Turns wait for models and sandboxes; more threads would only cost memory.
 const MAX_WORKERS: usize = 4;
-const MAX_BLOCKING: usize = 16;
+const MAX_BLOCKING: usize = 8;
+/// How long a thread for blocking work waits for more of it. Each has a stack and a part of the allocator's memory.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(2);

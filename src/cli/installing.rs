@@ -1,4 +1,4 @@
-//! How an installed OpenClaw, and the making of one, are shown.
+//! How an installed OpenClaw, and the making of one or of flock itself, are shown.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -36,6 +36,7 @@ pub fn described(version: &Version) -> Value {
 /// An install on the terminal.
 pub struct Shown<'a> {
     context: &'a Context,
+    what: &'static str,
     progress: Mutex<Option<(Progress, String)>>,
 }
 
@@ -43,7 +44,13 @@ impl<'a> Shown<'a> {
     /// Nothing shown yet.
     #[must_use]
     pub const fn new(context: &'a Context) -> Self {
-        Self { context, progress: Mutex::new(None) }
+        Self::of(context, "OpenClaw")
+    }
+
+    /// The same of another program.
+    #[must_use]
+    pub const fn of(context: &'a Context, what: &'static str) -> Self {
+        Self { context, what, progress: Mutex::new(None) }
     }
 
     /// Shows what it is at.
@@ -54,7 +61,7 @@ impl<'a> Shown<'a> {
                 if let Some((progress, done)) = shown.take() {
                     progress.done(&done);
                 }
-                let (what, done) = words(phase);
+                let (what, done) = words(self.what, phase);
                 *shown = Some((self.context.printer.progress(&what), done));
             }
             Event::Objects { received, total, bytes } => {
@@ -86,11 +93,11 @@ impl<'a> Shown<'a> {
 }
 
 /// What a phase is called while it lasts, and what is said when it is done.
-fn words(phase: &Phase<'_>) -> (String, String) {
+fn words(program: &str, phase: &Phase<'_>) -> (String, String) {
     match phase {
-        Phase::Asking => ("asking OpenClaw's repository".to_owned(), "the repository answered".to_owned()),
+        Phase::Asking => (format!("asking {program}'s repository"), "the repository answered".to_owned()),
         Phase::Fetching { commit } => {
-            (format!("cloning OpenClaw at {}", short(commit)), "OpenClaw cloned".to_owned())
+            (format!("cloning {program} at {}", short(commit)), format!("{program} cloned"))
         }
         Phase::Resuming { commit } => (
             format!("going on with the interrupted install of {}", short(commit)),

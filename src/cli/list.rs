@@ -19,10 +19,14 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     let frozen = team::frozen(&home);
+    let asleep = team::asleep(&home);
+    let paused = context.block_on(async { Ok(team::paused(&home, &config).await) })?;
     if context.printer.json_wanted() {
         let with_state = |agent: &Agent| {
             let mut value = describe(agent);
             value["frozen"] = json!(frozen.of(&agent.id));
+            value["asleep"] = json!(asleep.get(&agent.id));
+            value["paused"] = json!(paused.get(agent.id.as_str()));
             value
         };
         let agents: Vec<Value> = config.agents.iter().map(with_state).collect();
@@ -31,8 +35,10 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &config.agents {
-        let sandbox = match (frozen.of(&agent.id), agent.sandbox) {
-            (Some(freeze), _) => (Tone::Bad, team::frozen_text(freeze)),
+        let (paused, asleep) = (paused.get(agent.id.as_str()), asleep.get(&agent.id));
+        let held = team::held_text(frozen.of(&agent.id), paused, asleep);
+        let sandbox = match (held, agent.sandbox) {
+            (Some(held), _) => held,
             (None, _) if agent.runs_on_host() => (Tone::Warn, "none, on the host".to_owned()),
             (None, SandboxMode::All) => (Tone::Plain, "docker".to_owned()),
             (None, SandboxMode::Off) => (Tone::Warn, "off".to_owned()),

@@ -9,10 +9,12 @@ pub mod approvals;
 pub mod audit;
 pub mod channel;
 pub mod chat;
+mod complete;
 pub mod completions;
 pub mod config;
 mod context;
 pub mod doctor;
+pub mod edit;
 pub mod freeze;
 pub mod gateway;
 mod handover;
@@ -30,17 +32,23 @@ mod openclaw;
 mod person;
 mod programs;
 pub mod prompt;
+mod reconnect;
 pub mod remove;
+pub mod rename;
 pub mod restart;
+pub mod restore;
+mod room;
 pub mod service;
 pub mod session;
-mod settled;
+mod settings;
 pub mod start;
 pub mod status;
 pub mod stop;
 pub mod supervise;
 pub mod tasks;
 mod team;
+pub mod token;
+mod unfinished;
 pub mod uninstall;
 pub mod update;
 pub mod usage;
@@ -60,7 +68,7 @@ pub use context::{Context, Exit};
 #[derive(Debug, Parser)]
 #[command(
     name = "flock",
-    version,
+    version = env!("FLOCK_VERSION"),
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
@@ -113,8 +121,10 @@ enum Verb {
     Logs(logs::Args),
     Service(service::Args),
     Add(add::Args),
+    Edit(Box<edit::Args>),
     #[command(visible_alias = "rm")]
     Remove(remove::Args),
+    Rename(rename::Args),
     #[command(visible_alias = "ls")]
     List(list::Args),
     Tasks(tasks::Args),
@@ -122,11 +132,13 @@ enum Verb {
     Nix(nix::Args),
     Update(update::Args),
     Approvals(approvals::Args),
+    Token(token::Args),
     Freeze(freeze::Freeze),
     Thaw(freeze::Thaw),
     Usage(usage::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
+    Restore(restore::Args),
     Uninstall(uninstall::Args),
     Completions(completions::Args),
     Chat(chat::Args),
@@ -154,18 +166,22 @@ impl Verb {
             Self::Logs(args) => logs::run(&args, context),
             Self::Service(args) => service::run(&args, context),
             Self::Add(args) => add::run(&args, context),
+            Self::Edit(args) => edit::run(&args, context),
             Self::Remove(args) => remove::run(&args, context),
+            Self::Rename(args) => rename::run(&args, context),
             Self::List(args) => list::run(&args, context),
             Self::Tasks(args) => tasks::run(&args, context),
             Self::Config(args) => config::run(&args, context),
             Self::Nix(args) => nix::run(&args, context),
             Self::Update(args) => update::run(&args, context),
             Self::Approvals(args) => approvals::run(&args, context),
+            Self::Token(args) => token::run(&args, context),
             Self::Freeze(args) => freeze::freeze(&args, context),
             Self::Thaw(args) => freeze::thaw(&args, context),
             Self::Usage(args) => usage::run(&args, context),
             Self::Audit(args) => audit::run(&args, context),
             Self::Doctor(args) => doctor::run(&args, context),
+            Self::Restore(args) => restore::run(&args, context),
             Self::Uninstall(args) => uninstall::run(&args, context),
             Self::Completions(args) => completions::run(&args, context),
             Self::Chat(args) => chat::run(&args, context),
@@ -184,11 +200,16 @@ impl Verb {
 #[must_use]
 pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
+    if complete::answer(&args, command) {
+        return ExitCode::SUCCESS;
+    }
     if handover::is_for_util_linux(&args, is_verb) {
         let failure = handover::exec(&args);
         Printer::new(Options::default()).fail(&failure);
         return ExitCode::from(failure.kind.exit_code());
     }
+    // Files of agents and of the team are for nobody else; what sandboxes have to read is given its mode explicitly.
+    ::nix::sys::stat::umask(::nix::sys::stat::Mode::from_bits_truncate(0o077));
     match Cli::try_parse_from(&args) {
         Ok(cli) => run(cli),
         Err(error) => refuse(&error, &args),

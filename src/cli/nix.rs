@@ -4,11 +4,15 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Exit, Failure, team};
+use super::{Context, Exit, Failure, person, team};
+use crate::clock::unix_ms;
 use crate::config::{self, Config, ConfigError};
+use crate::error::Kind;
 use crate::home::Home;
-use crate::id::AgentId;
-use crate::nix::{Attribute, Installed, Store};
+use crate::id::{AgentId, Party};
+use crate::nix::{Attribute, Flake, Installed, Pin, Store, pin};
+use crate::store::Store as Database;
+use crate::swarm::triage::decide;
 use crate::ui::{Line, Table, Tone};
 
 /// Manage agents' packages in the shared store
@@ -50,6 +54,17 @@ enum Verb {
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u32>,
     },
+    /// Show what the package set is pinned to, or move the pin
+    ///
+    /// Only the content that the pin's hash stands for is evaluated and built. A folder is pinned to what was in it
+    /// when it was configured.
+    Pin {
+        /// Commit to pin the set to, as in 50ab793786d9de88ee30ec4e4c24fb4236fc2674
+        rev: Option<String>,
+        /// Pin the set to what its flake is now
+        #[arg(long, conflicts_with = "rev")]
+        update: bool,
+    },
     /// Undo the last change of an agent's packages
     Rollback {
         /// The agent
@@ -65,6 +80,9 @@ enum Verb {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
+    if let Verb::Pin { rev, update } = &args.verb {
+        return pin(&home, &config, rev.as_deref(), *update, context);
+    }
     context.block_on(async {
         let store = team::store(&home, &config, team::engine().await?);
         match &args.verb {
@@ -84,6 +102,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Verb::Remove { agent, packages } => {
                 known(&config, agent)?;
                 store.uninstall(agent, packages).await?;
+                take_back(&home, agent, packages).await?;
                 let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
                 let text = format!("{agent} has {} no more", names.join(", "));
                 said(context, &json!({"agent": agent, "removed": names}), &text);
@@ -96,6 +115,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 progress.done("collected");
                 said(context, &json!({"freed": freed}), &freed);
             }
+            Verb::Pin { .. } => {}
             Verb::Rollback { agent } => {
                 known(&config, agent)?;
                 store.rollback(agent).await?;
@@ -104,6 +124,68 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
         Ok(Exit::Done)
     })
+}
+
+/// Takes back the requests that installed these packages, so that the agent does not have them again by asking.
+async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Result<(), Failure> {
+    if !home.database().exists() {
+        return Ok(());
+    }
+    let store = Database::open(home)?;
+    let by = Party::human(&person::login());
+    for id in decide::grants_of(&store, agent, packages)? {
+        decide::revoke(&store, &id, &by, unix_ms()).await?;
+    }
+    Ok(())
+}
+
+fn pin(
+    home: &Home,
+    config: &Config,
+    rev: Option<&str>,
+    update: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let flake = Flake::configured(config.nix_flake.as_deref())?;
+    let folder = match &flake {
+        Flake::Folder(folder) => Some(folder),
+        Flake::Remote(_) => None,
+    };
+    let before = Pin::read(home, config.nix_flake.as_deref())?;
+    let pin = match (rev, folder) {
+        (None, _) if !update => before.clone(),
+        (None, Some(folder)) => Some(Pin::folder(home, folder)?),
+        _ => {
+            let moved = context.block_on(async {
+                let store = team::store(home, config, team::engine().await?);
+                let progress = context.printer.progress("looking up the package set");
+                let never = CancellationToken::new();
+                let pin = store.pin(rev, &never, &|line| progress.detail(line)).await?;
+                progress.done("looked up");
+                Ok(pin)
+            });
+            Some(moved?)
+        }
+    };
+    let now = match (folder, &pin) {
+        (Some(folder), Some(_)) => Some(pin::folder_hash(folder)?),
+        _ => None,
+    };
+    let Some(pin) = pin else {
+        let text = format!("the package set {} is not pinned", flake.reference());
+        return Err(Failure::new(Kind::Failed, text).hint("flock nix pin --update"));
+    };
+    let is_changed = now.as_ref().is_some_and(|now| *now != pin.nar_hash);
+    let value = json!({"flake": pin.flake, "locked": pin.locked, "narHash": pin.nar_hash, "changed": is_changed,
+        "moved": before.as_ref() != Some(&pin)});
+    said(context, &value, &format!("packages come from {} with the content {}", pin.locked, pin.nar_hash));
+    if is_changed {
+        context.printer.warn(&format!(
+            "{} has another content now, so that nothing is installed from it; to take that content: flock nix pin --update",
+            pin.flake
+        ));
+    }
+    Ok(Exit::Done)
 }
 
 /// Installs packages, with progress; returns those that are new.
@@ -162,7 +244,7 @@ async fn list(
 fn packages(installed: &[Installed]) -> Vec<Value> {
     installed
         .iter()
-        .map(|package| json!({"name": package.package, "flake": package.flake, "paths": package.store_paths}))
+        .map(|package| json!({"name": package.package, "flake": package.flake, "narHash": package.nar_hash, "paths": package.store_paths}))
         .collect()
 }
 

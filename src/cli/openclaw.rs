@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::{Context, Failure, start};
 use crate::agent::prompt;
-use crate::config::agents::{NewAgent, add};
-use crate::config::{self, Config, ConfigError, Live, parse};
+use crate::config::{self, Config, ConfigError, Live};
 use crate::error::{Explain as _, Kind};
 use crate::gateway::tools;
 use crate::home::Home;
@@ -30,24 +31,20 @@ use crate::supervise::control::{Connection, Request};
 use crate::supervise::unit::Unready;
 use crate::swarm::triage;
 
-/// Whether an agent that is to be could run on the installed OpenClaw, with all that it would be given. Nothing is
-/// written.
+/// Whether the installed OpenClaw could run the agents of a configuration that is to be, with all that it would be given.
+/// Nothing is written.
 ///
 /// # Errors
 ///
 /// Why it could not.
-pub async fn check(home: &Home, agent: &NewAgent) -> Result<(), Failure> {
+pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
     let program = installed(home)?;
-    let (_, mut document) = config::file::read_document(home)?;
-    add(&mut document, home, agent)?;
-    let config = parse::config(&document, home)
-        .map_err(|problem| config::ConfigError::Refused { at: problem.at, message: problem.message })?;
-    if let Some(port) = port::choose(&config) {
+    if let Some(port) = port::choose(config) {
         port::set(&mut document, port);
     }
     let engine = Engine::from_env();
-    let (_, derived) = facts::derived(home, &document, &config, &engine, &approved(home)?, &program).await?;
-    place::provider_keys(home, &config, &derived.keys)?;
+    let (_, derived) = facts::derived(home, &document, config, &engine, &approved(home)?, &program).await?;
+    place::provider_keys(home, config, &derived.keys)?;
     Ok(())
 }
 

@@ -3,10 +3,8 @@
 use futures_util::future;
 
 use super::{Context, Failure};
-use crate::config::agents::NewAgent;
-use crate::config::{self, Agent, Config, Role, parse};
+use crate::config::{Agent, Config, Role};
 use crate::error::{Explain as _, Kind};
-use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::{Catalog, catalog};
 use crate::runtime::cli::asks::{self, Unable, Way};
@@ -19,6 +17,8 @@ pub struct Installed {
 
     /// Its version; `None` where it did not say one.
     pub version: Option<String>,
+    /// The options that a turn needs and it does not have. Only an old one is asked.
+    pub missing: Vec<&'static str>,
 }
 
 impl Installed {
@@ -31,6 +31,16 @@ impl Installed {
         }
     }
 
+    /// Asks a program that was found what it is.
+    async fn ask(program: &'static dyn Program, found: &locate::Found) -> Self {
+        let version = locate::version(program, found).await;
+        let mut installed = Self { program, version, missing: Vec::new() };
+        if installed.is_old() {
+            installed.missing = locate::missing_options(program, found).await.unwrap_or_default();
+        }
+        installed
+    }
+
     /// Whether it is older than what flock knows of it.
     #[must_use]
     pub fn is_old(&self) -> bool {
@@ -38,15 +48,19 @@ impl Installed {
             |text: &str| -> Vec<u64> { text.split('.').map_while(|part| part.parse().ok()).collect() };
         self.version.as_deref().is_some_and(|version| number(version) < number(self.program.oldest()))
     }
+
+    /// Why it can't run turns, if it can't.
+    #[must_use]
+    pub fn unfit(&self) -> Option<String> {
+        let options = self.missing.join(", ");
+        (!self.missing.is_empty()).then(|| format!("{} is too old: it has no {options}", self.label()))
+    }
 }
 
 /// The programs that are installed.
 pub async fn installed() -> Vec<Installed> {
     let found = cli::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
-    let asked = found.map(|(program, found)| async move {
-        let version = locate::version(program, &found).await;
-        Installed { program, version }
-    });
+    let asked = found.map(|(program, found)| async move { Installed::ask(program, &found).await });
     future::join_all(asked).await
 }
 
@@ -63,15 +77,23 @@ pub fn install_hint(program: &dyn Program) -> String {
     format!("npm install -g {}", program.package())
 }
 
-/// Whether such an agent can run its turns, before it is made.
+/// How to put a newer version in the place of an old one. Without a version npm takes one that suits the Node it runs with,
+/// which may be the old one again.
+fn renewal_hint(program: &dyn Program) -> String {
+    format!("npm install -g {}@latest", program.package())
+}
+
+/// Whether such an agent can run its turns, before it is made or changed; `config` is the configuration with it,
+/// and `verb` the command that asks.
 ///
 /// # Errors
 ///
 /// What is missing, and what mends it.
 pub fn check(
     program: &'static dyn Program,
-    agent: &NewAgent,
-    home: &Home,
+    agent: &Agent,
+    config: &Config,
+    verb: &str,
     context: &Context,
 ) -> Result<(), Failure> {
     if agent.role == Role::Sysadmin && !agent.on_host {
@@ -87,27 +109,23 @@ pub fn check(
         let text = format!("{} can't run on this machine itself: {why}", program.title());
         return Err(Failure::new(Kind::Usage, text).hint("leave --on-host out, or run flock as another user"));
     }
-    let version = context.block_on(async { Ok(locate::version(program, &found).await) })?;
-    let installed = Installed { program, version };
+    let installed = context.block_on(async { Ok(Installed::ask(program, &found).await) })?;
+    if let Some(why) = installed.unfit() {
+        return Err(Failure::new(Kind::Failed, why).hint(renewal_hint(program)));
+    }
     if installed.is_old() {
         context.printer.warn(&format!(
             "{} is older than {}, the oldest that flock knows; {}",
             installed.label(),
             program.oldest(),
-            install_hint(program)
+            renewal_hint(program)
         ));
     }
-    let (_, mut document) = config::file::read_document(home)?;
-    config::agents::add(&mut document, home, agent)?;
-    let config = config::parse::config(&document, home)
-        .map_err(|problem| config::ConfigError::Refused { at: problem.at, message: problem.message })?;
-    let made = config.agent(&agent.id);
-    if let Some(model) = made.and_then(|agent| agent.model.as_ref()) {
-        asks(program, agent, model, home, &config, context)?;
+    if let Some(model) = &agent.model {
+        asks(program, agent, model, config, verb, context)?;
     }
-    let memory = agent.memory.as_ref().and_then(|text| parse::bytes(&serde_json::json!(text)));
     let least = program.habits().least_memory;
-    if !agent.on_host && memory.is_some_and(|memory| memory < least) {
+    if !agent.on_host && agent.docker.memory.is_some_and(|memory| memory < least) {
         context.printer.warn(&format!(
             "{} may be killed when it runs a command: it needs {} MiB of memory",
             program.title(),
@@ -120,14 +138,14 @@ pub fn check(
 /// Whether a program can ask a model of this home. What can be mended later is a warning.
 fn asks(
     program: &dyn Program,
-    agent: &NewAgent,
+    agent: &Agent,
     model: &ModelRef,
-    home: &Home,
     config: &Config,
+    verb: &str,
     context: &Context,
 ) -> Result<(), Failure> {
     let (title, provider) = (program.title(), model.provider());
-    let described = Catalog::new(home.clone()).describe(model, config);
+    let described = Catalog::new(context.place()?).describe(model, config);
     match asks::way(program, model, config, described, agent.on_host) {
         Ok(Way::Relay(_)) => Ok(()),
         Ok(Way::OwnLogin) => {
@@ -157,7 +175,8 @@ fn asks(
         Err(Unable::NoProvider(error)) => Err(error.into()),
         Err(unable @ (Unable::Signed(_) | Unable::Unspoken(_))) => {
             let text = format!("{title} can't ask {model}: {}", unable.reason(program, model));
-            let hint = format!("flock add {} --runtime {} --model PROVIDER/MODEL", agent.id, program.name());
+            let name = program.name();
+            let hint = format!("flock {verb} {} --runtime {name} --model PROVIDER/MODEL", agent.id);
             Err(Failure::new(Kind::Usage, text).hint(hint))
         }
     }
@@ -184,9 +203,13 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
                 let text = format!("{} is not installed, and {who} it: {why}", program.title());
                 found.push((true, text, install_hint(program)));
             }
+            Some(Installed { missing, .. }) if !missing.is_empty() => {
+                let text = there.and_then(Installed::unfit).unwrap_or_default();
+                found.push((true, text, renewal_hint(program)));
+            }
             Some(installed) if installed.is_old() => {
                 let text = format!("{} is older than {}", installed.label(), program.oldest());
-                found.push((false, text, install_hint(program)));
+                found.push((false, text, renewal_hint(program)));
             }
             Some(_) => {}
         }

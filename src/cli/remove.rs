@@ -1,33 +1,29 @@
 //! `flock remove`: takes an agent out of the team.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, person, settled, team};
+use super::{Context, Exit, Failure, person, unfinished};
 use crate::clock::unix_ms;
-use crate::config::{self, Agent, Config, ConfigError, agents};
+use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::home::clear::clear;
+use crate::home::pending::{self, Operation, Pending};
 use crate::id::{AgentId, IdError, Party};
-use crate::openclaw::{identity, state};
-use crate::sandbox::engine::Engine;
-use crate::sandbox::names;
-use crate::store::{AuditEntry, Level, Store};
+use crate::openclaw::state;
+use crate::store::Reader;
 use crate::ui::{Line, Tone, ask};
 
 /// Remove an agent
 ///
 /// Takes it out of the configuration and removes its container. Its workspace and transcripts stay, unless
-/// --purge is given.
+/// --purge is given. A removal that was interrupted is finished by the same command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Its id
     pub id: String,
-    /// Delete its workspace and transcripts, too, after asking
+    /// Delete its workspace and transcripts, too, after asking; also of an agent that was removed before
     #[arg(long)]
     pub purge: bool,
 }
@@ -36,39 +32,27 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no such agent, deleting was not agreed to, or its container could not be removed.
+/// If there is no such agent, deleting was not agreed to, or a step failed: then the same command goes on with it.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     let home = context.home_to_change()?;
-    let config = config::read(&home)?;
-    let Some(agent) = config.agent(&id).cloned() else { return Err(ConfigError::Unknown(id).into()) };
-    if args.purge && !context.yes() {
-        agree(&home, &agent, context)?;
+    let pending = planned(args, &id, &home)?;
+    if args.purge && !context.yes() && !pending::read(&home, &id)?.is_some_and(|begun| begun.purges()) {
+        agree(&home, &pending, context)?;
     }
-    let kept = context.block_on(async {
-        let gateway = team::gateway(&home, &config).await?;
-        if gateway.is_none() {
-            team::require_none(&home)?;
-        }
-        config::edit(&home, |document| agents::remove(document, &id))?;
-        let removed = match &gateway {
-            Some(gateway) => team::release(gateway, &id).await,
-            None => team::unmake(&home, &config, &id).await,
-        };
-        if let Err(failure) = removed {
-            let name = names::sandbox(&home, &id);
-            context.printer.warn(&format!("the container {name} may be left: {}", failure.text()));
-        }
-        revoke(&home, &id).await?;
-        identity::forget_role(&home, &id)?;
-        if args.purge {
-            purge(&home, &config, &agent).await?;
-            forget(&home, &id, context).await?;
-        }
-        Ok::<_, Failure>(left(&home, &agent))
+    let purges = pending.purges();
+    let workspace = workspace_of(&pending);
+    context.block_on(async {
+        let operator = unfinished::Operator::open(&home).await?;
+        let _lock = pending::lock(&home)?;
+        // The configuration may have changed while another process was at it.
+        let pending = planned(args, &id, &home)?;
+        pending::write(&home, &pending)?;
+        operator.finish(pending, context).await
     })?;
+    let kept = left(&home, &id, workspace);
     if context.printer.json_wanted() {
-        context.printer.json(&json!({"removed": id, "purged": args.purge, "kept": kept}));
+        context.printer.json(&json!({"removed": id, "purged": purges, "kept": kept}));
         return Ok(Exit::Done);
     }
     context.printer.line(Line::new().with(Tone::Good, "removed").plain(" ").accent(id.as_str()));
@@ -78,93 +62,74 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What it was granted and what it still waits for ends with it: an agent that gets the same id later is
-/// another one.
-async fn revoke(home: &Home, id: &AgentId) -> Result<(), Failure> {
-    if !home.database().exists() {
-        return Ok(());
-    }
-    let entry = AuditEntry {
-        actor: Party::human(&person::login()).to_string(),
-        action: "request.revoke",
-        subject: id.to_string(),
-        level: Level::Yellow,
-        detail: "the agent was removed".to_owned(),
-        session: None,
-        turn: None,
+/// The removal that is to be done: one that was interrupted, or a new one.
+fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
+    let config = config::read(home)?;
+    let agent = config.agent(id);
+    let begun = pending::read(home, id)?;
+    let (purged, removed_from) = match begun.as_ref().map(|begun| &begun.operation) {
+        Some(Operation::Remove { purge, workspace }) => (*purge, Some(workspace.clone())),
+        Some(Operation::Rename { .. }) | None => (false, None),
     };
-    let removed = AuditEntry { action: "agent.remove", ..entry.clone() };
-    let store = Store::open(home)?;
-    store.revoke_grants(id.clone(), None, entry, unix_ms()).await?;
-    store.audit(removed, unix_ms()).await?;
-    Ok(())
+    if let Some(rename) = &begun
+        && matches!(rename.operation, Operation::Rename { .. })
+    {
+        let text = format!("{} was interrupted and comes first", rename.title());
+        return Err(Failure::new(Kind::Conflict, text).hint(rename.command()));
+    }
+    if agent.is_none() && begun.is_none() && !(args.purge && has_left_something(home, id)?) {
+        return Err(ConfigError::Unknown(id.clone()).into());
+    }
+    let workspace = removed_from.or_else(|| agent.map(|agent| agent.workspace.clone()));
+    let operation = Operation::Remove {
+        purge: args.purge || purged,
+        workspace: workspace.unwrap_or_else(|| home.workspace(id)),
+    };
+    Ok(match begun {
+        // An agent of this id that was configured since is the one that is meant now.
+        Some(begun) => Pending { operation, configured: begun.configured && agent.is_none(), ..begun },
+        None => Pending {
+            agent: id.clone(),
+            operation,
+            by: Party::human(&person::login()).to_string(),
+            begun_at: unix_ms(),
+            configured: false,
+        },
+    })
 }
 
-fn agree(home: &Home, agent: &Agent, context: &Context) -> Result<(), Failure> {
-    if !context.may_ask() {
-        let text = format!("deleting the workspace and transcripts of {} needs a yes", agent.id);
-        return Err(Failure::new(Kind::Usage, text).hint(format!("flock remove {} --purge --yes", agent.id)));
+/// Whether an agent that was removed before left files or sessions.
+fn has_left_something(home: &Home, id: &AgentId) -> Result<bool, Failure> {
+    if home.agent(id).exists() || home.workspace(id).exists() {
+        return Ok(true);
     }
-    let question =
-        format!("Delete {} and {} for good?", agent.workspace.display(), home.agent(&agent.id).display());
+    let reader = Reader::open(home)?;
+    let sessions = reader.map(|reader| reader.sessions(Some(id), 1)).transpose()?;
+    Ok(sessions.is_some_and(|sessions| !sessions.is_empty()))
+}
+
+fn workspace_of(pending: &Pending) -> PathBuf {
+    match &pending.operation {
+        Operation::Remove { workspace, .. } | Operation::Rename { workspace, .. } => workspace.clone(),
+    }
+}
+
+fn agree(home: &Home, pending: &Pending, context: &Context) -> Result<(), Failure> {
+    let id = &pending.agent;
+    if !context.may_ask() {
+        let text = format!("deleting the workspace and transcripts of {id} needs a yes");
+        return Err(Failure::new(Kind::Usage, text).hint(format!("flock remove {id} --purge --yes")));
+    }
+    let workspace = workspace_of(pending);
+    let question = format!("Delete {} and {} for good?", workspace.display(), home.agent(id).display());
     if ask::confirm(&question, false)? {
         Ok(())
     } else {
-        Err(Failure::new(Kind::Failed, format!("agent {} was not removed", agent.id)))
+        Err(Failure::new(Kind::Failed, format!("agent {id} was not removed")))
     }
 }
 
-/// Deletes what is the agent's in the home. A workspace elsewhere is a person's own folder and stays.
-async fn purge(home: &Home, config: &Config, agent: &Agent) -> Result<(), Failure> {
-    if home.database().exists() {
-        let store = Store::open(home)?;
-        let sessions = store.sessions(Some(&agent.id), u32::MAX)?;
-        store.forget_sessions(sessions.into_iter().map(|session| session.key).collect()).await?;
-    }
-    delete(&home.agent(&agent.id))?;
-    if agent.workspace == home.workspace(&agent.id) {
-        delete(&agent.workspace)?;
-    }
-    // Packages are only a name less that keeps them; where no store runs there is nothing to forget.
-    let packages = team::store(home, config, Arc::new(Engine::from_env()));
-    if packages.state().await.is_ok_and(|state| state.state == "running") {
-        packages.forget(&agent.id).await?;
-    }
-    Ok(())
-}
-
-/// Deletes the agent's conversations in OpenClaw. One that runs would write them again as long as it has the agent.
-async fn forget(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
-    let folders = state::of_agent(home, id);
-    if folders.is_empty() {
-        return Ok(());
-    }
-    let progress = context.printer.progress("waiting until OpenClaw no longer has the agent");
-    if !settled::has_dropped(home, id, PATIENCE).await {
-        drop(progress);
-        let text = format!("OpenClaw still has the agent {id}: its conversations there are not deleted");
-        // A restart puts what was changed in place.
-        let mends: Vec<String> =
-            folders.iter().map(|folder| format!("rm -r '{}'", folder.display())).collect();
-        return Err(Failure::new(Kind::Failed, text).hint(format!("flock restart && {}", mends.join(" && "))));
-    }
-    progress.done("OpenClaw no longer has the agent");
-    folders.iter().try_for_each(|folder| delete(folder))
-}
-
-fn left(home: &Home, agent: &Agent) -> Vec<PathBuf> {
-    let own = [agent.workspace.clone(), home.agent(&agent.id)].into_iter().filter(|folder| folder.exists());
-    own.chain(state::of_agent(home, &agent.id)).collect()
-}
-
-/// How long OpenClaw may take to do without an agent: it is asked first whether it takes its new configuration, and
-/// may be started anew.
-const PATIENCE: Duration = Duration::from_secs(240);
-
-/// Links in the folder are removed, not followed.
-fn delete(folder: &Path) -> Result<(), Failure> {
-    let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
-    clear(above, Path::new(name)).map_err(|(stuck, _)| {
-        Failure::caused(format!("failed to delete {}", stuck.path.display()), &stuck.error)
-    })
+fn left(home: &Home, id: &AgentId, workspace: PathBuf) -> Vec<PathBuf> {
+    let own = [workspace, home.agent(id)].into_iter().filter(|folder| folder.exists());
+    own.chain(state::of_agent(home, id)).collect()
 }

@@ -1,23 +1,26 @@
-//! `flock restart`: the gateway anew; it is started where it does not run.
+//! `flock restart`: the supervisor and what it runs anew, with the environment and the program of whoever asks.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, start};
+use super::{Context, Exit, Failure, service, settings, start, stop};
 use crate::config;
 use crate::home::Home;
-use crate::supervise::control::{Connection, Request};
-use crate::supervise::halt::halt;
+use crate::supervise::control::{Connection, Request, Status};
+use crate::supervise::halt::halt_telling;
 use crate::supervise::restart::Limits;
 use crate::supervise::unit::GATEWAY;
 use crate::ui::{Line, Tone};
 
 /// Restart the gateway and OpenClaw, or start them
+///
+/// The supervisor is started anew, too, with this environment and this version of flock: what was installed since
+/// then is found. One that a service manager holds keeps both; the command that replaces it is shown.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Restarts the gateway and returns when it answers.
+/// Restarts everything and returns when the gateway answers.
 ///
 /// # Errors
 ///
@@ -27,10 +30,15 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     // A configuration that the gateway could not start with must not cost the one that runs.
     let config = config::read(&home)?;
     home.make_folders()?;
+    start::settle(&home, context)?;
+    settings::warn_of_unread(&home, context);
     let progress = start::wait_for_openclaw(&home, &config, context);
+    let is_held =
+        context.block_on(async { Ok(supervisor(&home).await.is_some_and(|found| found.foreground)) })?;
     let status = context.block_on(async {
-        if is_outdated(&home).await {
-            halt(&home, &Limits::default()).await?;
+        if !is_held {
+            let tell = |notice| context.printer.warn(&stop::notice_text(notice));
+            halt_telling(&home, &Limits::default(), &tell).await?;
         }
         start::up(&home, &config, Request::Restart).await
     })?;
@@ -44,14 +52,16 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.say(Line::new().with(Tone::Good, "gateway").plain(" is up again"));
         context.printer.line(url.as_str());
     }
+    if is_held {
+        let mend = service::restart_command(&home).unwrap_or_else(|| "restart its service".to_owned());
+        context.printer.warn(&format!(
+            "a service manager holds the supervisor, which keeps its environment and its version of flock; for new ones: {mend}"
+        ));
+    }
     start::without_openclaw(&status).map_or(Ok(Exit::Done), Err)
 }
 
-/// Whether the supervisor that runs is another version's: then it is replaced as well. One that a service
-/// manager holds is left to that.
-async fn is_outdated(home: &Home) -> bool {
-    let Ok(mut connection) = Connection::open(home).await else { return false };
-    let reply = connection.ask(Request::Status, Duration::from_secs(5)).await;
-    let status = reply.ok().and_then(|reply| reply.status);
-    status.is_some_and(|status| !status.foreground && status.version != env!("CARGO_PKG_VERSION"))
+async fn supervisor(home: &Home) -> Option<Status> {
+    let mut connection = Connection::open(home).await.ok()?;
+    connection.ask(Request::Status, Duration::from_secs(5)).await.ok()?.status
 }

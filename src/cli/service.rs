@@ -17,13 +17,13 @@ use crate::supervise::control::Connection;
 use crate::supervise::halt::halt;
 use crate::supervise::launch;
 use crate::supervise::restart::Limits;
-use crate::supervise::service::{Manager, Scope, Service};
+use crate::supervise::service::{Scope, Service};
 use crate::ui::{Line, Tone};
 
 /// Have the machine's service manager keep the gateway running
 ///
 /// Writes a systemd unit, for the user (with linger, so that it runs from boot on) or, as root, for the
-/// system, where it runs as the home's owner; on macOS a launchd job. It runs `flock start --foreground`.
+/// system, where it runs as the home's owner. It runs `flock start --foreground`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -79,8 +79,8 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
             .map_err(|error| Failure::caused("failed to make the service's folder", &error))?;
     }
     atomic::write(&path, text.as_bytes(), 0o644)?;
-    let commands = service.enable(&path);
-    let active = options.root.is_none() && manager_runs(service.manager);
+    let commands = service.enable();
+    let active = options.root.is_none() && systemd_runs();
     if !context.printer.json_wanted() {
         context.printer.say(Line::new().plain("wrote ").accent(path.display().to_string()));
         for line in text.lines() {
@@ -104,7 +104,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
     for Lack { variable, mend } in &lacking {
         let mend = match mend {
             Some(command) => format!("run `{command}`"),
-            None => format!("give it there with `{}`", service.edit(&path)),
+            None => format!("give it there with `{}`", service.edit()),
         };
         context.printer.warn(&format!("{variable} is set here only and the service won't have it; {mend}"));
     }
@@ -159,8 +159,8 @@ fn remove(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fai
 
 /// Stops a service, if its manager runs and `active` says so, and removes its file.
 fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure> {
-    let (before, after) = service.disable(path);
-    let active = active && manager_runs(service.manager);
+    let (before, after) = service.disable();
+    let active = active && systemd_runs();
     if active {
         before.iter().try_for_each(|command| call(command))?;
     }
@@ -216,6 +216,13 @@ pub fn installed(home: &Home) -> Result<Vec<Installed>, Failure> {
     Ok(found)
 }
 
+/// The command that starts this home's service anew; `None` where none is installed.
+#[must_use]
+pub fn restart_command(home: &Home) -> Option<String> {
+    let found = installed(home).ok()?.into_iter().next()?;
+    Some(found.service.restart())
+}
+
 const MOST_UNIT: u64 = 1 << 20;
 
 fn tell(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], context: &Context) {
@@ -242,7 +249,6 @@ fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
         .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
     let root = Uid::effective().is_root();
     let scope = if options.system || (root && !options.user) { Scope::System } else { Scope::User };
-    let manager = if cfg!(target_os = "macos") { Manager::Launchd } else { Manager::Systemd };
     // A service manager gives a service its own short PATH, and none of what says where Docker is.
     let env = [env::PATH, env::DOCKER_HOST, env::SSL_CERT_FILE]
         .iter()
@@ -250,7 +256,7 @@ fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
         .collect();
     let user = login(owner(home)?);
     let (home, suffix) = (home.root().to_owned(), home.suffix().to_owned());
-    Ok(Service { scope, manager, program, home, suffix, env, user })
+    Ok(Service { scope, program, home, suffix, env, user })
 }
 
 /// Whose the home is; whoever asks where it is not there.
@@ -275,18 +281,15 @@ fn login(uid: Uid) -> String {
 fn place(service: &Service, options: &Options) -> Result<PathBuf, Failure> {
     let nowhere = || Failure::new(Kind::Failed, "this user has no home folder to put a service in");
     let config = dirs::config_dir().ok_or_else(nowhere)?;
-    let path = service.path(&config, &dirs::home_dir().ok_or_else(nowhere)?);
+    let path = service.path(&config);
     Ok(match &options.root {
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(&path)),
         None => path,
     })
 }
 
-fn manager_runs(manager: Manager) -> bool {
-    match manager {
-        Manager::Systemd => Path::new("/run/systemd/system").is_dir(),
-        Manager::Launchd => true,
-    }
+fn systemd_runs() -> bool {
+    Path::new("/run/systemd/system").is_dir()
 }
 
 fn call(command: &[String]) -> Result<(), Failure> {

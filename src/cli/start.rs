@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, openclaw, supervise};
+use super::{Context, Exit, Failure, openclaw, settings, supervise};
 use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::{Home, instance};
@@ -36,9 +36,30 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
     home.make_folders()?;
+    settle(&home, context)?;
+    settings::warn_of_unread(&home, context);
     context.block_on(async {
         if args.foreground { in_front(&home, context).await } else { behind(&home, &config, context).await }
     })
+}
+
+/// Gives the home an id of its own, where it has none or that of the home it was copied from.
+///
+/// # Errors
+///
+/// If it can't be written.
+pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
+    match instance::settle(home)? {
+        instance::Found::Own => {}
+        instance::Found::Copy => context.printer.say(
+            "this home is a copy: it has an identity of its own from now on, and what belongs to the other stays as it is",
+        ),
+        instance::Found::Nothing => context.printer.warn(&format!(
+            "{} was missing or empty: the home has a new identity",
+            home.instance().display()
+        )),
+    }
+    Ok(())
 }
 
 async fn in_front(home: &Home, context: &Context) -> Result<Exit, Failure> {
@@ -131,8 +152,10 @@ fn failure(status: &Status, unit: &UnitStatus) -> Failure {
         }
         _ => format!("{name} does not run: {reason}"),
     };
-    Failure::new(failure_kind(status).unwrap_or(Kind::Failed), message)
-        .hint(format!("flock logs {}", unit.name))
+    let kind = failure_kind(status).unwrap_or(Kind::Failed);
+    let hint =
+        if kind == Kind::Damaged { "flock restore".to_owned() } else { format!("flock logs {}", unit.name) };
+    Failure::new(kind, message).hint(hint)
 }
 
 /// What a supervised process is called in sentences.
@@ -178,4 +201,4 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The same with OpenClaw: as long as the supervisor gives it for one start, and it may need a second one.
 const LONG_LIMIT: Duration = READY.saturating_add(START).saturating_mul(2).saturating_add(LIMIT);
 /// How long a supervisor that runs may take to say so.
-const QUICK: Duration = Duration::from_secs(5);
+pub const QUICK: Duration = Duration::from_secs(5);

@@ -16,7 +16,7 @@ use crate::openclaw::sandboxes;
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::{SandboxError, owned};
-use crate::supervise::halt::{self, Halted};
+use crate::supervise::halt::{self, Halted, Notice};
 use crate::supervise::health::{self, Identity};
 use crate::supervise::leftover;
 use crate::supervise::port;
@@ -39,7 +39,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let progress =
         Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
     let exit = context.block_on(async {
-        let halted = end(&home).await?;
+        let halted = end_telling(&home, &|notice| context.printer.warn(&notice_text(notice))).await?;
         let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
         let containers = containers(&home, &mut left, context).await;
         left.extend(port_holder(&home, &halted));
@@ -55,9 +55,27 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 ///
 /// If the supervisor's lock can't be looked at. What would not end is in the result.
 pub async fn end(home: &Home) -> Result<Halted, HomeError> {
-    let mut halted = halt::halt(home, &Limits::default()).await?;
+    end_telling(home, &|_| ()).await
+}
+
+async fn end_telling(home: &Home, tell: &dyn Fn(Notice)) -> Result<Halted, HomeError> {
+    let mut halted = halt::halt_telling(home, &Limits::default(), tell).await?;
     unsupervised(home, &mut halted).await;
     Ok(halted)
+}
+
+pub(super) fn notice_text(notice: Notice) -> String {
+    match notice {
+        Notice::StandsStill(supervisor) => format!(
+            "the supervisor (pid {}) stands still, stopped by a signal or a debugger: it is killed",
+            supervisor.pid
+        ),
+        Notice::Silent(supervisor, left) => format!(
+            "the supervisor (pid {}) does not answer; it is killed if it still does not after {} seconds",
+            supervisor.pid,
+            left.as_secs()
+        ),
+    }
 }
 
 /// Ends a gateway that somebody runs by hand: it has proved that it is this home's.

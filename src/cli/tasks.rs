@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Context, Exit, Failure, team};
-use crate::config;
+use super::reconnect::{Repeat, Waiting};
+use super::{Context, Exit, Failure};
 use crate::gateway::routes::tasks::describe;
 use crate::id::AgentId;
 use crate::store::{Reader, Task, TaskFilter, TaskState};
-use crate::supervise::loopback::Call;
+use crate::supervise::loopback::{Call, Client};
 use crate::ui::{Table, Tone};
 
 /// List the tasks: what agents were asked, and what became of it
@@ -92,19 +92,21 @@ fn row(task: &Task) -> Vec<(Tone, String)> {
 
 fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let config = config::read(&home)?;
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
         return Err(
             Failure::new(crate::error::Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks")
         );
     }
     let stopped = context.block_on(async {
-        let Some(gateway) = team::gateway(&home, &config).await? else {
+        let waiting = Waiting::default();
+        let Some(gateway) = waiting.gateway(&home, context).await? else {
             return Err(Failure::new(crate::error::Kind::NotRunning, "the gateway is not running")
                 .hint("flock start"));
         };
-        let answer = gateway.ask(Call::post(&format!("/api/tasks/{id}/cancel")), PATIENCE).await?;
-        Ok(answer.bytes(MAX_ANSWER, PATIENCE).await?)
+        let path = format!("/api/tasks/{id}/cancel");
+        let ask =
+            async |to: &Client| to.ask(Call::post(&path), PATIENCE).await?.bytes(MAX_ANSWER, PATIENCE).await;
+        waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await
     })?;
     if context.printer.json_wanted() {
         let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();

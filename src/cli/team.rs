@@ -1,27 +1,35 @@
 //! Who makes and removes sandboxes: the gateway where it runs, this process where it does not.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::Failure;
 use crate::config::Config;
 use crate::error::Kind;
-use crate::home::{Home, atomic};
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
 use crate::nix::Store;
 use crate::runtime::cli::folders::fittings_of;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::store::{Freeze, Frozen, Reader};
+use crate::store::{AgentState, Freeze, Frozen, Reader};
 use crate::supervise::control::{Connection, Request};
 use crate::supervise::health::{self, HealthError, Identity, Imposter};
 use crate::supervise::loopback::{Call, Client, LoopbackError};
+use crate::supervise::mark::Mark;
 use crate::supervise::pid;
 use crate::supervise::unit::GATEWAY;
-use crate::ui::time;
+use crate::ui::{Tone, time};
 
-/// How long a gateway may take to say who it is.
+/// How long a gateway may take to say who it is. On a busy machine it can be seconds; one that is gone refuses at once.
+const IDENTITY: Duration = Duration::from_secs(10);
+
+/// How long an answer may take that a verb can do without.
 const SHORT: Duration = Duration::from_secs(3);
 
 /// How long making a sandbox may take: on an empty engine its images are made first.
@@ -33,8 +41,11 @@ const LONG: Duration = Duration::from_secs(900);
 ///
 /// If it runs but can't be used: it does not answer, or has another token than the configuration.
 pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Failure> {
-    let instance = atomic::read(&home.instance(), 1024)?.unwrap_or_default();
-    let instance = String::from_utf8_lossy(&instance).trim().to_owned();
+    // A home without an id has no gateway that could prove to be its own.
+    let instance = match instance::read(home) {
+        Err(HomeError::NoInstance { .. }) => String::new(),
+        read => read?,
+    };
     let identity = Identity { instance, token: config.token.clone() };
     if let Some(client) = gateway_at(config.port, &identity).await? {
         return Ok(Some(client));
@@ -53,7 +64,11 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
 ///
 /// If one lives.
 pub fn require_none(home: &Home) -> Result<(), Failure> {
-    match pid::read(&home.pid_file(GATEWAY)) {
+    // The PID file of a copied home names a process of the home that it was copied from: that one holds no lock here. A
+    // gateway of an older version holds none either, but has the mark of its supervisor.
+    let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);
+    let record = pid::read(&home.pid_file(GATEWAY));
+    match record.filter(|record| is_held || Mark::new(home, GATEWAY).is_on(record.process)) {
         None => Ok(()),
         Some(record) => Err(Failure::new(
             Kind::Conflict,
@@ -63,8 +78,15 @@ pub fn require_none(home: &Home) -> Result<(), Failure> {
     }
 }
 
+/// Why the gateway at this port is unhealthy; `None` where it is well, or does not say.
+pub async fn trouble(home: &Home, port: u16) -> Option<String> {
+    let config = crate::config::read(home).ok()?;
+    let identity = Identity { instance: instance::read(home).ok()?, token: config.token.clone() };
+    health::ask(port, &identity, SHORT).await.ok()?.reason
+}
+
 async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Failure> {
-    match health::ask(port, identity, SHORT).await {
+    match health::ask(port, identity, IDENTITY).await {
         Ok(_) => Ok(Some(Client::new(port).with_token(&identity.token))),
         Err(
             HealthError::Foreign { .. }
@@ -155,6 +177,54 @@ pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
 pub fn frozen(home: &Home) -> Frozen {
     let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.frozen()).transpose());
     read.ok().flatten().unwrap_or_default()
+}
+
+/// That an agent sleeps.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Asleep {
+    /// Since when, in Unix milliseconds.
+    pub since: i64,
+    /// Why, as it said itself.
+    pub reason: String,
+}
+
+/// Agents that sleep. Where the database can't be read, nothing is known of them.
+pub fn asleep(home: &Home) -> HashMap<AgentId, Asleep> {
+    let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.agent_states()).transpose());
+    let states = read.ok().flatten().unwrap_or_default().into_iter();
+    let asleep = |state: AgentState| {
+        let since = state.asleep_at?;
+        Some((state.agent, Asleep { since, reason: state.sleep_reason.unwrap_or_default() }))
+    };
+    states.filter_map(asleep).collect()
+}
+
+/// Agents whose budget is used up, as the running gateway says: `{id: {since, until, reason}}`. Without a gateway
+/// nobody pauses.
+pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
+    let Ok(Some(gateway)) = gateway(home, config).await else { return HashMap::new() };
+    let Ok(said) = gateway.get_json::<Value>("/api/agents", SHORT).await else { return HashMap::new() };
+    let agents = said["agents"].as_array().into_iter().flatten();
+    let paused = agents.filter(|agent| !agent["paused"].is_null());
+    paused
+        .map(|agent| (agent["id"].as_str().unwrap_or_default().to_owned(), agent["paused"].clone()))
+        .collect()
+}
+
+/// How an agent stands that does nothing for now, with the tone that fits; `None` where nothing holds it.
+pub fn held_text(
+    freeze: Option<&Freeze>,
+    paused: Option<&Value>,
+    asleep: Option<&Asleep>,
+) -> Option<(Tone, String)> {
+    if let Some(freeze) = freeze {
+        return Some((Tone::Bad, frozen_text(freeze)));
+    }
+    if let Some(paused) = paused {
+        let until = paused["until"].as_i64().map(|at| format!(" until {}", time::local(at)));
+        return Some((Tone::Warn, format!("no budget{}", until.unwrap_or_default())));
+    }
+    asleep.map(|asleep| (Tone::Dim, format!("asleep since {}", time::local(asleep.since))))
 }
 
 /// As in `FROZEN since 12:00 by human:ann`.

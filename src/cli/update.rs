@@ -1,4 +1,4 @@
-//! `flock update`: the bundled OpenClaw as its branch is now, or as it was before.
+//! `flock update`: the bundled OpenClaw as its branch is now, or as it was before; with `--self`, flock's own program.
 //!
 //! A version is made and tried beside the one in use; only then is the link swapped, and OpenClaw started anew where it
 //! runs. If that does not get healthy, all of it is taken back. What is under way is noted (`install::underway`), so
@@ -6,8 +6,11 @@
 
 mod change;
 mod look;
+mod own;
 mod report;
 mod serving;
+
+use std::path::PathBuf;
 
 use super::installing::Shown;
 use super::{Context, Exit, Failure};
@@ -21,11 +24,14 @@ use crate::{clock, config};
 use change::{Change, Done};
 use look::{Look, Search};
 
-/// Update the OpenClaw gateway, or go back to the version before
+/// Update the OpenClaw gateway or flock itself, or go back to the version before
 ///
 /// Asks the repository for a commit that is newer on the branch that is followed, builds it beside the version in use, tries it on
 /// another port, and puts it in use. Whatever fails, the version in use stays, and the commit is passed over from then
 /// on. A tag or a commit is not followed. Without OpenClaw there is nothing to update.
+///
+/// With `--self` the same is done for flock's own program, with cargo: it is built from a repository or a folder, tried on a
+/// copy of this home's configuration and database, and put in place of the file in use. What runs is started anew with it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only say whether there is something new
@@ -40,6 +46,18 @@ pub struct Args {
     /// Go back to the version before
     #[arg(long)]
     pub rollback: bool,
+    /// Update flock's own program instead
+    #[arg(long = "self")]
+    pub own: bool,
+    /// Repository or folder to take flock's source from; it is remembered
+    #[arg(long, value_name = "URL|PATH", requires = "own", conflicts_with = "rollback")]
+    pub from: Option<String>,
+    /// File to put the new program at, where it is not the one that runs
+    #[arg(long, value_name = "FILE", requires = "own")]
+    pub program: Option<PathBuf>,
+    /// Take that address although it is not encrypted
+    #[arg(long, requires = "own", conflicts_with = "rollback")]
+    pub unencrypted: bool,
 }
 
 /// Updates.
@@ -48,6 +66,9 @@ pub struct Args {
 ///
 /// What failed. The version that was in use is in use, or the text says which one is.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    if args.own {
+        return own::run(args, context);
+    }
     let home = if args.check { context.home()? } else { context.home_to_change()? };
     let Some(current) = versions::current(&home) else {
         report::nothing_installed(context);

@@ -50,10 +50,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let sum = budget::total(&sums);
     context.printer.table(&table(&sums, &sum, args.by));
     if sum.unpriced > 0 {
-        let text = format!(
-            "{} calls were of models whose price is not known: their money is not counted",
-            sum.unpriced
-        );
+        let calls =
+            if sum.unpriced == 1 { "1 call was".to_owned() } else { format!("{} calls were", sum.unpriced) };
+        let text = format!("{calls} of models whose price is not known: their money is not counted");
         context.printer.warn(&text);
     }
     Ok(Exit::Done)

@@ -132,6 +132,14 @@ fn fill(known: &mut Value, whole: &Value) {
     }
 }
 
+/// The PATH of an agent's sandbox: its own packages first.
+pub(super) fn sandbox_path(id: &AgentId) -> String {
+    format!("/nix/var/nix/profiles/per-agent/{id}/bin:{STANDARD_PATH}")
+}
+
+/// Tools that only a sysadmin has.
+pub(super) const SYSADMIN_TOOLS: [&str; 1] = ["triage_decision"];
+
 fn listing(home: &Home, agent: &NewAgent) -> Value {
     let mut entry = Map::new();
     entry.insert("id".into(), agent.id.as_str().into());
@@ -140,7 +148,7 @@ fn listing(home: &Home, agent: &NewAgent) -> Value {
     }
     entry.insert("workspace".into(), json!(home.workspace(&agent.id)));
     if agent.role == Role::Sysadmin {
-        let allow: Vec<&str> = SANDBOX_TOOLS.iter().copied().chain(["triage_decision"]).collect();
+        let allow: Vec<&str> = SANDBOX_TOOLS.iter().copied().chain(SYSADMIN_TOOLS).collect();
         entry.insert(
             "tools".into(),
             json!({"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": allow}}}),
@@ -151,8 +159,7 @@ fn listing(home: &Home, agent: &NewAgent) -> Value {
             "tools".into(),
             json!({"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": SANDBOX_TOOLS}}}),
         );
-        let path = format!("/nix/var/nix/profiles/per-agent/{}/bin:{STANDARD_PATH}", agent.id);
-        let mut docker = json!({"env": {"PATH": path}});
+        let mut docker = json!({"env": {"PATH": sandbox_path(&agent.id)}});
         if let Some(memory) = &agent.memory {
             docker["memory"] = memory.as_str().into();
         }
@@ -233,10 +240,13 @@ pub fn keep_off_host(before: &Value, document: &mut Value) -> Vec<String> {
 }
 
 /// What says that an agent's program runs on this machine itself.
-const ON_HOST: &str = "onHost";
+pub(super) const ON_HOST: &str = "onHost";
 
 /// What a list says of an agent.
-fn entry<'d>(list: &'d mut [Value], id: &AgentId) -> Result<&'d mut Map<String, Value>, ConfigError> {
+pub(super) fn entry<'d>(
+    list: &'d mut [Value],
+    id: &AgentId,
+) -> Result<&'d mut Map<String, Value>, ConfigError> {
     let found = list.iter_mut().find(|entry| entry["id"] == id.as_str()).and_then(Value::as_object_mut);
     found.ok_or_else(|| ConfigError::Unknown(id.clone()))
 }
@@ -257,8 +267,69 @@ pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     if found { Ok(()) } else { Err(ConfigError::Unknown(id.clone())) }
 }
 
+/// Gives an agent another id in both lists, and in what names it elsewhere: its workspace in the home, its profile on the
+/// PATH of its sandbox, its budget, and lists of ids.
+///
+/// # Errors
+///
+/// [`ConfigError::Unknown`] if it is in neither list, [`ConfigError::Exists`] if the new id is in one.
+pub fn rename(document: &mut Value, home: &Home, old: &AgentId, new: &AgentId) -> Result<(), ConfigError> {
+    let mut found = false;
+    for path in [&[&PLUGIN[..], &["gatewayAgents"]].concat()[..], &["agents", "list"]] {
+        let entries = list(document, path)?;
+        if entries.iter().any(|entry| entry["id"] == new.as_str()) {
+            return Err(ConfigError::Exists(new.clone()));
+        }
+        for entry in entries.iter_mut().filter(|entry| entry["id"] == old.as_str()) {
+            entry["id"] = new.as_str().into();
+            found = true;
+            if entry.get("workspace").is_some_and(|workspace| *workspace == json!(home.workspace(old))) {
+                entry["workspace"] = json!(home.workspace(new));
+            }
+            if let Some(Value::String(path)) = entry.pointer_mut("/sandbox/docker/env/PATH") {
+                *path = path.replace(&format!("/per-agent/{old}/"), &format!("/per-agent/{new}/"));
+            }
+        }
+    }
+    if !found {
+        return Err(ConfigError::Unknown(old.clone()));
+    }
+    let budgets = format!("/{}/budgets/agent", PLUGIN.join("/"));
+    if let Some(Value::Object(budgets)) = document.pointer_mut(&budgets)
+        && let Some(own) = budgets.shift_remove(old.as_str())
+    {
+        budgets.insert(new.to_string(), own);
+    }
+    rename_in_lists(document, old, new);
+    Ok(())
+}
+
+/// Replaces the id in what OpenClaw's configuration has of it beside its own entry: whom it may start, who may be sent
+/// to, and which chats are its.
+fn rename_in_lists(document: &mut Value, old: &AgentId, new: &AgentId) {
+    let replace = |ids: Option<&mut Value>| {
+        for id in ids.and_then(Value::as_array_mut).into_iter().flatten() {
+            if *id == old.as_str() {
+                *id = new.as_str().into();
+            }
+        }
+    };
+    replace(document.pointer_mut("/tools/agentToAgent/allow"));
+    replace(document.pointer_mut("/agents/defaults/subagents/allowAgents"));
+    let listed = document.pointer_mut("/agents/list").and_then(Value::as_array_mut);
+    for entry in listed.into_iter().flatten() {
+        replace(entry.pointer_mut("/subagents/allowAgents"));
+    }
+    let bindings = document.pointer_mut("/bindings").and_then(Value::as_array_mut);
+    for binding in bindings.into_iter().flatten() {
+        if binding["agentId"] == old.as_str() {
+            binding["agentId"] = new.as_str().into();
+        }
+    }
+}
+
 /// The list at a path; objects and the list itself are made where nothing is.
-fn list<'d>(document: &'d mut Value, path: &[&str]) -> Result<&'d mut Vec<Value>, ConfigError> {
+pub(super) fn list<'d>(document: &'d mut Value, path: &[&str]) -> Result<&'d mut Vec<Value>, ConfigError> {
     let refused = |message: &str| ConfigError::Refused { at: path.join("."), message: message.to_owned() };
     let mut at = document;
     for name in path {
@@ -277,6 +348,32 @@ mod tests {
 
     fn document(entries: Value) -> Value {
         json!({"plugins": {"entries": {"flock": {"config": {"gatewayAgents": entries}}}}})
+    }
+
+    #[test]
+    fn another_id_is_everywhere_and_nothing_else_changes() {
+        let home = Home::new("/h".into(), None);
+        let (old, new) = ("coder".parse().unwrap(), "dev".parse().unwrap());
+        let whole = |id: &str| {
+            let path = format!("/nix/var/nix/profiles/per-agent/{id}/bin:/usr/bin");
+            let mut document = document(json!([{"id": id, "role": "worker"}, {"id": "coder2"}]));
+            document["plugins"]["entries"]["flock"]["config"]["budgets"] =
+                json!({"agent": {"coder2": {"tokens": 2}, id: {"tokens": 1}}});
+            document["agents"] = json!({"list": [
+                {"id": id, "workspace": format!("/h/workspaces/{id}"), "sandbox": {"docker": {"env": {"PATH": path}}}},
+                {"id": "coder2", "workspace": "/h/workspaces/coder2", "subagents": {"allowAgents": [id, "coder2"]}},
+            ]});
+            document["bindings"] = json!([{"agentId": id}, {"agentId": "coder2"}]);
+            document
+        };
+        let mut renamed = whole("coder");
+        rename(&mut renamed, &home, &old, &new).unwrap();
+        assert_eq!(renamed, whole("dev"));
+        assert!(matches!(rename(&mut renamed, &home, &old, &new), Err(ConfigError::Exists(_))));
+        let other = "x".parse().unwrap();
+        assert!(matches!(rename(&mut renamed, &home, &old, &other), Err(ConfigError::Unknown(_))));
+        let taken = "coder2".parse().unwrap();
+        assert!(matches!(rename(&mut renamed, &home, &new, &taken), Err(ConfigError::Exists(_))));
     }
 
     #[test]

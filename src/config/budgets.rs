@@ -123,7 +123,8 @@ fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
     clippy::cast_sign_loss,
     reason = "the range is checked before the cast"
 )]
-pub(super) fn micros(dollars: &Value) -> Option<u64> {
+#[must_use]
+pub fn micros(dollars: &Value) -> Option<u64> {
     let dollars = dollars.as_f64()?;
     (0.0..=1e9).contains(&dollars).then(|| (dollars * 1e6).round() as u64)
 }
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     fn read(value: &Value) -> Result<Budgets, Problem> {
-        budgets(&View { value: Some(value), at: "budgets".to_owned() })
+        budgets(&View::of(Some(value), "budgets"))
     }
 
     #[test]
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(read.channel(&"dev".parse().unwrap()).tokens, Some(7));
         assert_eq!(read.channel(&"ops".parse().unwrap()), Allowance::default());
         assert_eq!((read.turns_without_human, read.allow_unpriced), (9, true));
-        assert_eq!(super::budgets(&View { value: None, at: String::new() }).unwrap(), Budgets::default());
+        assert_eq!(super::budgets(&View::of(None, "")).unwrap(), Budgets::default());
     }
 
     #[test]

@@ -12,8 +12,11 @@ pub mod model;
 pub mod parse;
 mod place;
 pub mod policy;
+pub mod relocate;
 pub mod secret;
+pub mod setting;
 pub mod starter;
+pub mod unread;
 pub mod unused;
 
 use std::path::PathBuf;
@@ -27,8 +30,8 @@ pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
-    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, ModelCost, Network,
-    OpenClawSettings, Retention, Role, SandboxMode, SkillsMode,
+    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, EgressAsk, ModelCost,
+    Network, OpenClawSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 pub use policy::CommandPolicy;
 

@@ -122,6 +122,19 @@ impl Network {
     }
 }
 
+/// Who decides about a host that an agent wants to reach and was not given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EgressAsk {
+    /// A person: nothing is reached before that.
+    #[default]
+    Person,
+    /// The sysadmin, before it is reached; a person where there is none.
+    Sysadmin,
+    /// Nobody: it is reached at once, and the sysadmin is told afterwards.
+    Auto,
+}
+
 /// How much of the skills stands in an agent's prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -272,7 +285,11 @@ pub struct DockerSettings {
     pub network: Option<String>,
     /// An image of one's own.
     pub image: Option<String>,
-    /// Keys of the docker block that flock never honours, as in `privileged`; a reason to refuse.
+    /// The engine's name of the OCI runtime that it is run by, as in `runsc`; the engine's default where absent.
+    pub runtime: Option<String>,
+    /// The most that its workspace may hold of the disk, in bytes; flock's own setting, and watched by it.
+    pub disk: Option<u64>,
+    /// Keys of the docker block that flock does not honour, as in `privileged`; a reason to refuse.
     pub refused: Vec<String>,
 }
 
@@ -350,6 +367,8 @@ pub struct Config {
     pub max_agents: usize,
     /// Folders of the host below which a mount may be approved; none by default.
     pub mount_roots: Vec<PathBuf>,
+    /// Who decides about new hosts.
+    pub egress_ask: EgressAsk,
     /// Who else than the owner may approve what agents ask for.
     pub approvers: Vec<Party>,
     /// The longest side of a picture that a model is shown, in pixels.

@@ -1,5 +1,6 @@
 //! From the document to the typed view. Every complaint names the key.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,8 +10,9 @@ use serde_json::Value;
 
 use super::budgets;
 use super::model::{
-    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, ModelCost,
-    ModelSettings, Network, OpenClawSettings, ProviderSettings, Retention, Role, SandboxMode, SkillsMode,
+    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, EgressAsk,
+    ModelCost, ModelSettings, Network, OpenClawSettings, ProviderSettings, Retention, Role, SandboxMode,
+    SkillsMode,
 };
 use super::policy::{self, CommandPolicy};
 use super::starter::SANDBOX_TOOLS;
@@ -36,7 +38,25 @@ pub struct Problem {
 ///
 /// The first thing that is not as it must be.
 pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
-    let root = View { value: Some(document), at: String::new() };
+    read(document, home, None)
+}
+
+/// The places that are looked for in a document that is usable, whether they are there or not.
+///
+/// # Errors
+///
+/// As [`config()`].
+pub fn keys(document: &Value, home: &Home) -> Result<BTreeSet<String>, Problem> {
+    let asked = RefCell::default();
+    read(document, home, Some(&asked))?;
+    let mut asked = asked.into_inner();
+    // Checked apart from the others: see `unread`.
+    asked.extend(["dataDir", "dbBackend"].map(|name| format!("{}.{name}", PLUGIN.join("."))));
+    Ok(asked)
+}
+
+fn read(document: &Value, home: &Home, asked: Option<&Asked>) -> Result<Config, Problem> {
+    let root = View { value: Some(document), at: String::new(), asked };
     if !document.is_object() {
         return Err(Problem { at: "the file".into(), message: "must hold one object".into() });
     }
@@ -57,6 +77,8 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
         language: language(&own.get("language")?)?,
     };
 
+    // Looked for also where there are no agents: what is never looked for is not known.
+    let most_disk = disk(&own.get("sandbox")?.get("disk")?)?.unwrap_or(DISK);
     let listed = root.get("agents")?.get("list")?.items()?;
     let mut seen = BTreeSet::new();
     let mut agents = Vec::new();
@@ -71,8 +93,11 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
             .iter()
             .find(|listing| listing.value.is_some_and(|value| value["id"] == id.as_str()))
             .cloned()
-            .unwrap_or(View { value: None, at: format!("agents.list[{id}]") });
-        agents.push(agent(id, &entry, &listing, &global, &default_model, &default_docker, home)?);
+            .unwrap_or(View { value: None, at: format!("agents.list[{id}]"), asked: None });
+        let mut agent = agent(id, &entry, &listing, &global, &default_model, &default_docker, home)?;
+        let limit = disk(&entry.get("disk")?)?.unwrap_or(most_disk);
+        agent.docker.disk = (limit != NO_LIMIT).then_some(limit);
+        agents.push(agent);
     }
 
     let gateway = root.get("gateway")?;
@@ -102,6 +127,7 @@ pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
             .unwrap_or_default(),
         max_agents: usize::try_from(own.get("maxAgents")?.number()?.unwrap_or(20)).unwrap_or(usize::MAX),
         mount_roots: mount_roots(&own.get("mountRoots")?, home)?,
+        egress_ask: egress_ask(&own.get("egress")?)?,
         approvers: approvers(&own)?,
         approval_time: approval_time(&own)?,
         packages_per_day: packages_per_day(&own)?,
@@ -158,6 +184,11 @@ fn mount_roots(view: &View<'_>, home: &Home) -> Result<Vec<PathBuf>, Problem> {
         }
     }
     Ok(roots)
+}
+
+fn egress_ask(view: &View<'_>) -> Result<EgressAsk, Problem> {
+    view.only(&["ask"])?;
+    Ok(view.get("ask")?.word::<EgressAsk>("person, sysadmin or auto")?.unwrap_or_default())
 }
 
 fn approvers(own: &View<'_>) -> Result<Vec<Party>, Problem> {
@@ -414,8 +445,8 @@ fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
     items.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-/// Keys of a docker block that open a sandbox. flock never honours them and says so.
-const REFUSED: [&str; 18] = [
+/// Keys of a docker block that open a sandbox; unset or empty they say what flock does anyway.
+const OPENERS: [&str; 18] = [
     "privileged",
     "capAdd",
     "devices",
@@ -435,6 +466,38 @@ const REFUSED: [&str; 18] = [
     "dangerouslyAllowExternalBindSources",
     "dangerouslyAllowContainerNamespaceJoin",
 ];
+
+/// Keys that flock reads.
+const HONOURED: [&str; 7] = ["binds", "cpus", "env", "image", "memory", "network", "runtime"];
+
+/// Whether a key of a docker block that flock does not read asks for nothing but what every sandbox is.
+fn holds_anyway(name: &str, value: &Value, block: &Value) -> bool {
+    match (name, value) {
+        (_, Value::Null) => true,
+        ("readOnlyRoot", value) => *value == Value::Bool(true),
+        ("capDrop", Value::Array(names)) => {
+            names.iter().any(|name| name.as_str().is_some_and(|name| name.eq_ignore_ascii_case("all")))
+        }
+        ("workdir", value) => value == "/workspace",
+        ("pidsLimit", value) => value.as_u64() == Some(256),
+        ("tmpfs", Value::Array(places)) => places.iter().all(|place| place == "/tmp"),
+        ("memorySwap", value) => block.get("memory") == Some(value),
+        (name, value) if OPENERS.contains(&name) => match value {
+            Value::Bool(is_set) => !is_set,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(items) => items.is_empty(),
+            Value::String(text) => text.is_empty(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether an engine may know a runtime under this name.
+fn is_runtime(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
+}
 
 fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem> {
     let mut settings = DockerSettings::default();
@@ -459,14 +522,40 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
                     .ok_or_else(|| cpus.problem("must be a number of cores as in 1.5, at least 0.1"))?,
             );
         }
+        let runtime = block.get("runtime")?;
+        if let Some(name) = runtime.text()? {
+            if !is_runtime(&name) {
+                return Err(runtime.problem("must be the engine's name of a runtime, as in \"runsc\""));
+            }
+            settings.runtime = Some(name);
+        }
+        let whole = block.value.cloned().unwrap_or_default();
         for (name, value) in block.entries()? {
-            let set = !matches!(value.value, None | Some(Value::Bool(false) | Value::Null));
-            if set && REFUSED.contains(&name.as_str()) && !settings.refused.contains(&name) {
+            let holds = HONOURED.contains(&name.as_str())
+                || holds_anyway(&name, value.value.unwrap_or(&Value::Null), &whole);
+            if !holds && !settings.refused.contains(&name) {
                 settings.refused.push(name);
             }
         }
     }
     Ok(settings)
+}
+
+/// What a workspace may hold where nothing is said of it.
+const DISK: u64 = 32 << 30;
+
+const NO_LIMIT: u64 = u64::MAX;
+
+/// What a workspace may hold, where that is said.
+fn disk(view: &View<'_>) -> Result<Option<u64>, Problem> {
+    match view.value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text == "none" => Ok(Some(NO_LIMIT)),
+        Some(value) => match bytes(value) {
+            Some(size) => Ok(Some(size)),
+            None => Err(view.problem("must be a size as in \"512m\" or \"20g\", at least 32m, or \"none\"")),
+        },
+    }
 }
 
 /// A size in bytes: a number, or a text with k, m or g.
@@ -570,9 +659,19 @@ fn cost(view: &View<'_>) -> Result<Option<ModelCost>, Problem> {
 pub(super) struct View<'a> {
     pub(super) value: Option<&'a Value>,
     pub(super) at: String,
+    /// Takes down what is looked for.
+    asked: Option<&'a Asked>,
 }
 
+/// Places that were looked for.
+type Asked = RefCell<BTreeSet<String>>;
+
 impl<'a> View<'a> {
+    #[cfg(test)]
+    pub(super) fn of(value: Option<&'a Value>, at: &str) -> Self {
+        Self { value, at: at.to_owned(), asked: None }
+    }
+
     /// Refuses a key that is none of these.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), Problem> {
         match self.entries()?.into_iter().find(|(name, _)| !names.contains(&name.as_str())) {
@@ -592,7 +691,10 @@ impl<'a> View<'a> {
             Some(Value::Object(object)) => object.get(name).filter(|value| !value.is_null()),
             Some(_) => return Err(self.problem("must be an object")),
         };
-        Ok(Self { value, at })
+        if let Some(asked) = self.asked {
+            asked.borrow_mut().insert(at.clone());
+        }
+        Ok(Self { value, at, asked: self.asked })
     }
 
     pub(super) fn entries(&self) -> Result<Vec<(String, Self)>, Problem> {
@@ -611,7 +713,11 @@ impl<'a> View<'a> {
             Some(Value::Array(items)) => Ok(items
                 .iter()
                 .enumerate()
-                .map(|(index, value)| View { value: Some(value), at: format!("{}[{index}]", self.at) })
+                .map(|(index, value)| View {
+                    value: Some(value),
+                    at: format!("{}[{index}]", self.at),
+                    asked: self.asked,
+                })
                 .collect()),
             Some(_) => Err(self.problem("must be a list")),
         }

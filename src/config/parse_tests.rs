@@ -202,6 +202,51 @@ fn what_would_open_a_sandbox_is_remembered_as_refused() {
 }
 
 #[test]
+fn a_workspace_has_a_limit_unless_it_is_said_to_have_none() {
+    let mut document = document();
+    add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+    let limit = |document: &Value| config(document, &home()).map(|config| config.agents[0].docker.disk);
+    assert_eq!(limit(&document).unwrap(), Some(32 << 30));
+    document["plugins"]["entries"]["flock"]["config"]["sandbox"]["disk"] = json!("1g");
+    assert_eq!(limit(&document).unwrap(), Some(1 << 30));
+    document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"][0]["disk"] = json!("none");
+    assert_eq!(limit(&document).unwrap(), None);
+    document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"][0]["disk"] = json!("12 parsecs");
+    assert!(limit(&document).is_err());
+}
+
+#[test]
+fn keys_of_a_docker_block_that_flock_does_not_honour_are_refused_unless_they_hold_anyway() {
+    let read = |block: Value| {
+        let mut document = document();
+        add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
+        document["agents"]["defaults"]["sandbox"]["docker"] = block;
+        config(&document, &home()).map(|config| config.agents[0].docker.clone())
+    };
+    let anyway = json!({"readOnlyRoot": true, "network": "none", "capDrop": ["ALL"], "workdir": "/workspace", "tmpfs": ["/tmp"],
+        "pidsLimit": 256, "memory": "1g", "memorySwap": "1g", "privileged": false, "devices": [], "user": null});
+    assert_eq!(read(anyway).unwrap().refused, [""; 0]);
+    for (key, value) in [
+        ("user", json!("0:0")),
+        ("readOnlyRoot", json!(false)),
+        ("readOnlyRoots", json!(true)),
+        ("capDrop", json!(["NET_RAW"])),
+        ("pidsLimit", json!(100_000)),
+        ("tmpfs", json!(["/tmp", "/run"])),
+        ("memorySwap", json!("8g")),
+        ("privileged", json!(true)),
+        ("setupCommand", json!("apt-get update")),
+        ("Runtime", json!("runsc")),
+    ] {
+        assert_eq!(read(json!({key: value})).unwrap().refused, [key]);
+    }
+    assert_eq!(read(json!({"runtime": "runsc"})).unwrap().runtime.as_deref(), Some("runsc"));
+    for odd in ["", "-x", "a b", "../runc"] {
+        assert!(read(json!({"runtime": odd})).is_err(), "{odd}");
+    }
+}
+
+#[test]
 fn an_agents_own_list_replaces_the_global_one_and_denials_add_up() {
     let mut document = document();
     add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();

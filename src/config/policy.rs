@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn read(value: &Value) -> Result<CommandPolicy, Problem> {
-        policy(&View { value: Some(value), at: "policy".to_owned() })
+        policy(&View::of(Some(value), "policy"))
     }
 
     #[test]

@@ -3,12 +3,19 @@
 //! A browser on this machine can be led to send requests to loopback. Checking Host keeps out names that
 //! somebody else resolves to 127.0.0.1, checking Origin keeps out pages of other sites.
 
-use axum::http::{HeaderMap, Uri, header, request::Parts};
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::channels::person;
 use super::error::ApiError;
-use axum::http::StatusCode;
+use super::scope;
+use crate::id::{AgentId, Party, SessionKey};
+use crate::store::ClientToken;
+use crate::swarm::By;
+use crate::swarm::token::PREFIX;
 
 /// Who a request comes from, as its credential says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +24,8 @@ pub enum Caller {
     Owner,
     /// flock's plugin in OpenClaw: calls tools as OpenClaw's agents and reports what they do, and nothing else.
     Plugin,
+    /// A client with a token of its own: does what the token says.
+    Client(Arc<ClientToken>),
 }
 
 /// Where the plugin's paths begin. Its token opens them and no others, and no other token opens them: nobody calls a
@@ -80,15 +89,99 @@ pub fn is_plugins(path: &str) -> bool {
 }
 
 impl Caller {
+    /// The caller's name as the sender of a request: of its keys and of its tasks.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Owner => "owner",
+            Self::Plugin => "plugin",
+            Self::Client(token) => &token.name,
+        }
+    }
+
+    /// The party that acts, for the audit and as an author.
+    ///
+    /// # Errors
+    ///
+    /// 403 for a caller that is not a person and speaks for none.
+    pub fn party(&self) -> Result<Party, ApiError> {
+        let party = match self {
+            Self::Owner => Some(Party::human("owner")),
+            Self::Plugin => None,
+            Self::Client(token) => Party::client(&token.name),
+        };
+        party.ok_or_else(|| {
+            let message = "only the owner and clients with a token speak as persons";
+            ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message)
+        })
+    }
+
+    /// The party that acts under a name that was sent along. The owner speaks for any person; a client has the name of its
+    /// token and no other.
+    ///
+    /// # Errors
+    ///
+    /// 403 for a client that gives another name; as [`Self::party`]; [`crate::swarm::SwarmError::Invalid`] for what is no name.
+    pub fn speaks(&self, given: Option<&str>) -> Result<By, ApiError> {
+        match (self, given) {
+            (Self::Client(token), Some(given)) if given != token.name => {
+                let message = format!("the token {} speaks under its own name and no other", token.name);
+                Err(ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message))
+            }
+            (Self::Owner, given) => Ok(person(given)?),
+            _ => self.party().map(By::party),
+        }
+    }
+
+    /// Whether the caller may see this agent.
+    #[must_use]
+    pub fn covers(&self, agent: &AgentId) -> bool {
+        self.client().is_none_or(|token| token.covers(agent))
+    }
+
+    /// The token, where the caller is a client.
+    #[must_use]
+    pub fn client(&self) -> Option<&ClientToken> {
+        match self {
+            Self::Client(token) => Some(token),
+            Self::Owner | Self::Plugin => None,
+        }
+    }
+
+    /// Refuses a client whose token is not for this agent.
+    ///
+    /// # Errors
+    ///
+    /// 403.
+    pub fn check_agent(&self, agent: &AgentId) -> Result<(), ApiError> {
+        match self.client() {
+            Some(token) if !token.covers(agent) => Err(scope::of_another(token)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a turn in a session that is not the client's own.
+    ///
+    /// # Errors
+    ///
+    /// 403.
+    pub fn check_session(&self, session: &SessionKey) -> Result<(), ApiError> {
+        match self.client() {
+            Some(token) if !scope::is_own(token, session) => Err(scope::not_own(token)),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses what the credential is not for.
     ///
     /// # Errors
     ///
     /// 403.
-    pub fn check_scope(&self, path: &str) -> Result<(), ApiError> {
+    pub fn check_scope(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let message = match (self, is_plugins(path)) {
             (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
-            (Self::Owner, true) => "only flock's plugin in OpenClaw calls tools here",
+            (Self::Client(token), false) => return scope::check(token, method, path),
+            (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw calls tools here",
             (Self::Plugin, false) => "this token is for the tool calls of OpenClaw's agents alone",
         };
         Err(ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message))
@@ -119,7 +212,7 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
         !origin.is_some_and(|origin| {
             origin.scheme_str() == Some("http")
-                && origin.authority().is_some_and(|authority| is_ours(authority.as_str(), port))
+                && origin.authority().is_some_and(|authority| is_same_origin(authority.as_str(), port))
         })
     });
     if is_foreign {
@@ -132,6 +225,12 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Whether a `name[:port]` is this gateway as a browser names the origin of its pages: one without a port has port 80.
+fn is_same_origin(authority: &str, port: u16) -> bool {
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, digits)| !digits.contains(']'));
+    is_ours(authority, port) && (has_port || port == 80)
+}
+
 /// Whether a `name[:port]` is a loopback name or address, with our port or none.
 fn is_ours(authority: &str, port: u16) -> bool {
     let (name, given) = match authority.rsplit_once(':') {
@@ -142,16 +241,17 @@ fn is_ours(authority: &str, port: u16) -> bool {
     name_is_ours && given.is_none_or(|digits| digits.parse() == Ok(port))
 }
 
-/// Who the credential of these headers belongs to. `owner` is the owner's token, `plugin` finds that of the plugin;
-/// an empty one lets nobody in.
+/// Who the credential of these headers belongs to. `owner` is the owner's token, `plugin` finds that of the plugin, `client`
+/// one of a client that is good; an empty one lets nobody in.
 ///
 /// # Errors
 ///
-/// 401 without a token or with a wrong one.
+/// 401 without a token or with a wrong one; those of `client`.
 pub fn authenticate(
     headers: &HeaderMap,
     owner: &str,
     plugin: impl FnOnce() -> Option<String>,
+    client: impl FnOnce(&[u8]) -> Result<Option<ClientToken>, ApiError>,
 ) -> Result<Caller, ApiError> {
     let unauthorised = |code, message: &str| {
         ApiError::new(StatusCode::UNAUTHORIZED, code, message)
@@ -162,6 +262,14 @@ pub fn authenticate(
     };
     if is(token, owner) {
         return Ok(Caller::Owner);
+    }
+    if token.starts_with(PREFIX.as_bytes()) {
+        // It is looked up by its hash, in which nothing of the token shows.
+        let known = client(token)?.map(|known| Caller::Client(Arc::new(known)));
+        return known.ok_or_else(|| {
+            let message = "the token is unknown, revoked or expired";
+            ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", message).with_hint("flock token list")
+        });
     }
     if plugin().is_some_and(|plugin| is(token, &plugin)) {
         return Ok(Caller::Plugin);
@@ -225,8 +333,20 @@ mod tests {
         let with = |origin| parts("/", &[("host", "127.0.0.1:3779"), ("origin", origin)]);
         assert!(check_source(&with("http://127.0.0.1:3779"), 3779).is_ok());
         assert!(check_source(&with("http://localhost:3779"), 3779).is_ok());
-        for bad in ["null", "https://127.0.0.1:3779", "http://127.0.0.1:80", "http://evil.example", "file://"]
-        {
+        assert!(check_source(&with("http://[::1]:3779"), 3779).is_ok());
+        let on_80 = parts("/", &[("host", "127.0.0.1"), ("origin", "http://127.0.0.1")]);
+        assert!(check_source(&on_80, 80).is_ok(), "its port is 80");
+        for bad in [
+            "null",
+            "https://127.0.0.1:3779",
+            "http://127.0.0.1:80",
+            "http://127.0.0.1",
+            "http://localhost",
+            "http://[::1]",
+            "http://127.0.0.1:3780",
+            "http://evil.example",
+            "file://",
+        ] {
             let error = check_source(&with(bad), 3779).unwrap_err();
             assert_eq!(error.code, "foreign_origin", "{bad}");
         }
@@ -235,30 +355,36 @@ mod tests {
     #[test]
     fn only_the_whole_token_is_the_owner() {
         let with = |value| parts("/", &[("authorization", value)]).headers;
-        assert_eq!(authenticate(&with("Bearer abc"), "abc", || None).unwrap(), Caller::Owner);
-        assert_eq!(authenticate(&with("bearer  abc "), "abc", || None).unwrap(), Caller::Owner);
+        assert_eq!(authenticate(&with("Bearer abc"), "abc", || None, |_| Ok(None)).unwrap(), Caller::Owner);
+        assert_eq!(authenticate(&with("bearer  abc "), "abc", || None, |_| Ok(None)).unwrap(), Caller::Owner);
         for bad in ["", "abc", "Basic abc", "Bearer", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer abc abc"]
         {
-            let error = authenticate(&with(bad), "abc", || None).unwrap_err();
+            let error = authenticate(&with(bad), "abc", || None, |_| Ok(None)).unwrap_err();
             assert_eq!(error.status, StatusCode::UNAUTHORIZED, "{bad:?}");
         }
-        assert!(authenticate(&with("Bearer "), "", || None).is_err(), "an empty token lets nobody in");
-        assert!(authenticate(&HeaderMap::new(), "", || None).is_err());
+        assert!(
+            authenticate(&with("Bearer "), "", || None, |_| Ok(None)).is_err(),
+            "an empty token lets nobody in"
+        );
+        assert!(authenticate(&HeaderMap::new(), "", || None, |_| Ok(None)).is_err());
     }
 
     #[test]
     fn the_plugins_token_is_for_its_paths_and_the_owners_for_all_others() {
         let with = |value| parts("/", &[("authorization", value)]).headers;
-        let who = |value| authenticate(&with(value), "abc", || Some("plug".to_owned()));
+        let who = |value| authenticate(&with(value), "abc", || Some("plug".to_owned()), |_| Ok(None));
         assert_eq!(who("Bearer abc").unwrap(), Caller::Owner);
         assert_eq!(who("Bearer plug").unwrap(), Caller::Plugin);
         for bad in ["Bearer plugg", "Bearer plu", "Bearer "] {
             assert_eq!(who(bad).unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
         }
-        assert!(authenticate(&with("Bearer x"), "abc", || Some(String::new())).is_err());
+        assert!(authenticate(&with("Bearer x"), "abc", || Some(String::new()), |_| Ok(None)).is_err());
         for path in ["/api/plugin/tools/flock_status", "/api/plugin/events"] {
-            assert!(Caller::Plugin.check_scope(path).is_ok());
-            assert_eq!(Caller::Owner.check_scope(path).unwrap_err().status, StatusCode::FORBIDDEN);
+            assert!(Caller::Plugin.check_scope(&Method::POST, path).is_ok());
+            assert_eq!(
+                Caller::Owner.check_scope(&Method::POST, path).unwrap_err().status,
+                StatusCode::FORBIDDEN
+            );
         }
         for path in [
             "/",
@@ -268,8 +394,45 @@ mod tests {
             "/v1/chat/completions",
             "/metrics",
         ] {
-            assert!(Caller::Owner.check_scope(path).is_ok());
-            assert_eq!(Caller::Plugin.check_scope(path).unwrap_err().code, "out_of_scope", "{path}");
+            assert!(Caller::Owner.check_scope(&Method::POST, path).is_ok());
+            assert_eq!(
+                Caller::Plugin.check_scope(&Method::POST, path).unwrap_err().code,
+                "out_of_scope",
+                "{path}"
+            );
         }
+    }
+
+    #[test]
+    fn a_clients_token_is_known_by_its_beginning_and_speaks_under_its_own_name() {
+        let with = |value| parts("/", &[("authorization", value)]).headers;
+        let known = |token: &[u8]| {
+            let token = (token == b"flk_good").then(|| ClientToken {
+                name: "ci".to_owned(),
+                agents: Some(vec!["coder".parse().unwrap()]),
+                rights: vec![crate::store::Right::Chat],
+                created_at: 0,
+                expires_at: None,
+                revoked_at: None,
+            });
+            Ok(token)
+        };
+        let who = |value| authenticate(&with(value), "abc", || Some("flk_plug".to_owned()), known);
+        let client = who("Bearer flk_good").unwrap();
+        let said = |caller: &Caller, name| caller.speaks(name).map(|by| by.party.to_string());
+        assert_eq!((client.name(), &*said(&client, None).unwrap()), ("ci", "human:token:ci"));
+        assert_eq!(said(&client, Some("ci")).unwrap(), "human:token:ci");
+        for other in ["ann", "owner", "token:ci"] {
+            assert_eq!(said(&client, Some(other)).unwrap_err().code, "name_of_another", "{other}");
+        }
+        assert!(client.check_agent(&"coder".parse().unwrap()).is_ok());
+        assert_eq!(client.check_agent(&"tester".parse().unwrap()).unwrap_err().code, "out_of_scope");
+        assert_eq!(client.check_scope(&Method::POST, "/api/plugin/events").unwrap_err().code, "out_of_scope");
+        for bad in ["Bearer flk_", "Bearer flk_plug", "Bearer flk_goo"] {
+            assert_eq!(who(bad).unwrap_err().status, StatusCode::UNAUTHORIZED, "{bad}");
+        }
+        assert_eq!(said(&Caller::Owner, Some("ann")).unwrap(), "human:ann");
+        assert!(said(&Caller::Owner, Some("token:ci")).is_err(), "the owner gives no client's name");
+        assert!(said(&Caller::Plugin, None).is_err());
     }
 }

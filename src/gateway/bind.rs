@@ -81,3 +81,10 @@ pub async fn bind(port: u16, home: &Identity) -> Result<TcpListener, BindError> 
         Err(_) => BindError::Taken { address },
     })
 }
+
+/// Returns the error that names this home's gateway, where one answers at this port.
+pub async fn running(port: u16, home: &Identity) -> Option<BindError> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let health = health::ask(port, home, Duration::from_secs(1)).await.ok()?;
+    Some(BindError::Running { address, pid: health.pid })
+}

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::id::{AgentId, ChannelId, Party};
-use crate::store::{Channel, ChannelState, Page, Post, Reader, Store, StoreError};
+use crate::store::{Channel, ChannelState, IdempotencyKey, Page, Post, Reader, Store, StoreError};
 use crate::swarm::archive::Archive;
 use crate::swarm::channel::{MAX_PAGE, Wanted};
+use crate::swarm::title::Title;
 use crate::swarm::{By, Swarm, SwarmError};
 
 /// The most messages of one search.
@@ -62,6 +63,21 @@ pub struct Assign {
     /// Who goes.
     #[serde(default)]
     pub remove: Vec<Party>,
+    /// The person's name.
+    #[serde(default, rename = "as")]
+    pub name: Option<String>,
+}
+
+/// Another shown name or topic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retitle {
+    /// The name that is shown.
+    #[serde(default, rename = "name")]
+    pub title: Option<String>,
+    /// What it is about.
+    #[serde(default)]
+    pub topic: Option<String>,
     /// The person's name.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
@@ -189,22 +205,28 @@ shelf!(Reader);
 /// [`SwarmError::Invalid`] where it is no name.
 pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
     let name = name.unwrap_or("owner");
-    match format!("human:{name}").parse::<Party>() {
-        Ok(Party::Human(name)) => Ok(By::human(&name)),
-        Ok(_) | Err(_) => Err(SwarmError::Invalid(
+    match Party::human(name) {
+        // Nothing of it had to be replaced. A colon would: with one it could be a client's.
+        Party::Human(kept) if kept == name => Ok(By::human(name)),
+        _ => Err(SwarmError::Invalid(
             "the name of a person is 1 to 64 letters, digits, '.', '_', '@' and '-', without `human:`"
                 .to_owned(),
         )),
     }
 }
 
-/// Channels, the oldest first.
+/// Channels, the oldest first: those of them that may be shown.
 ///
 /// # Errors
 ///
 /// Those of the database.
-pub fn list(shelf: &impl Shelf, filter: &Filter) -> Result<Value, SwarmError> {
-    let channels = shelf.list(filter.member.as_ref(), filter.state)?;
+pub fn list(
+    shelf: &impl Shelf,
+    filter: &Filter,
+    is_shown: impl Fn(&Channel) -> bool,
+) -> Result<Value, SwarmError> {
+    let mut channels = shelf.list(filter.member.as_ref(), filter.state)?;
+    channels.retain(is_shown);
     Ok(json!({"channels": channels.iter().map(describe).collect::<Vec<_>>()}))
 }
 
@@ -265,15 +287,25 @@ pub async fn create(swarm: &Swarm, new: Create) -> Result<Value, SwarmError> {
     swarm.create_channel(&by, wanted).await.map(|channel| describe(&channel))
 }
 
-/// Posts a message.
+/// Posts a message, once for each key.
 ///
 /// # Errors
 ///
 /// As [`SwarmError`] says.
-pub async fn say(swarm: &Swarm, id: &ChannelId, say: Say) -> Result<Value, SwarmError> {
-    let by = person(say.name.as_deref())?;
-    let said = swarm.post(&by, id, say.content, say.notify.unwrap_or(true)).await?;
-    Ok(json!({"channelId": id, "seq": said.seq()}))
+pub async fn say(
+    swarm: &Swarm,
+    by: &By,
+    id: &ChannelId,
+    say: Say,
+    key: Option<IdempotencyKey>,
+) -> Result<Value, SwarmError> {
+    let notify = say.notify.unwrap_or(true);
+    let text = say.content.clone();
+    let said = swarm.post_keyed(by, id, say.content, notify, key).await?;
+    // It is posted: nothing that fails from here on may tell otherwise.
+    let notes = if notify { swarm.unheard(&by.party, id, &text).unwrap_or_default() } else { Vec::new() };
+    let id = swarm.channel(id).map_or_else(|_| id.clone(), |channel| channel.id);
+    Ok(json!({"channelId": id, "seq": said.seq(), "notes": notes}))
 }
 
 /// Changes who is a member.
@@ -286,6 +318,20 @@ pub async fn assign(swarm: &Swarm, id: &ChannelId, change: Assign) -> Result<Val
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
     let channel = swarm.channel(id)?;
     Ok(json!({"channelId": channel.id, "joined": joined, "left": left, "members": parties(&channel)}))
+}
+
+/// Gives a channel another shown name or topic.
+///
+/// # Errors
+///
+/// As [`SwarmError`] says.
+pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: Retitle) -> Result<Value, SwarmError> {
+    let by = person(change.name.as_deref())?;
+    if change.title.is_none() && change.topic.is_none() {
+        return Err(SwarmError::Invalid("give a name or a topic".to_owned()));
+    }
+    let title = Title { name: change.title, topic: change.topic };
+    Ok(describe(&swarm.retitle(&by, id, title).await?))
 }
 
 /// Does a step of the archive protocol.
@@ -416,7 +462,7 @@ mod tests {
             assert!(by.party.is_human() && by.session.is_none());
         }
         assert_eq!(person(None).unwrap().party.to_string(), "human:owner");
-        for wrong in ["", "human:ann", "a b", "a\nb", "é", "x:y", "\u{202e}a", &"x".repeat(65)] {
+        for wrong in ["", "human:ann", "token:ci", "a b", "a\nb", "é", "x:y", "\u{202e}a", &"x".repeat(65)] {
             assert_eq!(person(Some(wrong)).unwrap_err().kind(), Kind::Usage, "{wrong:?}");
         }
     }

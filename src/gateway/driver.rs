@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -50,6 +51,9 @@ pub enum Failure {
     /// As it says.
     #[error(transparent)]
     Turn(#[from] TurnError),
+    /// Its answer does not have the form that its client asked for, and did not when it was asked once more.
+    #[error("the agent's answer does not have the form that was asked for: {0}")]
+    Form(String),
     /// Its task broke.
     #[error("the turn broke off")]
     Lost,
@@ -62,11 +66,18 @@ pub struct Turn {
     pub id: TurnId,
     /// Its session.
     pub session: SessionKey,
-    result: oneshot::Receiver<Result<TurnOutcome, TurnError>>,
+    result: oneshot::Receiver<Result<TurnOutcome, Failure>>,
     cancel: DropGuard,
+    work: Arc<AtomicBool>,
 }
 
 impl Turn {
+    /// Whether it has done something that it would do again if it were asked again.
+    #[must_use]
+    pub fn did_something(&self) -> bool {
+        self.work.load(Ordering::Acquire)
+    }
+
     /// Waits for its end.
     ///
     /// # Errors
@@ -79,9 +90,35 @@ impl Turn {
     /// As [`Self::end`]; not to be called again once it was ready.
     pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, Failure>> {
         Pin::new(&mut self.result).poll(context).map(|result| match result {
-            Ok(result) => result.map_err(Failure::Turn),
+            Ok(result) => result,
             Err(_) => Err(Failure::Lost),
         })
+    }
+
+    /// The same turn with what `then` makes of its end.
+    #[must_use]
+    pub fn then<N, F>(self, then: N) -> Self
+    where
+        N: FnOnce(Result<TurnOutcome, Failure>, bool) -> F + Send + 'static,
+        F: Future<Output = Result<TurnOutcome, Failure>> + Send,
+    {
+        let Self { id, session, result, cancel, work } = self;
+        let (sender, made) = oneshot::channel();
+        let done = Arc::clone(&work);
+        tokio::spawn(async move {
+            let ended = result.await.unwrap_or(Err(Failure::Lost));
+            let did_something = done.load(Ordering::Acquire);
+            drop(sender.send(then(ended, did_something).await));
+        });
+        Self { id, session, result: made, cancel, work }
+    }
+
+    /// The same turn, which goes on without whoever waits for it.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        let Self { id, session, result, cancel, work } = self;
+        cancel.disarm();
+        Self { id, session, result, cancel: CancellationToken::new().drop_guard(), work }
     }
 
     /// Lets the turn go on without anybody who waits for it.
@@ -163,11 +200,19 @@ impl Driver {
     ) -> Result<Turn, Refused> {
         let place = self.queues.enter(&request.session, origin == Origin::Task)?;
         let (sender, result) = oneshot::channel();
+        let work = Arc::new(AtomicBool::new(false));
         let turn = Turn {
             id: request.turn,
             session: request.session.clone(),
             result,
             cancel: cancel.clone().drop_guard(),
+            work: Arc::clone(&work),
+        };
+        let mut on_event = move |event: TurnEvent| {
+            if event.is_work() {
+                work.store(true, Ordering::Release);
+            }
+            on_event(event);
         };
         self.active().insert(
             request.turn,
@@ -189,7 +234,7 @@ impl Driver {
             let result = entry.run(request, place, cancel, &mut on_event).await;
             drop(entry);
             // Nobody waits any more where this fails.
-            drop(sender.send(result));
+            drop(sender.send(result.map_err(Failure::Turn)));
         });
         Ok(turn)
     }
@@ -200,11 +245,15 @@ impl Driver {
         self.active().iter().map(|(turn, active)| (*turn, active.clone())).collect()
     }
 
-    /// Cancels all turns of an agent; gives how many.
-    pub fn cancel_agent(&self, agent: &AgentId) -> usize {
+    /// Cancels all turns of an agent; gives what is cancelled once each of them has ended.
+    pub fn cancel_agent(&self, agent: &AgentId) -> Vec<CancellationToken> {
         let active = self.active();
         let turns = active.values().filter(|turn| turn.agent == *agent);
-        turns.map(|turn| turn.cancel.cancel()).count()
+        let ends = turns.map(|turn| {
+            turn.cancel.cancel();
+            turn.ended.clone()
+        });
+        ends.collect()
     }
 
     /// Cancels a turn; gives what is cancelled once it has ended. `None` where it neither runs nor waits.
@@ -325,6 +374,7 @@ impl Driver {
                 json!({"turn": turn, "session": session, "attempt": attempt, "afterMs": millis(*after),
                     "reason": reason}),
             ),
+            TurnEvent::TextReplaced => return,
             TurnEvent::Notice(text) => {
                 ("turn.notice", json!({"turn": turn, "session": session, "text": text}))
             }

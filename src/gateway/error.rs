@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use super::relay;
 use crate::error::{Explain, Kind, chain};
+use crate::id::{SessionKey, TurnId};
+use crate::store::StoreError;
 use crate::swarm::SwarmError;
 
 /// A refusal or a failure, as a client may see it. [`Self::cause`] never leaves the process.
@@ -30,7 +32,20 @@ pub struct ApiError {
     pub retry_after: Option<Duration>,
     /// Whether the work had begun, so that a client's own retry would do it twice, or it would only fail again.
     pub begun: bool,
+    /// Whether a turn did something before it failed.
+    pub did_something: bool,
+    /// Which part of the request, and which turn. Boxed: most results are no errors, and have its room all the same.
+    pub details: Box<Details>,
     cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What an error is about.
+#[derive(Debug, Default)]
+pub struct Details {
+    /// The parameter that is wrong, where it is one.
+    pub param: Option<&'static str>,
+    /// The turn that failed, and its session.
+    pub turn: Option<(SessionKey, TurnId)>,
 }
 
 impl ApiError {
@@ -44,6 +59,8 @@ impl ApiError {
             hint: None,
             retry_after: None,
             begun: false,
+            did_something: false,
+            details: Box::default(),
             cause: None,
         }
     }
@@ -60,13 +77,23 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
-    /// 500: a defect or a fault of this machine. The client only learns that it happened.
+    /// 500: a defect or a fault of this machine. The client only learns that it happened, but for a fault of the storage.
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        let mut error =
-            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the gateway failed to do this");
-        error.cause = Some(cause.into());
-        error.with_hint("flock logs gateway")
+        let cause = cause.into();
+        // A full disk is no defect: its owner can mend it, and has to know.
+        let fault = cause.downcast_ref::<StoreError>().filter(|error| error.is_fault());
+        let (code, text, hint) = match fault {
+            Some(error) => (error.kind().code(), error.to_string(), error.hint()),
+            None => {
+                let (code, text) = ("internal", "the gateway failed to do this");
+                (code, text.to_owned(), Some("flock logs gateway".to_owned()))
+            }
+        };
+        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, text);
+        error.hint = hint;
+        error.cause = Some(cause);
+        error
     }
 
     /// An error that explains itself: its sentence and hint are made for people, its causes stay here.
@@ -78,7 +105,7 @@ impl ApiError {
             Kind::Conflict => StatusCode::CONFLICT,
             Kind::NeedsApproval => StatusCode::FORBIDDEN,
             Kind::DockerUnavailable | Kind::NotRunning => StatusCode::SERVICE_UNAVAILABLE,
-            Kind::Failed | Kind::NotInitialised | Kind::NewerHome | Kind::Internal => {
+            Kind::Failed | Kind::NotInitialised | Kind::NewerHome | Kind::Damaged | Kind::Internal => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
         };
@@ -109,6 +136,24 @@ impl ApiError {
         self
     }
 
+    /// The same, of this turn.
+    #[must_use]
+    pub fn of_turn(mut self, session: &SessionKey, turn: TurnId) -> Self {
+        self.details.turn = Some((session.clone(), turn));
+        self
+    }
+
+    /// The same, of a turn that did something before it failed. Clients repeat 408, 409, 429 and 5xx by themselves,
+    /// some of them whatever else they are told; so that nothing is done twice they get 424 in the place of these.
+    #[must_use]
+    pub fn after_something(mut self) -> Self {
+        self.did_something = true;
+        if self.status.is_server_error() || matches!(self.status.as_u16(), 408 | 409 | 425 | 429) {
+            self.status = StatusCode::FAILED_DEPENDENCY;
+        }
+        self.finally()
+    }
+
     /// The causes, joined, for the log.
     #[must_use]
     pub fn cause(&self) -> Option<String> {
@@ -124,16 +169,16 @@ impl ApiError {
         {
             return body;
         }
+        let mut error = json!({"code": self.code, "message": self.message, "hint": self.hint});
         if path == "/v1" || path.starts_with("/v1/") {
-            return json!({"error": {
-                "message": self.message,
-                "type": self.openai_type(),
-                "param": null,
-                "code": self.code,
-                "hint": self.hint,
-            }});
+            error["type"] = self.openai_type().into();
+            error["param"] = self.details.param.into();
         }
-        json!({"error": {"code": self.code, "message": self.message, "hint": self.hint}})
+        if let Some((session, turn)) = &self.details.turn {
+            error["session"] = session.as_str().into();
+            error["turn"] = turn.to_string().into();
+        }
+        json!({"error": error})
     }
 
     /// The whole answer. `path` picks the shape, `request` names the request in the log.
@@ -143,12 +188,16 @@ impl ApiError {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(after) = self.retry_after {
+        let unsaid = (self.status == StatusCode::TOO_MANY_REQUESTS).then_some(COME_BACK);
+        if let Some(after) = self.retry_after.or(unsaid) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
         }
         if self.begun {
             // OpenAI's clients repeat 429 and 5xx by themselves unless they are told not to.
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        if let Some((session, turn)) = &self.details.turn {
+            name_turn(headers, session, *turn);
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -161,8 +210,21 @@ impl ApiError {
             401 => "authentication_error",
             403 => "permission_error",
             429 => "rate_limit_error",
+            424 if self.did_something => "server_error",
             400..=499 => "invalid_request_error",
             _ => "server_error",
+        }
+    }
+}
+
+/// When a client may come back that is not told by anybody else.
+const COME_BACK: Duration = Duration::from_secs(10);
+
+/// Says in an answer's headers which turn it is of.
+pub fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: TurnId) {
+    for (name, value) in [("x-flock-session-key", session.as_str()), ("x-flock-turn-id", &turn.to_string())] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
         }
     }
 }
@@ -172,10 +234,15 @@ impl From<SwarmError> for ApiError {
     fn from(error: SwarmError) -> Self {
         let (status, code) = match &error {
             SwarmError::NoChannel(_) => (StatusCode::NOT_FOUND, "channel_not_found"),
+            SwarmError::NoToken(_) => (StatusCode::NOT_FOUND, "token_not_found"),
             SwarmError::NoAgent(_) => (StatusCode::NOT_FOUND, "agent_not_found"),
             SwarmError::Archived(_) => (StatusCode::CONFLICT, "archived"),
             SwarmError::Refused(_) => (StatusCode::CONFLICT, "refused"),
-            SwarmError::ChannelExists(_) | SwarmError::Invalid(_) | SwarmError::Store(_) => {
+            SwarmError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
+            SwarmError::ChannelExists(_)
+            | SwarmError::TokenExists(_)
+            | SwarmError::Invalid(_)
+            | SwarmError::Store(_) => {
                 return Self::explained(error);
             }
         };
@@ -212,6 +279,15 @@ mod tests {
             assert!(!error.body(path).to_string().contains("secret"), "{path}");
         }
         assert_eq!(error.cause().as_deref(), Some("secret path /x"));
+    }
+
+    #[test]
+    fn whoever_is_limited_is_told_when_to_come_back() {
+        let limited = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "provider_limited", "too much");
+        assert_eq!(limited.render("/v1/x").headers()["retry-after"], "10");
+        let mut limited = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "provider_limited", "too much");
+        limited.retry_after = Some(Duration::from_secs(3));
+        assert_eq!(limited.render("/v1/x").headers()["retry-after"], "3");
     }
 
     #[test]

@@ -119,6 +119,13 @@ impl Events {
 }
 
 impl Event {
+    /// Its data. It is read from the text, so that the ring holds each only once.
+    #[must_use]
+    pub fn data(&self) -> Value {
+        let data = self.text.lines().find_map(|line| line.strip_prefix("data: "));
+        data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_default()
+    }
+
     /// The position of a reader that has seen this event.
     #[must_use]
     pub const fn position(&self) -> u64 {
@@ -172,5 +179,6 @@ mod tests {
         events.publish("turn.started", &json!({"text": "a\nb"}));
         let Next::Events(list) = events.after(0, 1) else { panic!("lost") };
         assert_eq!(list[0].text, "id: b.1\nevent: turn.started\ndata: {\"text\":\"a\\nb\"}\n\n");
+        assert_eq!(list[0].data(), json!({"text": "a\nb"}));
     }
 }

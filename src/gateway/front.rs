@@ -5,20 +5,21 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse as _;
 use axum::routing::{any, delete, get, post, put};
 use hyper::body::Incoming;
 use tower_service::Service as _;
 
-use super::auth::{self, Turns};
-use super::body::{check_announced, drain};
+use super::auth::{self, Caller, Turns};
+use super::body::{Unread, check_announced};
 use super::error::ApiError;
 use super::places::Standing;
 use super::relay;
+use super::revoked::guarded;
 use super::routes::{
     a2a, agents, approvals, audit, channels, chat, events, freeze, health, mcp, messages, models, plugin,
-    sessions, settings, status, tasks,
+    sessions, settings, status, tasks, tokens,
 };
 use super::server::Answer;
 use super::state::Gateway;
@@ -57,7 +58,7 @@ impl Front {
             .route("/api/audit", get(audit::list))
             .route("/api/usage", get(audit::usage))
             .route("/api/channels", get(channels::list).post(channels::create))
-            .route("/api/channels/{id}", get(channels::show))
+            .route("/api/channels/{id}", get(channels::show).put(channels::retitle))
             .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
             .route("/api/channels/{id}/members", post(channels::assign))
             .route("/api/channels/{id}/archive", post(channels::archive))
@@ -73,6 +74,8 @@ impl Front {
             .route("/mcp", post(mcp::post))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
+            .route("/api/tokens", get(tokens::list).post(tokens::add))
+            .route("/api/tokens/{name}", delete(tokens::revoke))
             .route("/api/tasks", get(tasks::list))
             .route("/api/tasks/{id}", get(tasks::show))
             .route("/api/tasks/{id}/cancel", post(tasks::cancel))
@@ -80,8 +83,9 @@ impl Front {
             .route("/.well-known/agent-card.json", get(a2a::home_card))
             .route("/flock/.well-known/agent-card.json", get(a2a::directory))
             .route("/flock/a2a/{agent}", post(a2a::call))
+            .route("/flock/a2a/{agent}/", post(a2a::call))
             .route("/flock/a2a/{agent}/.well-known/agent-card.json", get(a2a::agent_card))
-            .fallback(async || ApiError::not_found("not_found", "there is nothing at this path"))
+            .fallback(async |uri: Uri| nothing_at(uri.path()))
             .method_not_allowed_fallback(async || {
                 ApiError::new(
                     StatusCode::METHOD_NOT_ALLOWED,
@@ -111,19 +115,17 @@ impl Front {
         };
         check_announced(&parts.headers, limits.body)?;
         auth::check_source(parts, if inside.is_some() { egress::PORT } else { gateway.port })?;
-        let caller =
-            |headers| auth::authenticate(headers, &gateway.config().token, || gateway.plugin_token());
         if let Some(turns) = turns {
             let ticket = gateway.ticket(turns, &parts.headers, inside);
-            let ticket = ticket.map_err(|error| match caller(&parts.headers) {
+            let ticket = ticket.map_err(|error| match gateway.caller(&parts.headers) {
                 Ok(_) if error.status == StatusCode::UNAUTHORIZED => turns.out_of_scope(),
                 _ => error,
             })?;
             stand(parts)?;
             parts.extensions.insert(ticket);
         } else if parts.uri.path() != "/health" {
-            let caller = caller(&parts.headers)?;
-            caller.check_scope(parts.uri.path())?;
+            let caller = gateway.caller(&parts.headers)?;
+            caller.check_scope(&parts.method, parts.uri.path())?;
             stand(parts)?;
             parts.extensions.insert(caller);
         }
@@ -137,23 +139,25 @@ impl Front {
         let (mut parts, body) = request.into_parts();
         let method = parts.method.clone();
         let path = parts.uri.path().to_owned();
-        let expects = parts.headers.contains_key(header::EXPECT);
+        let body = Unread::new(body, &parts.headers);
+        let ended = body.ended();
         let mut response = match self.admit(&mut parts, inside) {
             Ok(()) => {
+                let shown =
+                    parts.extensions.get::<Caller>().map(|caller| (caller.clone(), parts.headers.clone()));
                 let request = Request::from_parts(parts, Body::new(body));
-                match self.router.clone().call(request).await {
+                let response = match self.router.clone().call(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
+                };
+                match shown {
+                    Some((caller, headers)) => guarded(response, &self.gateway, headers, caller),
+                    None => response,
                 }
             }
             Err(error) => {
-                // A client that asked first must not be invited to send what is refused already.
-                if !expects {
-                    tokio::spawn(drain(Body::new(body)));
-                }
-                let mut response = error.into_response();
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                response
+                drop(body);
+                error.into_response()
             }
         };
         if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
@@ -166,11 +170,13 @@ impl Front {
                 tracing::debug!(request = id, %method, path, status, code, text, cause, "a request was refused");
             }
             let before = std::mem::replace(&mut response, error.render(&path));
-            for kept in [header::ALLOW, header::CONNECTION] {
-                if let Some(value) = before.headers().get(&kept) {
-                    response.headers_mut().insert(kept, value.clone());
-                }
+            if let Some(value) = before.headers().get(header::ALLOW) {
+                response.headers_mut().insert(header::ALLOW, value.clone());
             }
+        }
+        if !ended.is_ended() {
+            // What the client still sends is thrown away, and no other request is read after it.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-request-id", id);
@@ -201,4 +207,19 @@ fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
         ));
     }
     Ok(())
+}
+
+/// The answer to a request for a path that is not there. Below `/v1` it names what is.
+fn nothing_at(path: &str) -> ApiError {
+    const THERE: &str = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions";
+    let below = path.strip_prefix("/v1").filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let Some(rest) = below else {
+        return ApiError::not_found("not_found", "there is nothing at this path");
+    };
+    let message = if rest.split('/').nth(1) == Some("responses") {
+        format!("the Responses API is not served here yet; use POST /v1/chat/completions. There is: {THERE}")
+    } else {
+        format!("there is nothing at this path. Below /v1 there is: {THERE}")
+    };
+    ApiError::not_found("not_found", message)
 }

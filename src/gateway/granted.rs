@@ -174,6 +174,7 @@ mod tests {
             why: Vec::new(),
             state: RequestState::Triage,
             scope: Scope::Agent,
+            asks_sysadmin: false,
             expires_at: i64::MAX,
             exchange: None,
             now: 1,

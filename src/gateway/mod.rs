@@ -6,14 +6,19 @@
 
 pub mod a2a;
 pub mod auth;
+mod backup;
 pub mod bind;
 pub mod body;
 pub mod channels;
+mod disk;
 pub mod driver;
 pub mod error;
 pub mod events;
+pub mod extract;
 pub mod front;
 mod granted;
+pub mod idempotency;
+pub mod jump;
 pub mod limits;
 pub mod openai;
 pub mod places;
@@ -21,8 +26,10 @@ pub mod queue;
 pub mod records;
 pub mod relay;
 mod retention;
+mod revoked;
 pub mod roster;
 pub mod routes;
+pub mod scope;
 pub mod serve;
 pub mod server;
 pub mod sessions;
@@ -33,6 +40,7 @@ mod tally;
 mod tasks;
 pub mod team;
 pub mod tools;
+mod unfinished;
 
 pub use limits::Limits;
 pub use state::{Gateway, Parts, Records};

@@ -63,6 +63,7 @@ impl Records for HomeRecords {
                             "container": store,
                             "state": state.map_or("absent", |container| container.state.as_str()),
                             "volume": names::store_volume(self.live.home()),
+                            "builds": crate::nix::confinement(),
                         },
                     })
                 }
@@ -121,6 +122,7 @@ fn container(container: &Container, probes: &[(AgentId, Probed)]) -> Value {
         "state": container.state,
         "status": container.status,
         "createdAt": container.created_at,
+        "runtime": container.runtime,
         "probe": probed,
     })
 }

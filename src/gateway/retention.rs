@@ -3,14 +3,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
+use super::jump::{self, DAY, Verdict};
 use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::{Live, Retention};
 use crate::error::chain;
+use crate::home::Home;
 use crate::store::{Level, Store, StoreError};
 use crate::swarm::By;
 
@@ -18,21 +20,66 @@ use crate::swarm::By;
 const EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Messages that are forgotten in one transaction: posts wait for it.
 const AT_ONCE: u32 = 2000;
-const DAY: i64 = 24 * 3_600_000;
 
-/// Forgets now and once a day, until `stop`.
-pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, stop: CancellationToken) {
+/// How soon is looked again where the clock is doubted: a person may confirm it.
+const DOUBTED: Duration = Duration::from_secs(600);
+
+/// Forgets now and once a day, until `stop`. `newest` is the time of the newest row when this process began.
+pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, stop: CancellationToken) {
+    let mut looked: Option<Instant> = None;
     loop {
+        let since_look = looked.map(|at| i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX));
+        looked = Some(Instant::now());
+        let now = unix_ms();
         let retention = live.current().retention;
-        forget(&engine, &live, retention).await;
-        if stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+        let pause = if retention == Retention::default() {
+            // Nothing is to be forgotten, so nothing is to be said of the clock.
+            remember(live.home(), jump::Note { seen_at: now, jump: None });
+            EVERY
+        } else if judged(live.home(), engine.store(), newest, since_look, now).await {
+            forget(&engine, &live, retention, now).await;
+            EVERY
+        } else {
+            DOUBTED
+        };
+        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
     }
 }
 
-async fn forget(engine: &Engine, live: &Live, retention: Retention) {
-    let now = unix_ms();
+/// Whether the clock can be believed; that it can't is said once. What is remembered of it is written down.
+async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Option<i64>, now: i64) -> bool {
+    let note = jump::read(home).unwrap_or_else(|error| {
+        tracing::warn!(error = chain(&error), "failed to read what is known of the clock");
+        jump::Note::default()
+    });
+    let (verdict, after) = jump::judge(note, newest, since_look, now);
+    remember(home, after);
+    let Verdict::Doubted { jump, new } = verdict else { return true };
+    if new {
+        let days = (jump.found_at - jump.from) / DAY;
+        tracing::warn!(
+            days,
+            "the clock is ahead of the newest record by days: nothing is forgotten for its age before tomorrow; if \
+             the clock is right: flock doctor --confirm-clock"
+        );
+        let detail = format!("the clock is {days} days ahead of the newest record; nothing is forgotten");
+        let entry = By::system().entry("retention.held", "clock", Level::Yellow, detail);
+        if let Err(error) = store.audit(entry, now).await {
+            tracing::error!(error = chain(&error), "failed to write into the audit");
+        }
+    }
+    false
+}
+
+fn remember(home: &Home, note: jump::Note) {
+    if let Err(error) = jump::write(home, &note) {
+        tracing::error!(error = chain(&error), "failed to remember what the clock says");
+    }
+}
+
+async fn forget(engine: &Engine, live: &Live, retention: Retention, now: i64) {
     if let Err(error) = rows(engine.store(), retention, now).await {
         tracing::error!(error = chain(&error), "failed to forget old rows");
     }
@@ -138,6 +185,24 @@ mod tests {
         assert_eq!(actions, ["retention.audit", "retention.messages"]);
         team.store.sync().await.unwrap();
         assert_eq!(team.store.verify_audit().unwrap().broken, None);
+    }
+
+    #[tokio::test]
+    async fn nothing_goes_by_a_clock_that_jumped() {
+        let team = Team::new();
+        let home = team.swarm.home();
+        team.store.audit(By::system().entry("x", "y", Level::Green, String::new()), unix_ms()).await.unwrap();
+        let newest = team.store.newest_time().unwrap();
+        assert!(newest.is_some());
+        let ahead = unix_ms() + 40 * DAY;
+        for looks in 0..3 {
+            assert!(!judged(home, &team.store, newest, None, ahead + looks).await);
+        }
+        let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+        let held = rows.iter().filter(|row| row.action == "retention.held").count();
+        assert_eq!(held, 1, "it is said once");
+        assert!(jump::confirm(home, ahead).unwrap());
+        assert!(judged(home, &team.store, newest, None, ahead + 9).await);
     }
 
     #[tokio::test]

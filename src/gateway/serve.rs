@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::backup;
 use super::bind::{BindError, bind};
 use super::driver::{Driver, OnEvent, Runner};
 use super::events::Events;
@@ -16,19 +17,24 @@ use super::relay::{FromSandboxes, Relay};
 use super::state::{Gateway, Parts};
 use super::team::Team;
 use super::tools::{self, Tools};
-use super::{Limits, retention, server};
+use super::unfinished::{self, Finisher};
+use super::{Limits, disk, retention, server};
 use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
-use crate::home::{Home, HomeError, instance, version};
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError, drafts, instance, version};
+use crate::nix::Store as Packages;
 use crate::provider::{BoxFuture, Catalog};
 use crate::runtime::cli as programs;
 use crate::runtime::{Runtime, Runtimes, openclaw};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::{SandboxError, engine as docker};
+use crate::store::damage::{self, Depth};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::Identity;
 use crate::supervise::tether;
+use crate::swarm::operation::OperationError;
 use crate::swarm::oversight::TeamOversight;
 use crate::swarm::triage::{ByRequest, Triage};
 use crate::swarm::{self, Bell, Swarm, scheduler};
@@ -50,12 +56,12 @@ pub enum ServeError {
     /// The database can't be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A rename that was interrupted can't be finished.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
     /// The process can't hear signals.
     #[error("failed to listen for signals")]
     Signals(#[source] std::io::Error),
-    /// The process can't find its own program.
-    #[error("failed to find the program's own file")]
-    OwnFile(#[source] std::io::Error),
 }
 
 impl Explain for ServeError {
@@ -65,7 +71,8 @@ impl Explain for ServeError {
             Self::Config(error) => error.kind(),
             Self::Bind(error) => error.kind(),
             Self::Store(error) => error.kind(),
-            Self::Signals(_) | Self::OwnFile(_) => Kind::Internal,
+            Self::Operation(error) => error.kind(),
+            Self::Signals(_) => Kind::Internal,
         }
     }
 
@@ -75,7 +82,8 @@ impl Explain for ServeError {
             Self::Config(error) => error.hint(),
             Self::Bind(error) => error.hint(),
             Self::Store(error) => error.hint(),
-            Self::Signals(_) | Self::OwnFile(_) => None,
+            Self::Operation(error) => error.hint(),
+            Self::Signals(_) => None,
         }
     }
 }
@@ -90,9 +98,16 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     home.require()?;
     version::check_writable(&home)?;
+    home.close()?;
     raise_open_files();
+    let _alone = match alone(&home).await {
+        Err(error @ HomeError::Held { .. }) => return Err(occupied(&home, error).await),
+        taken => taken?,
+    };
+    unfinished::renames(&home).await?;
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
+    instance::settle(&home)?;
     let instance = instance::read(&home)?;
     let identity = Identity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
@@ -104,6 +119,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let Assembled { gateway, engine, team, triage, rings } =
         assemble(&home, live, sandboxes.clone(), instance, config.port)?;
     granted.connect(gateway.swarm.clone());
+    // Before this process writes any row with the clock's time.
+    let newest = gateway.swarm.store().newest_time()?;
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
     inside.connect(front.clone());
@@ -111,16 +128,26 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
     // On the host they outlive a gateway only where what held them was killed, too.
     programs::host::sweep(&home.digest());
+    let swept = home.clone();
+    tokio::task::spawn_blocking(move || match drafts::sweep(&swept) {
+        0 => {}
+        count => tracing::info!(count, "removed drafts of files that killed processes had left"),
+    });
     tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
     tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
     tokio::spawn(take_requests(triage.clone(), gateway.stop.clone()));
-    tokio::spawn(retention::watch(engine.clone(), forgets, gateway.stop.clone()));
+    tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
+    let finisher = finisher(&gateway, &home, &sandboxes, forgets.clone());
+    tokio::spawn(finisher.watch(gateway.stop.clone()));
+    tokio::spawn(retention::watch(engine.clone(), forgets, newest, gateway.stop.clone()));
+    tokio::spawn(disk::watch(gateway.swarm.clone(), gateway.stop.clone()));
     let recorded = tokio::spawn(granted.record(gateway.stop.clone()));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
         () = tether::released() => "the supervisor is gone",
+        () = until_damaged(gateway.swarm.store()) => DAMAGED,
     };
     tracing::info!(why, "the gateway stops");
     gateway.stop();
@@ -143,8 +170,92 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
     }
     tracing::info!("the gateway has stopped");
-    Ok(())
+    match gateway.swarm.store().trouble().filter(|trouble| trouble.is_damage) {
+        Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
+        None => Ok(()),
+    }
 }
+
+/// Why a gateway stops by itself.
+const DAMAGED: &str = "the database is damaged";
+
+/// How long a start looks for damage. A large database is looked at no longer: what is met later ends the gateway then.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Refuses a database that is damaged: nothing more is to be written into it.
+fn require_whole(home: &Home) -> Result<(), StoreError> {
+    let path = home.database();
+    if !path.exists() {
+        return Ok(());
+    }
+    let checked = damage::check(&path, Depth::Quick(LOOK))?;
+    if checked.is_whole() { Ok(()) } else { Err(StoreError::Damaged { path, what: checked.summary() }) }
+}
+
+/// Returns once something of the database was found to be damaged, and not only the disk to fail for a while.
+async fn until_damaged(store: &Arc<Store>) {
+    let mut faults = store.faults();
+    loop {
+        if store.trouble().is_some_and(|trouble| trouble.is_damage) {
+            let looked = Arc::clone(store);
+            let is_damaged = tokio::task::spawn_blocking(move || looked.confirm_damage(LOOK)).await;
+            if is_damaged.unwrap_or(true) {
+                return;
+            }
+            tracing::error!("the database can't be read for now: its disk fails");
+            tokio::time::sleep(DOUBT).await;
+        }
+        faults.next().await;
+    }
+}
+
+/// How long is waited before the database is looked through once more.
+const DOUBT: Duration = Duration::from_secs(1);
+
+/// The right to be the gateway of this home, for as long as the lock is held. An earlier one that still ends, as after its
+/// supervisor was killed, may be writing the outcome of a turn: two at a time would each take the other's turns for
+/// interrupted ones, and what one takes up after the other has looked would wait for the next start.
+async fn alone(home: &Home) -> Result<Lock, HomeError> {
+    match take(home, MOMENT).await {
+        Err(held @ HomeError::Held { .. }) => {
+            let holder = occupied(home, held).await;
+            tracing::warn!(
+                holder = crate::error::chain(&holder),
+                "the gateway waits for the end of another one"
+            );
+            take(home, PREDECESSOR).await
+        }
+        taken => taken,
+    }
+}
+
+async fn take(home: &Home, limit: Duration) -> Result<Lock, HomeError> {
+    let path = home.gateway_lock();
+    let taken = tokio::task::spawn_blocking(move || Lock::acquire(&path, limit)).await;
+    taken.map_err(|error| HomeError::Io {
+        verb: "lock",
+        path: home.gateway_lock(),
+        source: std::io::Error::other(error),
+    })?
+}
+
+/// The error of a gateway whose home has another one: with that one's process id, where it says it.
+async fn occupied(home: &Home, held: HomeError) -> ServeError {
+    let (Ok(instance), Ok(config)) = (instance::read(home), crate::config::read(home)) else {
+        return held.into();
+    };
+    let identity = Identity { instance, token: config.token };
+    match super::bind::running(config.port, &identity).await {
+        Some(error) => error.into(),
+        None => held.into(),
+    }
+}
+
+/// How long it is waited for an earlier gateway before that is said.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// How long an earlier gateway may take to end: the grace of its turns, and its sandboxes.
+const PREDECESSOR: Duration = Duration::from_secs(20);
 
 /// A gateway and what works behind it.
 struct Assembled {
@@ -163,6 +274,7 @@ fn assemble(
     instance: String,
     port: u16,
 ) -> Result<Assembled, ServeError> {
+    require_whole(home)?;
     let store = Arc::new(Store::open(home)?);
     let limits = Limits::default();
     let events = Arc::new(Events::of_this_run(limits.events));
@@ -221,7 +333,7 @@ fn runtimes(
         store: store.clone(),
         sandbox: sandboxes.clone(),
         gate: relay.clone(),
-        flock: programs::host::own_file().map_err(ServeError::OwnFile)?,
+        flock: programs::host::own_file(),
         begun: Mutex::default(),
     });
     let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
@@ -237,6 +349,17 @@ fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<Granted>) -> DockerSand
         .with_mounts(granted.mounts())
         .with_fittings(programs::folders::fittings_of(home))
         .with_egress(granted.clone())
+}
+
+/// What finishes operations on agents that were interrupted.
+fn finisher(gateway: &Gateway, home: &Home, sandboxes: &Arc<DockerSandbox>, live: Arc<Live>) -> Finisher {
+    let engine = Arc::new(docker::Engine::from_env());
+    Finisher {
+        swarm: gateway.swarm.clone(),
+        driver: gateway.driver.clone(),
+        sandbox: sandboxes.clone(),
+        packages: Packages::new(home.clone(), Arc::new(move || live.current()), engine),
+    }
 }
 
 /// Stops what runs in the engine for this home. Where no engine answers, nothing can be running.

@@ -49,7 +49,7 @@ fn order(
     turn: TurnId,
     session: &SessionKey,
     text: String,
-    context: Vec<String>,
+    guidance: Vec<String>,
     provenance: Provenance,
 ) -> TurnRequest {
     TurnRequest {
@@ -57,10 +57,12 @@ fn order(
         session: session.clone(),
         turn,
         input: vec![Message::text(Role::User, text)],
-        context,
+        context: Vec::new(),
+        guidance,
         provenance: Some(provenance),
         command: None,
         inbox: None,
+        format: None,
     }
 }
 
@@ -101,6 +103,7 @@ impl Sessions for GatewaySessions {
                         .to_owned(),
                 ));
             }
+            let to = &swarm.store().spelled(to).map_err(failed)?;
             if engine.session(to).map_err(failed)?.is_none() {
                 return Err(SessionsError::NotFound(to.clone()));
             }
@@ -135,10 +138,10 @@ impl Sessions for GatewaySessions {
             if let Some(channel) = swarm.charged(parent, None).map_err(failed)? {
                 swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
             }
-            let context = vec![format!("The task comes from your own session {parent}.")];
+            let guidance = vec![format!("The task comes from your own session {parent}.")];
             let tool = Some(Provenance::SPAWN.to_owned());
             let by = Provenance::InterSession { session: parent.clone(), tool, item: None };
-            let order = order(TurnId::new(), &child, task, context, by);
+            let order = order(TurnId::new(), &child, task, guidance, by);
             let mut turn = driver
                 .start(order, Origin::Task, cancel.child_token(), |_| {})
                 .map_err(|refused| SessionsError::Refused(refused.to_string()))?;

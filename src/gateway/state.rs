@@ -7,10 +7,11 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::auth::Turns;
+use super::auth::{self, Caller, Turns};
 use super::driver::{Driver, Runner};
 use super::error::ApiError;
 use super::events::Events;
+use super::idempotency::Keys;
 use super::limits::Limits;
 use super::relay::{Relay, Ticket};
 use super::roster::{Change, Roster};
@@ -21,7 +22,7 @@ use crate::id::AgentId;
 use crate::openclaw::plugin;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
-use crate::store::Level;
+use crate::store::{Level, token_hash};
 use crate::swarm::triage::Triage;
 use crate::swarm::{By, Swarm};
 
@@ -77,6 +78,8 @@ pub struct Gateway {
     pub engine: OnceLock<Arc<Engine>>,
     /// Lets agent programs through to their models; set once, where this gateway runs turns by such programs.
     pub relay: OnceLock<Arc<Relay>>,
+    /// The idempotency keys whose requests run.
+    pub keys: Keys,
     /// All limits.
     pub limits: Limits,
     /// The port it listens on.
@@ -106,6 +109,7 @@ impl Gateway {
             triage: OnceLock::new(),
             engine: OnceLock::new(),
             relay: OnceLock::new(),
+            keys: Keys::default(),
             limits: parts.limits,
             port: parts.port,
             instance: parts.instance,
@@ -166,6 +170,19 @@ impl Gateway {
                 None
             }
         }
+    }
+
+    /// Who the credential of a request with these headers belongs to.
+    ///
+    /// # Errors
+    ///
+    /// 401 without a token or with a wrong one; those of the database.
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let client = |token: &[u8]| {
+            let known = self.swarm.store().token(&token_hash(token)).map_err(ApiError::explained)?;
+            Ok(known.filter(|known| known.is_good(crate::clock::unix_ms())))
+        };
+        auth::authenticate(headers, &self.config().token, || self.plugin_token(), client)
     }
 
     /// Whose turn the token of a request is for. `inside` is the agent from whose sandbox it comes.

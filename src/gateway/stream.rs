@@ -15,8 +15,9 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{Failure, Turn};
+use super::error::ApiError;
 use super::openai::chunk::Writer;
-use super::routes::chat::failure;
+use super::routes::chat::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
 
 /// Where the turn writes.
@@ -35,6 +36,8 @@ struct Shared {
 struct State {
     writer: Writer,
     unread: Vec<u8>,
+    /// Nobody reads any more.
+    is_closed: bool,
 }
 
 impl Inlet {
@@ -42,7 +45,7 @@ impl Inlet {
     /// is there no more, or reads too slowly for its answer to be worth anything.
     #[must_use]
     pub fn new(writer: Writer, limit: usize, overflow: CancellationToken) -> Self {
-        let state = State { writer, unread: Vec::new() };
+        let state = State { writer, unread: Vec::new(), is_closed: false };
         let shared = Shared { state: Mutex::new(state), reader: AtomicWaker::new() };
         Self { shared: Arc::new(shared), overflow, limit }
     }
@@ -50,7 +53,10 @@ impl Inlet {
     /// Takes an event of the turn.
     pub fn put(&self, event: &TurnEvent) {
         let mut state = self.shared.state();
-        let State { writer, unread } = &mut *state;
+        let State { writer, unread, is_closed } = &mut *state;
+        if *is_closed {
+            return;
+        }
         if unread.len() > self.limit {
             self.overflow.cancel();
             return;
@@ -102,8 +108,8 @@ impl Outlet {
     ///
     /// # Errors
     ///
-    /// The turn's failure.
-    pub async fn first(&mut self, limit: Duration) -> Result<(), Failure> {
+    /// The turn's failure, as its client is told of it.
+    pub async fn first(&mut self, limit: Duration) -> Result<(), ApiError> {
         let first = std::future::poll_fn(|context| {
             self.shared.reader.register(context.waker());
             if !self.shared.state().unread.is_empty() {
@@ -114,12 +120,16 @@ impl Outlet {
         // Waiting too long is no failure: the answer begins without its first word.
         drop(tokio::time::timeout(limit, first).await);
         match self.result.take() {
-            Some(Err(failure)) if self.shared.state().unread.is_empty() => Err(failure),
+            Some(Err(failure)) if self.shared.state().unread.is_empty() => Err(self.failed(failure)),
             result => {
                 self.result = result;
                 Ok(())
             }
         }
+    }
+
+    fn failed(&self, failure: Failure) -> ApiError {
+        failed(failure, self.turn.did_something(), &self.turn.session, self.turn.id)
     }
 
     fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -164,7 +174,10 @@ impl HttpBody for Outlet {
                 this.ended = true;
                 match this.result.take() {
                     Some(Ok(outcome)) => state.writer.end(&mut out, &outcome),
-                    Some(Err(error)) => state.writer.fail(&mut out, &failure(error)),
+                    Some(Err(error)) => {
+                        let error = failed(error, true, &this.turn.session, this.turn.id);
+                        state.writer.fail(&mut out, &error);
+                    }
                     None => {}
                 }
             }
@@ -177,6 +190,14 @@ impl HttpBody for Outlet {
         }
         self.silence.as_mut().reset(Instant::now() + SILENCE);
         Poll::Ready(Some(Ok(Frame::data(out.into()))))
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.is_closed = true;
+        state.unread = Vec::new();
     }
 }
 

@@ -103,6 +103,10 @@ impl crate::error::Explain for SpecsError {
 }
 
 fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
+    // What agents may have without a person is fixed before they ask for it.
+    if let Err(error) = crate::nix::pin::adopt(live.home(), live.current().nix_flake.as_deref()) {
+        tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
+    }
     let newest = live.clone();
     let packages = crate::nix::Store::new(
         live.home().clone(),

@@ -2,10 +2,10 @@
 //! never a part.
 
 use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::HomeError;
+use super::{HomeError, regular};
 
 /// Puts `bytes` at `path` with `mode`: a temporary file in the same folder, fsync, rename, fsync of the
 /// folder. A symbolic link at `path` is replaced, not followed.
@@ -57,12 +57,7 @@ pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError
 pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
     use std::io::Read as _;
     let fail = |source| HomeError::Io { verb: "read", path: path.to_owned(), source };
-    // Non-blocking, so that a FIFO in the file's place can't hang the program.
-    let file = match std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC)
-        .open(path)
-    {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(fail(error)),
@@ -79,21 +74,33 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
 }
 
 /// Whether a file of this name is new content that a killed writer left: nothing else in a home begins like that and has
-/// six characters after it.
+/// a process id and six characters after it. Writers of before did not say who they are.
 #[must_use]
 pub fn is_draft(name: &str) -> bool {
-    let random = name.strip_prefix(DRAFT).unwrap_or_default();
-    random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    let Some(rest) = name.strip_prefix(DRAFT) else { return false };
+    let (pid, random) = rest.split_once('-').unwrap_or(("0", rest));
+    pid.parse::<u32>().is_ok() && random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The process that makes a draft of this name, where the name says it.
+#[must_use]
+pub fn draft_maker(name: &str) -> Option<i32> {
+    let (pid, _) = name.strip_prefix(DRAFT)?.split_once('-')?;
+    pid.parse().ok()
 }
 
 const DRAFT: &str = ".new-";
 
 /// The new content under a name of its own, in the folder that it is renamed in; gone when dropped.
 fn draft(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
+    // Named by its maker: whoever finds it later knows whether it is still being written.
+    let prefix = format!("{DRAFT}{}-", std::process::id());
     let mut file = tempfile::Builder::new()
-        .prefix(DRAFT)
+        .prefix(&prefix)
         .permissions(std::fs::Permissions::from_mode(mode))
         .tempfile_in(folder_of(path))?;
+    // The mask of this process took from the mode what others may: a sandbox's user must be able to run its helper.
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     Ok(file)
 }
@@ -133,8 +140,15 @@ mod tests {
     fn what_a_killed_writer_leaves_is_known_by_its_name() {
         let dir = tempfile::tempdir().unwrap();
         let left = draft(&dir.path().join("file"), b"x", 0o600).unwrap();
-        assert!(is_draft(left.path().file_name().unwrap().to_str().unwrap()));
-        assert!(!is_draft(".new-openclaw") && !is_draft(".new-") && !is_draft("new-a1b2c3"));
+        let name = left.path().file_name().unwrap().to_str().unwrap();
+        assert!(is_draft(name), "{name}");
+        assert_eq!(draft_maker(name), i32::try_from(std::process::id()).ok());
+        assert!(is_draft(".new-a1b2c3") && draft_maker(".new-a1b2c3").is_none());
+        for other in
+            [".new-openclaw", ".new-", "new-a1b2c3", ".new-x-a1b2c3", ".new-1-a1b2", ".new-1-a1b2c3d"]
+        {
+            assert!(!is_draft(other), "{other}");
+        }
     }
 
     #[test]

@@ -14,7 +14,9 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, renameat, renameat2};
+use nix::fcntl::{
+    AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, readlinkat, renameat, renameat2,
+};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, symlinkat, unlinkat};
 
@@ -280,6 +282,17 @@ impl Root {
             .collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok((entries, more))
+    }
+
+    /// Reads where a link leads, without following it.
+    ///
+    /// # Errors
+    ///
+    /// As [`BeneathError`] says.
+    pub fn read_link(&self, path: &Path) -> Result<PathBuf, BeneathError> {
+        let (folder, name) = self.parent(path)?;
+        let target = readlinkat(&folder, name).map_err(|errno| failed("read", path, errno, "a link"))?;
+        Ok(target.into())
     }
 
     /// Makes a link to a path, whatever is there. Nothing is to be where the link comes.

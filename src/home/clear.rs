@@ -74,6 +74,23 @@ pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
+/// Gives what is at `from` another place in the same file system; that it is not there is fine. Links are moved, not
+/// followed. Both folders above are nobody else's to write.
+///
+/// # Errors
+///
+/// If it can't be moved; [`io::ErrorKind::AlreadyExists`] where something is in the way.
+pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
+    if from.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    if to.symlink_metadata().is_ok() {
+        let text = format!("{} is in the way", to.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    fs_err::rename(from, to)
+}
+
 /// Opens the folder that has what is at `path` below `root`, and gives its name there.
 fn place(root: &Path, path: &Path) -> Result<(OwnedFd, CString), Errno> {
     let mut names = Vec::new();
@@ -308,6 +325,21 @@ mod tests {
         clear(dir.path(), Path::new("none/none")).unwrap();
         assert_eq!(std::fs::read_to_string(at("outside/inner/file")).unwrap(), "kept");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_moved_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("old")).unwrap();
+        std::fs::write(at("old/file"), "x").unwrap();
+        relocate(&at("old"), &at("new")).unwrap();
+        relocate(&at("old"), &at("new")).unwrap();
+        assert_eq!(std::fs::read_to_string(at("new/file")).unwrap(), "x");
+        std::fs::create_dir(at("old")).unwrap();
+        let error = relocate(&at("old"), &at("new")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(at("old").exists() && at("new/file").exists());
     }
 
     #[test]

@@ -1,20 +1,219 @@
-//! The home's instance id: written once when it is made, and told from all others by it.
+//! The home's instance id: it tells the home from all others, also from a copy of it.
+//!
+//! Beside the id the file has where the home was when the id was given to it: the path, and the folder's number in its
+//! file system. A home that is elsewhere in both is a copy, or was brought from another file system. It is then known by
+//! another id, so that it never takes what belongs to the first home for its own.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
 
 use super::{Home, HomeError, atomic};
+use crate::id::hex;
 
-const LONGEST: u64 = 4 << 10;
+const LONGEST: u64 = 8 << 10;
 
-/// Reads it.
+/// What begins the line that says where the home was.
+const AT: &str = "at ";
+
+/// Where a home is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    device: u64,
+    inode: u64,
+    path: PathBuf,
+}
+
+impl Place {
+    fn of(home: &Home) -> Option<Self> {
+        let facts = std::fs::metadata(home.root()).ok()?;
+        Some(Self { device: facts.dev(), inode: facts.ino(), path: home.root().to_owned() })
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let (number, path) = line.strip_prefix(AT)?.split_once(' ')?;
+        let (device, inode) = number.split_once(':')?;
+        Some(Self {
+            device: device.parse().ok()?,
+            inode: inode.parse().ok()?,
+            path: Path::new(path).to_owned(),
+        })
+    }
+
+    /// Whether a home that was at `self` and is at `now` is another one: a folder that was moved keeps its number, and one
+    /// that was restored to its place keeps its path.
+    fn is_left_for(&self, now: &Self) -> bool {
+        self.path != now.path && (self.device, self.inode) != (now.device, now.inode)
+    }
+}
+
+/// What the file holds.
+struct Record {
+    id: String,
+    place: Option<Place>,
+}
+
+impl Record {
+    /// `None` where the file is missing, empty or can't be understood.
+    fn read(home: &Home) -> Result<Option<Self>, HomeError> {
+        let bytes = atomic::read(&home.instance(), LONGEST)?.unwrap_or_default();
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        let mut lines = text.lines();
+        let id = lines.next().unwrap_or_default().trim().to_owned();
+        let place = lines.next().and_then(Place::parse);
+        Ok((!id.is_empty()).then_some(Self { id, place }))
+    }
+
+    fn write(&self, home: &Home) -> Result<(), HomeError> {
+        // A path that is no text is not recorded: a copy of such a home is not told from it.
+        let path = self.place.as_ref().and_then(|place| place.path.to_str());
+        let text = match (&self.place, path.filter(|path| !path.contains('\n'))) {
+            (Some(Place { device, inode, .. }), Some(path)) => {
+                format!("{}\n{AT}{device}:{inode} {path}\n", self.id)
+            }
+            _ => format!("{}\n", self.id),
+        };
+        atomic::write(&home.instance(), text.as_bytes(), 0o600)
+    }
+
+    fn is_copied(&self, now: Option<&Place>) -> bool {
+        matches!((&self.place, now), (Some(then), Some(now)) if then.is_left_for(now))
+    }
+}
+
+/// The id of a copy of the home `id` at this path: the same whenever it is asked for.
+fn of_copy(id: &str, path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut hash = Sha256::new();
+    hash.update(id.as_bytes());
+    hash.update([0]);
+    hash.update(path.as_os_str().as_bytes());
+    hex(&hash.finalize()[..16])
+}
+
+/// What a start found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The id is that of this home.
+    Own,
+    /// The home is a copy of another one, and has an id of its own from now on.
+    Copy,
+    /// There was no id: the file was missing or empty. There is a new one.
+    Nothing,
+}
+
+/// Reads it. A copy that was never started is known by its own id already.
 ///
 /// # Errors
 ///
-/// If it can't be read, or there is none.
+/// [`HomeError::NoInstance`] if there is none; or if it can't be read.
 pub fn read(home: &Home) -> Result<String, HomeError> {
-    let bytes = atomic::read(&home.instance(), LONGEST)?;
-    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(HomeError::NotInitialised { root: home.root().to_owned() });
+    let Some(record) = Record::read(home)? else {
+        return Err(HomeError::NoInstance { path: home.instance() });
+    };
+    if record.is_copied(Place::of(home).as_ref()) {
+        return Ok(of_copy(&record.id, home.root()));
     }
-    Ok(text.to_owned())
+    Ok(record.id)
+}
+
+/// The place where the home was when its id was given to it, where it is another one now: that of the home that it is a copy
+/// of, or its own before it was moved.
+///
+/// # Errors
+///
+/// If the file can't be read.
+pub fn came_from(home: &Home) -> Result<Option<PathBuf>, HomeError> {
+    let place = Record::read(home)?.and_then(|record| record.place);
+    Ok(place.map(|place| place.path).filter(|path| path != home.root()))
+}
+
+/// Makes sure that there is an id and that it is this home's. For who begins to run it.
+///
+/// # Errors
+///
+/// If the file can't be read or written.
+pub fn settle(home: &Home) -> Result<Found, HomeError> {
+    let place = Place::of(home);
+    let (record, found) = match Record::read(home)? {
+        None => (Record { id: uuid::Uuid::new_v4().to_string(), place }, Found::Nothing),
+        Some(record) if record.is_copied(place.as_ref()) => {
+            (Record { id: of_copy(&record.id, home.root()), place }, Found::Copy)
+        }
+        Some(record) if record.place == place => return Ok(Found::Own),
+        Some(record) => (Record { place, ..record }, Found::Own),
+    };
+    match record.write(home) {
+        // A place that can't be noted is no reason not to start.
+        Err(_) if found == Found::Own => Ok(found),
+        written => written.map(|()| found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(folder: &Path) -> Home {
+        let home = Home::new(folder.to_owned(), None);
+        std::fs::create_dir_all(home.data()).unwrap();
+        home
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    }
+
+    #[test]
+    fn only_what_is_elsewhere_in_both_is_a_copy() {
+        let at = |device, inode, path: &str| Place { device, inode, path: path.into() };
+        let then = at(1, 7, "/a");
+        for (now, is_copy, what) in [
+            (at(1, 7, "/a"), false, "the same"),
+            (at(1, 7, "/b"), false, "moved"),
+            (at(1, 8, "/a"), false, "restored to its place"),
+            (at(1, 8, "/b"), true, "copied"),
+            (at(2, 7, "/b"), true, "copied to another file system"),
+        ] {
+            assert_eq!(then.is_left_for(&now), is_copy, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_copy_has_an_id_of_its_own_before_and_after_its_first_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = home(&folder.path().join("first"));
+        assert!(matches!(read(&first), Err(HomeError::NoInstance { .. })));
+        assert_eq!(settle(&first).unwrap(), Found::Nothing);
+        assert_eq!(settle(&first).unwrap(), Found::Own);
+        let id = read(&first).unwrap();
+        let second = Home::new(folder.path().join("second"), None);
+        copy(first.root(), second.root());
+        let own = read(&second).unwrap();
+        assert_ne!(own, id);
+        assert_eq!(came_from(&second).unwrap().as_deref(), Some(first.root()));
+        assert_eq!(came_from(&first).unwrap(), None);
+        assert_eq!(settle(&second).unwrap(), Found::Copy);
+        assert_eq!(settle(&second).unwrap(), Found::Own);
+        assert_eq!(came_from(&second).unwrap(), None);
+        assert_eq!(read(&second).unwrap(), own);
+        assert_eq!(read(&first).unwrap(), id, "the first is what it was");
+        let third = Home::new(folder.path().join("third"), None);
+        std::fs::rename(second.root(), third.root()).unwrap();
+        assert_eq!(read(&third).unwrap(), own, "a home that is moved is the same");
+    }
+
+    #[test]
+    fn an_id_of_an_earlier_version_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path());
+        std::fs::write(home.instance(), "abc\n").unwrap();
+        assert_eq!(read(&home).unwrap(), "abc");
+        assert_eq!(settle(&home).unwrap(), Found::Own);
+        assert_eq!(read(&home).unwrap(), "abc");
+        std::fs::write(home.instance(), " \n").unwrap();
+        assert_eq!(settle(&home).unwrap(), Found::Nothing);
+        assert_ne!(read(&home).unwrap(), "abc");
+    }
 }

@@ -79,6 +79,42 @@ impl Home {
         self.data().join("audit.head")
     }
 
+    /// The texts that a person typed in chats, for the line editor to call back.
+    #[must_use]
+    pub fn chat_history(&self) -> PathBuf {
+        self.data().join("chat-history.jsonl")
+    }
+
+    /// Held for one change of those.
+    #[must_use]
+    pub fn chat_history_lock(&self) -> PathBuf {
+        self.run().join("chat-history.lock")
+    }
+
+    /// Operations on agents that have begun and have not ended, a file each.
+    #[must_use]
+    pub fn pending(&self) -> PathBuf {
+        self.data().join("pending")
+    }
+
+    /// Held by the process that is at such an operation.
+    #[must_use]
+    pub fn pending_lock(&self) -> PathBuf {
+        self.run().join("pending.lock")
+    }
+
+    /// Held by a gateway for life: there is never a second one, also while an earlier one still ends.
+    #[must_use]
+    pub fn gateway_lock(&self) -> PathBuf {
+        self.run().join("gateway.lock")
+    }
+
+    /// What the gateway remembers of the machine's clock.
+    #[must_use]
+    pub fn clock(&self) -> PathBuf {
+        self.data().join("clock.json")
+    }
+
     /// An agent's transcripts.
     #[must_use]
     pub fn sessions(&self, agent: &AgentId) -> PathBuf {
@@ -146,6 +182,12 @@ impl Home {
         self.root.join("run")
     }
 
+    /// The folders in which approved commands run on the host, one for each request.
+    #[must_use]
+    pub fn commands(&self) -> PathBuf {
+        self.run().join("commands")
+    }
+
     /// Held by the supervisor for life: the proof that it lives.
     #[must_use]
     pub fn supervisor_lock(&self) -> PathBuf {
@@ -180,6 +222,18 @@ impl Home {
     #[must_use]
     pub fn helpers(&self) -> PathBuf {
         self.run().join("helper")
+    }
+
+    /// What the package set is fixed to.
+    #[must_use]
+    pub fn nix_pin(&self) -> PathBuf {
+        self.root.join("nix-pin.json")
+    }
+
+    /// The locks of those who change the package store, a file each, as in `nix-gc.lock`.
+    #[must_use]
+    pub fn nix_lock(&self, name: &str) -> PathBuf {
+        self.run().join(format!("nix-{name}.lock"))
     }
 
     /// flock's plugin in another program, as in `flock`.
@@ -240,6 +294,24 @@ impl Home {
     #[must_use]
     pub fn install_lock(&self) -> PathBuf {
         self.run().join("install.lock")
+    }
+
+    /// What belongs to updates of flock's own program: the one before, and what is being built.
+    #[must_use]
+    pub fn program(&self) -> PathBuf {
+        self.root.join("gateways").join("flock")
+    }
+
+    /// The change of flock's program that is under way, or was interrupted.
+    #[must_use]
+    pub fn program_underway(&self) -> PathBuf {
+        self.program().join("underway.json")
+    }
+
+    /// Held by the one that updates flock's program.
+    #[must_use]
+    pub fn program_lock(&self) -> PathBuf {
+        self.run().join("program.lock")
     }
 
     /// The configuration that OpenClaw is started on, derived from the home's own.

@@ -76,15 +76,21 @@ impl Lock {
 }
 
 fn open(path: &Path) -> Result<File, HomeError> {
-    std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-        .open(path)
-        .map_err(|source| HomeError::Io { verb: "open the lock", path: path.to_owned(), source })
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let mut options = std::fs::OpenOptions::new();
+    let writing = options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+    let opened = match writing.open(path) {
+        // A lock needs no right to write. On a disk that became read-only flock must still be stopped.
+        Err(error) if is_read_only(&error) => {
+            std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|_| error)
+        }
+        opened => opened,
+    };
+    opened.map_err(|source| HomeError::Io { verb: "open the lock", path: path.to_owned(), source })
+}
+
+fn is_read_only(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]

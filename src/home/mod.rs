@@ -4,10 +4,15 @@
 pub mod atomic;
 pub mod beneath;
 pub mod clear;
+pub mod drafts;
+pub mod fingerprint;
 pub mod instance;
 pub mod layout;
 pub mod lock;
 pub mod log;
+pub mod pending;
+pub mod regular;
+pub mod scratch;
 pub mod shared;
 pub mod version;
 pub mod walk;
@@ -39,6 +44,12 @@ pub enum HomeError {
         /// The home.
         root: PathBuf,
     },
+    /// The home has no instance id.
+    #[error("{} is missing or empty", path.display())]
+    NoInstance {
+        /// The file.
+        path: PathBuf,
+    },
     /// A newer flock made it.
     #[error("{} has format {found}; this flock writes format {known}", root.display())]
     Newer {
@@ -61,6 +72,15 @@ pub enum HomeError {
         /// The lock.
         path: PathBuf,
     },
+    /// Other users can look into it, and that can't be changed.
+    #[error("other users can look into {}, which could not be closed to them", path.display())]
+    Open {
+        /// Which folder.
+        path: PathBuf,
+        /// Why; `None` where the file system keeps no rights.
+        #[source]
+        source: Option<std::io::Error>,
+    },
     /// A file or folder of the home failed.
     #[error("failed to {verb} {}", path.display())]
     Io {
@@ -81,7 +101,9 @@ impl Explain for HomeError {
             Self::NotInitialised { .. } => Kind::NotInitialised,
             Self::Newer { .. } => Kind::NewerHome,
             Self::Held { .. } => Kind::Conflict,
-            Self::BadVersion { .. } | Self::Io { .. } => Kind::Failed,
+            Self::NoInstance { .. } | Self::BadVersion { .. } | Self::Io { .. } | Self::Open { .. } => {
+                Kind::Failed
+            }
         }
     }
 
@@ -92,10 +114,18 @@ impl Explain for HomeError {
             Self::Newer { .. } => Some("install the newer flock, or use another --home".to_owned()),
             Self::BadVersion { path } => Some(format!("echo {FORMAT} > {}", path.display())),
             Self::Held { .. } => Some("flock status".to_owned()),
+            Self::NoInstance { .. } => Some("flock doctor --fix".to_owned()),
+            Self::Open { path, source: Some(_) } => {
+                let path = path.display();
+                Some(format!("sudo chown $(id -u) {path} && chmod 700 {path}"))
+            }
+            Self::Open { .. } => {
+                Some("use --home with a folder on a file system that keeps rights".to_owned())
+            }
             Self::Io { source, path, .. } => match source.kind() {
-                std::io::ErrorKind::StorageFull => Some(format!("df -h {}", path.display())),
+                std::io::ErrorKind::StorageFull => Some(format!("df -h {}", existing(path).display())),
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                    Some(format!("ls -ld {}", path.display()))
+                    Some(format!("ls -ld {}", existing(path).display()))
                 }
                 _ => None,
             },
@@ -150,11 +180,11 @@ impl Home {
         }
     }
 
-    /// Makes the folders that are missing, each with its mode. Folders that are there keep theirs.
+    /// Makes the folders that are missing, each with its mode, and closes the home to other users.
     ///
     /// # Errors
     ///
-    /// If one can't be made.
+    /// If one can't be made, and as [`Home::close`].
     pub fn make_folders(&self) -> Result<(), HomeError> {
         use std::os::unix::fs::DirBuilderExt as _;
         for (path, mode) in self.folders() {
@@ -164,8 +194,37 @@ impl Home {
                 .create(&path)
                 .map_err(|source| HomeError::Io { verb: "make the folder", path: path.clone(), source })?;
         }
+        self.close()
+    }
+
+    /// Takes from other users what rights they have to the home and to its most private folders. A workspace in it may hold
+    /// programs that run with its owner's rights.
+    ///
+    /// # Errors
+    ///
+    /// [`HomeError::Open`] where others still have some.
+    pub fn close(&self) -> Result<(), HomeError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        for path in [self.root().to_owned(), self.data(), self.secrets()] {
+            let mode = || std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o7777);
+            let Ok(found) = mode() else { continue };
+            if found & 0o077 == 0 {
+                continue;
+            }
+            let closed = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(found & !0o077));
+            // Some file systems take any mode and keep their own.
+            let is_closed = mode().is_ok_and(|now| now & 0o077 == 0);
+            if closed.is_err() || !is_closed {
+                return Err(HomeError::Open { path, source: closed.err() });
+            }
+        }
         Ok(())
     }
+}
+
+/// The path, or the nearest folder above it that is there: a command can't look at a file that could not be made.
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, HomeError> {
@@ -176,8 +235,10 @@ fn absolute(path: &Path) -> Result<PathBuf, HomeError> {
     })
 }
 
-/// The canonical form of a path whose last parts may not exist yet.
-fn canonical(path: &Path) -> PathBuf {
+/// The canonical form of a path whose last parts may not exist yet. For comparing where things are, never for opening
+/// what an agent can write.
+#[must_use]
+pub fn canonical(path: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut at = path;
     loop {
@@ -197,6 +258,25 @@ fn canonical(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_is_closed_to_others_whatever_its_mode_was() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("home"), None);
+        home.make_folders().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        for path in [home.root().to_owned(), home.data(), home.secrets()] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            home.make_folders().unwrap();
+            assert_eq!(mode(&path), 0o700, "{}", path.display());
+        }
+        let open = HomeError::Open { path: "/srv/x".into(), source: None };
+        assert!(open.hint().is_some_and(|hint| hint.contains("file system")));
+        let error = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let open = HomeError::Open { path: "/srv/x".into(), source: Some(error) };
+        assert!(open.hint().is_some_and(|hint| hint.ends_with("chmod 700 /srv/x")));
+    }
 
     #[test]
     fn a_home_is_named_by_its_canonical_path() {

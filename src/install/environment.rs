@@ -29,6 +29,18 @@ const NAMES: [&str; 16] = [
 /// Passed on with whatever follows.
 const PREFIXES: [&str; 3] = ["LC_", "npm_config_", "NPM_CONFIG_"];
 
+/// Passed on to cargo besides those that any build gets.
+const OF_CARGO: [&str; 8] = [
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "CARGO_BUILD_JOBS",
+    "CC",
+    "CXX",
+    "AR",
+    "CARGO_NET_OFFLINE",
+];
+
 /// Set for every step: nobody is there to be asked, the log is not a terminal, and what is built is run by Node alone,
 /// which knows nothing of Yarn's own way to find packages.
 const FIXED: [(&str, &str); 5] = [
@@ -43,6 +55,22 @@ const FIXED: [(&str, &str); 5] = [
 #[must_use]
 pub fn of_build(node: &Path) -> Vec<(OsString, OsString)> {
     allowed(env::inherited(), node)
+}
+
+/// The environment of cargo: what any build gets, and how cargo and the C compiler are found. Flags that would change what
+/// is built are not passed on.
+#[must_use]
+pub fn of_cargo() -> Vec<(OsString, OsString)> {
+    let passed = |name: &OsStr| {
+        let is_of_cargo =
+            name.to_str().is_some_and(|name| OF_CARGO.contains(&name) || name.starts_with("CARGO_HTTP_"));
+        name == "PATH" || is_of_cargo || passes(name)
+    };
+    let mut kept: Vec<_> = env::inherited().filter(|(name, _)| passed(name)).collect();
+    kept.extend(
+        [("CI", "true"), ("CARGO_TERM_COLOR", "never")].map(|(name, value)| (name.into(), value.into())),
+    );
+    kept
 }
 
 fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec<(OsString, OsString)> {

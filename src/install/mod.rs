@@ -6,12 +6,15 @@
 //! [`prepare`](prepare()) does all that and ends with a complete folder of a version that nobody uses yet;
 //! [`swap`](swap()) makes it the current one. [`versions`] reads what is installed.
 //!
+//! [`own`] does the same for flock's own program.
+//!
 //! Everything here blocks: call it from a thread that may.
 
 mod environment;
 mod error;
 pub mod machine;
 pub mod node;
+pub mod own;
 pub mod package;
 pub mod plan;
 mod prepare;

@@ -39,10 +39,16 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// That of a home.
+    /// That of a home's OpenClaw.
     #[must_use]
     pub fn of(home: &Home) -> Self {
         Self { root: home.openclaw_versions().join(".staging") }
+    }
+
+    /// That of flock's own program.
+    #[must_use]
+    pub fn of_program(home: &Home) -> Self {
+        Self { root: home.program().join(".staging") }
     }
 
     /// The folder itself.

@@ -150,14 +150,19 @@ const fn is_false(value: &bool) -> bool {
 /// The commits that did not work here. A record that can't be read remembers none: then they are tried again.
 #[must_use]
 pub fn failed(home: &Home) -> BTreeMap<String, Failed> {
-    let mut known = noted(home);
+    failed_in(&home.openclaw_failed())
+}
+
+/// The same, of the record at a path.
+pub(super) fn failed_in(record: &Path) -> BTreeMap<String, Failed> {
+    let mut known = noted(record);
     known.retain(|_, failure| !failure.doubtful);
     known
 }
 
 /// Those, and those of which it is not known yet.
-fn noted(home: &Home) -> BTreeMap<String, Failed> {
-    let bytes = atomic::read(&home.openclaw_failed(), MOST_RECORD).ok().flatten().unwrap_or_default();
+fn noted(record: &Path) -> BTreeMap<String, Failed> {
+    let bytes = atomic::read(record, MOST_RECORD).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
@@ -167,8 +172,13 @@ fn noted(home: &Home) -> BTreeMap<String, Failed> {
 /// # Errors
 ///
 /// If that can't be written.
-pub fn remember_failure(home: &Home, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
-    let mut known = noted(home);
+pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<bool, InstallError> {
+    remember_in(&home.openclaw_failed(), commit, failure)
+}
+
+/// The same, in the record at a path.
+pub(super) fn remember_in(record: &Path, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
+    let mut known = noted(record);
     failure.doubtful &= !known.contains_key(commit);
     let counts = !failure.doubtful;
     known.insert(commit.to_owned(), failure);
@@ -180,7 +190,7 @@ pub fn remember_failure(home: &Home, commit: &str, mut failure: Failed) -> Resul
         };
         known.remove(&oldest);
     }
-    write_failed(home, &known)?;
+    write_failed(record, &known)?;
     Ok(counts)
 }
 
@@ -190,18 +200,21 @@ pub fn remember_failure(home: &Home, commit: &str, mut failure: Failed) -> Resul
 ///
 /// If that can't be written.
 pub fn forget_failure(home: &Home, commit: &str) -> Result<(), InstallError> {
-    let mut known = noted(home);
+    forget_in(&home.openclaw_failed(), commit)
+}
+
+/// The same, in the record at a path.
+pub(super) fn forget_in(record: &Path, commit: &str) -> Result<(), InstallError> {
+    let mut known = noted(record);
     if known.remove(commit).is_none() {
         return Ok(());
     }
-    write_failed(home, &known)
+    write_failed(record, &known)
 }
 
-fn write_failed(home: &Home, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
-    let path = home.openclaw_failed();
-    let text =
-        serde_json::to_vec_pretty(known).map_err(|error| io("describe", path.clone())(error.into()))?;
-    Ok(atomic::write(&path, &text, 0o600)?)
+fn write_failed(record: &Path, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
+    let text = serde_json::to_vec_pretty(known).map_err(|error| io("describe", record)(error.into()))?;
+    Ok(atomic::write(record, &text, 0o600)?)
 }
 
 const MOST_RECORD: u64 = 1 << 20;

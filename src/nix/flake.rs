@@ -1,15 +1,18 @@
-//! The flake that packages come from: a pinned one of nixpkgs, or what the configuration names. A flake in a
-//! folder of this machine is carried into the store's container, which sees nothing of the host.
+//! The flake that packages come from: nixpkgs, or what the configuration names. A flake in a folder of this
+//! machine is copied into the store, whose container sees nothing of the host.
 
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 
 use super::NixError;
 
-/// The flake where the configuration names none: a release that every Nix from 2.4 on can read.
-pub const DEFAULT_FLAKE: &str = "github:NixOS/nixpkgs/24.11";
+/// The flake where the configuration names none.
+pub const DEFAULT_FLAKE: &str = "github:NixOS/nixpkgs";
+/// Its revision: the last of the release 24.11, which every Nix from 2.4 on can read.
+pub const DEFAULT_REV: &str = "50ab793786d9de88ee30ec4e4c24fb4236fc2674";
+/// The hash of that revision's content.
+pub const DEFAULT_NAR_HASH: &str = "sha256-/bVBlRpECLVzjV19t5KMdMFWSwKLtb5RyXdjz3LJT+g=";
 
 /// Where packages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +28,11 @@ impl Flake {
     pub fn configured(configured: Option<&str>) -> Result<Self, NixError> {
         let flake = configured.unwrap_or(DEFAULT_FLAKE);
         let bad = |reason: &str| NixError::Flake { flake: flake.to_owned(), reason: reason.to_owned() };
-        if flake.chars().any(|c| c.is_control() || c.is_whitespace() || c == '#') || flake.starts_with('-') {
+        // It becomes a quoted word of a script.
+        let plain = |c: char| c.is_ascii_graphic() && !"#'\"\\`$".contains(c);
+        if !flake.chars().all(|c| plain(c) || (flake.starts_with("path:") && !c.is_control()))
+            || flake.starts_with('-')
+        {
             return Err(bad("it is not a reference of a flake"));
         }
         if let Some(folder) = flake.strip_prefix("path:") {
@@ -42,21 +49,38 @@ impl Flake {
         Ok(Self::Remote(flake.to_owned()))
     }
 
-    /// The reference inside the store's container.
-    pub fn inside(&self) -> String {
-        match self {
-            Self::Remote(reference) => reference.clone(),
-            Self::Folder(folder) => format!("path:{}", Self::folder_inside(folder)),
+    /// The same flake at a revision, as in `github:NixOS/nixpkgs/50ab7937…`.
+    ///
+    /// # Errors
+    ///
+    /// [`NixError::NoRevision`] where it has none, or where this can't be one.
+    pub fn at(&self, rev: &str) -> Result<String, NixError> {
+        let none = || NixError::NoRevision { flake: self.reference() };
+        let Self::Remote(reference) = self else { return Err(none()) };
+        if rev.len() < 7 || rev.len() > 40 || !rev.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(none());
         }
+        let (place, query) = reference.split_once('?').unwrap_or((reference, ""));
+        let (scheme, rest) = place.split_once(':').ok_or_else(none)?;
+        if ["github", "gitlab", "sourcehut"].contains(&scheme) {
+            let mut parts = rest.split('/');
+            let (Some(owner), Some(repository)) = (parts.next(), parts.next()) else { return Err(none()) };
+            return Ok(format!("{scheme}:{owner}/{repository}/{rev}"));
+        }
+        if scheme != "git" && !scheme.starts_with("git+") {
+            return Err(none());
+        }
+        let others = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("rev="));
+        let query: Vec<String> = others.map(str::to_owned).chain([format!("rev={rev}")]).collect();
+        Ok(format!("{place}?{}", query.join("&")))
     }
 
-    /// Where a folder of the host is inside: the same place each time, so that its packages keep their
-    /// origin.
-    pub fn folder_inside(folder: &Path) -> String {
-        use std::os::unix::ffi::OsStrExt as _;
-        let digest = Sha256::digest(folder.as_os_str().as_bytes());
-        let name = crate::id::hex(&digest[..8]);
-        format!("/var/lib/flock/flakes/{name}")
+    /// The reference as it was configured.
+    pub fn reference(&self) -> String {
+        match self {
+            Self::Remote(reference) => reference.clone(),
+            Self::Folder(folder) => format!("path:{}", folder.display()),
+        }
     }
 }
 
@@ -105,11 +129,24 @@ mod tests {
     #[test]
     fn a_flake_is_fetched_or_a_folder() {
         let remote = Flake::configured(None).unwrap();
-        assert_eq!(remote.inside(), DEFAULT_FLAKE);
+        assert_eq!(remote.reference(), DEFAULT_FLAKE);
         let folder = Flake::configured(Some("path:/srv/flake")).unwrap();
         assert_eq!(folder, Flake::Folder("/srv/flake".into()));
-        assert!(folder.inside().starts_with("path:/var/lib/flock/flakes/"));
-        for bad in ["path:relative", "-x", "nixpkgs", "github:a/b#c", "a b:c", ""] {
+        assert_eq!(folder.reference(), "path:/srv/flake");
+        let rev = "50ab793786d9de88ee30ec4e4c24fb4236fc2674";
+        for (flake, at) in [
+            ("github:NixOS/nixpkgs/24.11", "github:NixOS/nixpkgs/50ab793786d9de88ee30ec4e4c24fb4236fc2674"),
+            (
+                "git+https://a.example/b?ref=main&rev=00",
+                "git+https://a.example/b?ref=main&rev=50ab793786d9de88ee30ec4e4c24fb4236fc2674",
+            ),
+        ] {
+            assert_eq!(Flake::configured(Some(flake)).unwrap().at(rev).unwrap(), at);
+        }
+        assert!(folder.at(rev).is_err() && remote.at("24.11").is_err());
+        for bad in
+            ["github:a/b'c", "github:a/$(id)", "path:relative", "-x", "nixpkgs", "github:a/b#c", "a b:c", ""]
+        {
             assert!(Flake::configured(Some(bad)).is_err(), "{bad}");
         }
     }

@@ -1,18 +1,31 @@
 //! Profiles: what an agent has installed, on its PATH in its sandbox. Each change makes a new generation, and
 //! the one before stays until it is collected.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::flake::{self, Flake};
+use super::flake::Flake;
+use super::manifest::Origin;
+use super::realise::Realised;
 use super::store::{PROFILES, shell};
-use super::{Attribute, Installed, NixError, Store, manifest};
+use super::{Attribute, Installed, NixError, Pin, Store, manifest};
 use crate::id::AgentId;
 use crate::sandbox::exec::Exec;
+use crate::sandbox::owned;
 
 /// Shown to whoever waits: a line of what Nix says.
 pub type Watch<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// Whose profile a change is for, what it is called in errors, and who may end and watch it.
+#[derive(Clone, Copy)]
+struct Order<'a> {
+    agent: &'a AgentId,
+    what: &'a str,
+    cancel: &'a CancellationToken,
+    watch: Watch<'a>,
+}
 
 impl Store {
     /// Installs packages for an agent; those it has from the same flake already stay as they are. Returns
@@ -31,26 +44,23 @@ impl Store {
         let flake = Flake::configured((self.config)().nix_flake.as_deref())?;
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("install {}", names.join(", "));
-        let _writing = self.turn(&what, cancel).await?;
-        let container = Box::pin(self.running()).await?;
-        let inside = flake.inside();
-        let there = self.read(&container, agent).await?;
+        let pin = self.pinned(&flake).await?;
+        let there = self.before(agent, &what, cancel).await?;
         let has = |package: &Attribute| {
-            there.iter().any(|found| found.package == package.as_str() && found.flake == inside)
+            pin.as_ref().is_some_and(|pin| {
+                let is = |found: &&Installed| {
+                    found.package == package.as_str()
+                        && found.flake == pin.locked
+                        && found.nar_hash.as_ref() == Some(&pin.nar_hash)
+                };
+                there.iter().find(is).is_some()
+            })
         };
         let new: Vec<Attribute> = packages.iter().filter(|package| !has(package)).cloned().collect();
-        if new.is_empty() {
-            return Ok(new);
+        if !new.is_empty() {
+            let order = Order { agent, what: &what, cancel, watch };
+            Box::pin(self.add(&order, Wanted::Set(&flake, pin), &new)).await?;
         }
-        if let Flake::Folder(folder) = &flake {
-            self.carry(&container, folder.clone()).await?;
-        }
-        let mut arguments = vec!["profile", "install", "--no-write-lock-file", "--profile"];
-        let profile = profile(agent)?;
-        arguments.push(&profile);
-        let references: Vec<String> = new.iter().map(|package| format!("{inside}#{package}")).collect();
-        arguments.extend(references.iter().map(String::as_str));
-        self.nix(&container, &what, &arguments, cancel, watch).await?;
         Ok(new)
     }
 
@@ -67,19 +77,122 @@ impl Store {
         cancel: &CancellationToken,
         watch: Watch<'_>,
     ) -> Result<(), NixError> {
-        let named = reference.split_once('#').is_some_and(|(source, name)| {
-            source.contains(':') && !source.starts_with(['-', '/', '.']) && name.parse::<Attribute>().is_ok()
-        });
-        let local = reference.starts_with("path:") || reference.starts_with("file:");
-        if !named || local || reference.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(NixError::NotAnAttribute(reference.chars().take(80).collect()));
+        let wrong = || NixError::NotAnAttribute(reference.chars().take(80).collect());
+        let (source, name) = reference.split_once('#').ok_or_else(wrong)?;
+        let package: Attribute = name.parse().map_err(|_| wrong())?;
+        let local = source.starts_with("path:") || source.starts_with("file:");
+        // It becomes a quoted word of a script.
+        let plain = |c: char| c.is_ascii_graphic() && !"'\"\\`$".contains(c);
+        if !source.contains(':') || source.starts_with(['-', '/', '.']) || local || !source.chars().all(plain)
+        {
+            return Err(wrong());
         }
-        let profile = profile(agent)?;
         let what = format!("install {reference}");
-        let _writing = self.turn(&what, cancel).await?;
+        self.before(agent, &what, cancel).await?;
+        let order = Order { agent, what: &what, cancel, watch };
+        Box::pin(self.add(&order, Wanted::Reference(source), &[package])).await
+    }
+
+    /// What the agent has, and a store that is ready.
+    async fn before(
+        &self,
+        agent: &AgentId,
+        what: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Installed>, NixError> {
+        let _writing = self.turn(what, cancel).await?;
         let container = Box::pin(self.running()).await?;
-        let arguments = ["profile", "install", "--no-write-lock-file", "--profile", &profile, reference];
-        self.nix(&container, &what, &arguments, cancel, watch).await
+        self.sweep(&container).await?;
+        self.read(&container, agent).await
+    }
+
+    /// Evaluates, fetches and builds packages apart from the store, and then switches the agent's profile.
+    async fn add(
+        &self,
+        order: &Order<'_>,
+        wanted: Wanted<'_>,
+        packages: &[Attribute],
+    ) -> Result<(), NixError> {
+        let Order { agent, what, cancel, watch } = *order;
+        // Not for as long as it takes, and not beside too many others: the store stays usable meanwhile.
+        let permit = cancel.run_until_cancelled(self.building.acquire()).await;
+        let _permit = permit.ok_or_else(|| NixError::Cancelled { what: what.to_owned() })?;
+        let container = {
+            let _writing = self.turn(what, cancel).await?;
+            Box::pin(self.running()).await?
+        };
+        let work = self.begin(&container, agent, what, cancel, watch).await?;
+        let done = async {
+            let (flake, shown, nar_hash) = match wanted {
+                Wanted::Reference(reference) => (reference.to_owned(), reference.to_owned(), None),
+                Wanted::Set(flake, pin) => {
+                    let (pin, source) = self.source(&work, flake, pin).await?;
+                    (format!("path:{source}"), pin.locked, Some(pin.nar_hash))
+                }
+            };
+            let made = work.realise(&flake, packages).await?;
+            let _writing = self.turn(what, cancel).await?;
+            let origin = |package| Origin { package, flake: shown.clone(), nar_hash: nar_hash.clone() };
+            self.switch(&container, order, &origin, &made).await
+        };
+        let done = done.await;
+        // Its error says less than that of the work itself.
+        let finished = work.finish().await;
+        done.and(finished)
+    }
+
+    /// Puts paths of the store into an agent's profile, in the place of other ones of the same packages. Nix builds
+    /// nothing for it.
+    async fn switch(
+        &self,
+        container: &str,
+        order: &Order<'_>,
+        origin: &(dyn Fn(String) -> Origin + Sync),
+        made: &[Realised],
+    ) -> Result<(), NixError> {
+        let Order { agent, what, cancel, .. } = *order;
+        let there = self.read(container, agent).await?;
+        let is_new = |found: &&Installed| made.iter().any(|new| new.package.as_str() == found.package);
+        let old: Vec<String> = there
+            .iter()
+            .filter(is_new)
+            .flat_map(|found| &found.store_paths)
+            .map(|path| format!("'{path}'"))
+            .collect();
+        let new: Vec<String> =
+            made.iter().flat_map(|made| &made.outputs).map(|path| format!("'{path}'")).collect();
+        let mut records = String::new();
+        for made in made {
+            let origin = serde_json::to_string(&origin(made.package.to_string())).unwrap_or_default();
+            for path in &made.outputs {
+                let _ = writeln!(records, "{} {origin}", path.base());
+            }
+        }
+        let replace = if old.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "nix profile remove --profile \"$profile\" {}; between=$(readlink \"$profile\")",
+                old.join(" ")
+            )
+        };
+        // The agent never has less than before: what is taken out first is back where the rest fails.
+        let script = format!(
+            "set -e; cd {PROFILES}; profile=$PWD/{agent}; before=$(readlink \"$profile\" || :); between=
+             mkdir -p {ORIGINS}/{agent}
+             while read -r path origin; do printf '%s\\n' \"$origin\" > {ORIGINS}/{agent}/\"$path\"; done
+             {replace}
+             if ! nix profile install --profile \"$profile\" {new}; then
+               if [ -n \"$between\" ]; then ln -sfn \"$before\" \"$profile\"; rm -f \"$between\"; fi
+               exit 1
+             fi
+             if [ -n \"$between\" ]; then rm -f \"$between\"; fi",
+            new = new.join(" "),
+        );
+        profile(agent)?;
+        let input = Some(records.into());
+        let exec = Exec { command: shell(&script), input, timeout: LONG, ..Exec::default() };
+        self.command(container, what, exec, cancel, &|_| {}).await.map(drop)
     }
 
     /// Waits until nobody else writes a profile, unless the caller gives up.
@@ -110,7 +223,7 @@ impl Store {
                 return Err(NixError::NotInstalled { agent: agent.clone(), package });
             }
             // By path: a number means another package after the first removal, a name may be a pattern.
-            paths.extend(found.iter().filter_map(|found| found.store_paths.first()).cloned());
+            paths.extend(found.iter().flat_map(|found| &found.store_paths).cloned());
         }
         let profile = profile(agent)?;
         let mut arguments = vec!["profile", "remove", "--profile", &profile];
@@ -156,8 +269,10 @@ impl Store {
         cancel: &CancellationToken,
         watch: Watch<'_>,
     ) -> Result<String, NixError> {
+        let _quiet = self.quiet(cancel, watch).await?;
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
+        self.sweep(&container).await?;
         let last = std::sync::Mutex::new(String::new());
         let note = |line: &str| {
             *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = line.to_owned();
@@ -172,8 +287,11 @@ impl Store {
             self.run(&container, "give up old generations", shell(&script), cancel, &|_| {}).await?;
         }
         // A collection listens on a socket of the volume and leaves it there; a sandbox shares the volume.
-        let script = "nix store gc; ended=$?; rm -rf /nix/var/nix/gc-socket; exit $ended";
-        self.run(&container, "collect garbage", shell(script), cancel, &note).await?;
+        let script = format!(
+            "nix store gc; ended=$?; rm -rf /nix/var/nix/gc-socket
+             for origin in {ORIGINS}/*/*; do [ -e \"/nix/store/${{origin##*/}}\" ] || rm -f \"$origin\"; done; exit $ended"
+        );
+        self.run(&container, "collect garbage", shell(&script), cancel, &note).await?;
         let last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(last.clone())
     }
@@ -188,34 +306,71 @@ impl Store {
         let container = Box::pin(self.running()).await?;
         // An id has no character that means anything to a shell or a pattern.
         let script = format!(
-            "set -e; cd {PROFILES}; rm -f {agent}; ls | grep -E '^{agent}-[0-9]+-link$' | xargs -r rm -f"
+            "set -e; rm -rf {ORIGINS}/{agent}; cd {PROFILES}; rm -f {agent}; ls | grep -E '^{agent}-[0-9]+-link$' | xargs -r rm -f"
         );
         self.run(&container, "remove the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
     }
 
-    async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<Installed>, NixError> {
-        let profile = profile(agent)?;
-        let script = format!("if [ -e {profile}/manifest.json ]; then cat {profile}/manifest.json; fi");
-        let exec = Exec { command: shell(&script), timeout: SHORT, ..Exec::default() };
-        let never = CancellationToken::new();
-        let outcome = self.command(container, "read the profile", exec, &never, &|_| {}).await?;
-        Ok(manifest::parse(&[outcome.output.head, outcome.output.tail].concat()))
+    /// As [`Self::forget`], where this home has a store: one that does not run is started for it and stopped again, so
+    /// that the next agent of this id does not begin with the packages.
+    ///
+    /// # Errors
+    ///
+    /// As [`NixError`] says.
+    pub async fn forget_if_any(&self, agent: &AgentId) -> Result<(), NixError> {
+        let state = self.state().await?;
+        if state.state == "absent" {
+            return Ok(());
+        }
+        let forgotten = self.forget(agent).await;
+        if state.state != "running" {
+            owned::stop(&self.engine, &state.container).await?;
+        }
+        forgotten
     }
 
-    /// Copies a flake of this machine into the container, over what was there.
-    async fn carry(&self, container: &str, folder: std::path::PathBuf) -> Result<(), NixError> {
-        let target = Flake::folder_inside(&folder);
-        let packed = tokio::task::spawn_blocking(move || flake::pack(&folder)).await.map_err(|error| {
-            NixError::FlakeFolder { path: target.clone().into(), source: std::io::Error::other(error) }
-        })??;
-        let target = target.as_str();
+    /// Gives an agent's profile with all its generations to another id, where this home has a store. Done already, it
+    /// changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`NixError`] says.
+    pub async fn rename_if_any(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
+        let state = self.state().await?;
+        if state.state == "absent" {
+            return Ok(());
+        }
+        let renamed = self.rename(old, new).await;
+        if state.state != "running" {
+            owned::stop(&self.engine, &state.container).await?;
+        }
+        renamed
+    }
+
+    async fn rename(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
+        let _writing = self.writing.lock().await;
+        let container = Box::pin(self.running()).await?;
+        // The generations first: as long as the old name is there, the new one can be made from it.
         let script = format!(
-            "set -e; rm -rf {target}; mkdir -p {target}; tar -x --no-same-owner -C {target}; \
-             chown -R 0:0 {target}"
+            "set -e; [ ! -e {ORIGINS}/{old} ] || mv {ORIGINS}/{old} {ORIGINS}/{new}; cd {PROFILES}; \
+             ls | grep -E '^{old}-[0-9]+-link$' | while read link; do mv \"$link\" \"{new}${{link#{old}}}\"; done; \
+             if [ -L {old} ]; then current=$(basename \"$(readlink {old})\"); \
+             ln -sfn \"{new}${{current#{old}}}\" {new}; rm -f {old}; fi"
         );
-        let exec = Exec { command: shell(&script), input: Some(packed), timeout: SHORT, ..Exec::default() };
+        self.run(&container, "rename the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
+    }
+
+    async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<Installed>, NixError> {
+        let profile = profile(agent)?;
+        let script = format!(
+            "if [ -e {profile}/manifest.json ]; then cat {profile}/manifest.json; fi; echo
+             for origin in {ORIGINS}/{agent}/*; do [ ! -e \"$origin\" ] || echo \"${{origin##*/}} $(cat \"$origin\")\"; done"
+        );
+        let exec = Exec { command: shell(&script), timeout: SHORT, keep: MAX_PROFILE, ..Exec::default() };
         let never = CancellationToken::new();
-        self.command(container, "take over the flake", exec, &never, &|_| {}).await.map(drop)
+        let outcome = self.command(container, "read the profile", exec, &never, &|_| {}).await?;
+        let text = [outcome.output.head, outcome.output.tail].concat();
+        Ok(manifest::read(&String::from_utf8_lossy(&text)))
     }
 
     async fn nix(
@@ -249,6 +404,14 @@ impl Store {
     }
 }
 
+/// What packages are asked of.
+enum Wanted<'a> {
+    /// The package set, with its pin if it has one.
+    Set(&'a Flake, Option<Pin>),
+    /// A reference that a person decided about.
+    Reference(&'a str),
+}
+
 /// Nix makes the profile itself, as a link beside its generations, `<profile>-<number>-link`. An agent that is
 /// named like a generation of another has none.
 fn profile(agent: &AgentId) -> Result<String, NixError> {
@@ -262,8 +425,12 @@ fn profile(agent: &AgentId) -> Result<String, NixError> {
     }
 }
 
-const SHORT: Duration = Duration::from_secs(60);
-const LONG: Duration = Duration::from_secs(3600);
+/// Where the origins of what is in profiles are, a folder for each agent.
+const ORIGINS: &str = "/nix/var/flock";
+/// The longest manifest with its origins, in bytes.
+const MAX_PROFILE: usize = 4 << 20;
+pub(super) const SHORT: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
-//! The store's container: the only writer of the volume. Nothing in it listens: Nix is run by the engine's
-//! exec, so there is no daemon socket that a sandbox could reach through the volume it shares.
+//! The store's container: the only writer of the volume. It has no network and runs no build and nothing that an
+//! agent chose: what is new comes from throw-away containers, and is checked before it is taken over. Nothing in
+//! it listens: Nix is run by the engine's exec, so there is no daemon socket that a sandbox could reach through
+//! the volume it shares.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +16,11 @@ use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::NixError;
+use super::container::Volumes;
+use super::substituter::Substituter;
 use crate::home::Home;
 use crate::sandbox::docker::ConfigSource;
+use crate::sandbox::egress::{Dial, Internet};
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::image::{self, Recipe};
@@ -23,6 +28,10 @@ use crate::sandbox::{End, Outcome, SandboxError, inspect, names, owned, volumes}
 
 /// Where the profiles of agents are.
 pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
+/// Where builds write, a folder each, in the store's container.
+pub(super) const BUILDS: &str = "/build";
+/// What keeps the parts of an unfinished request from being collected.
+pub(super) const ROOTS: &str = "/nix/var/nix/gcroots/flock";
 
 /// The Nix store of one home.
 pub struct Store {
@@ -31,6 +40,12 @@ pub struct Store {
     pub(super) engine: Arc<Engine>,
     /// Held while the container is made, and by whoever writes a profile.
     pub(super) writing: tokio::sync::Mutex<()>,
+    /// How many requests are evaluated and built at once.
+    pub(super) building: tokio::sync::Semaphore,
+    /// Where packages that are built already come from.
+    pub(super) cache: Substituter,
+    /// How what is fetched for packages gets out.
+    pub(super) dial: Arc<dyn Dial>,
 }
 
 /// How the store is, from one look.
@@ -48,7 +63,27 @@ impl Store {
     /// Touches nothing yet.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
-        Self { home, config, engine, writing: tokio::sync::Mutex::default() }
+        Self {
+            home,
+            config,
+            engine,
+            writing: tokio::sync::Mutex::default(),
+            building: tokio::sync::Semaphore::new(MAX_BUILDS),
+            cache: Substituter::default(),
+            dial: Arc::new(Internet::default()),
+        }
+    }
+
+    /// The same, with another cache of packages than that of nixpkgs.
+    #[must_use]
+    pub fn with_cache(self, cache: Substituter) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// The same, with another way out for what is fetched than this machine's own network.
+    #[must_use]
+    pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
+        Self { dial, ..self }
     }
 
     /// Makes the container if it is not there, starts it if it does not run, and makes the store on a new
@@ -59,7 +94,14 @@ impl Store {
     /// As [`NixError`] says.
     pub async fn ensure(&self) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
-        Box::pin(self.running()).await.map(drop)
+        let container = Box::pin(self.running()).await?;
+        self.sweep(&container).await?;
+        let configured = (self.config)().nix_flake.clone();
+        // A folder that can't be pinned is said by whoever wants a package of it.
+        if let Err(error) = super::pin::adopt(&self.home, configured.as_deref()) {
+            tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
+        }
+        Ok(())
     }
 
     /// How it is.
@@ -86,15 +128,66 @@ impl Store {
         if let Some(id) = self.own_container(&name).await?.map(|(id, ..)| id) {
             owned::remove(&self.engine, &id).await?;
         }
+        for found in owned::list(&self.engine, &self.home).await? {
+            if found.build.is_some() {
+                owned::remove(&self.engine, &found.id).await?;
+            }
+        }
+        for volume in [names::build_volume(&self.home), names::store_volume(&self.home)] {
+            self.remove_volume(&volume).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_volume(&self, volume: &str) -> Result<(), NixError> {
         let client = self.engine.client()?;
-        let volume = names::store_volume(&self.home);
         let what = format!("look at the volume {volume}");
-        let found = self.engine.find(&what, engine::QUICK, client.inspect_volume(&volume)).await?;
+        let found = self.engine.find(&what, engine::QUICK, client.inspect_volume(volume)).await?;
         let Some(found) = found else { return Ok(()) };
         if found.labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
-            return Err(SandboxError::Foreign { name: volume }.into());
+            return Err(SandboxError::Foreign { name: volume.to_owned() }.into());
         }
-        Ok(volumes::remove(&self.engine, &volume).await?)
+        Ok(volumes::remove(&self.engine, volume).await?)
+    }
+
+    /// The id of the store's image.
+    pub(super) async fn image(&self) -> Result<String, NixError> {
+        let reference = image::reference(&self.home, &(self.config)(), Recipe::Store);
+        let found = image::id(&self.engine, &reference).await?;
+        Ok(found.ok_or(SandboxError::NoImage { image: reference })?)
+    }
+
+    /// Where the engine keeps the two volumes.
+    pub(super) async fn volumes(&self) -> Result<Volumes, NixError> {
+        let client = self.engine.client()?;
+        let place = async |volume: String| {
+            let what = format!("look at the volume {volume}");
+            let found = self.engine.call(&what, engine::QUICK, client.inspect_volume(&volume)).await?;
+            // They become options of a mount, where these mean something.
+            let place = found.mountpoint;
+            if place.contains([',', ':', '\\']) || !place.starts_with('/') {
+                let source = "it is in a folder that can't be the lower part of an overlay".into();
+                return Err(NixError::Sandbox(SandboxError::Engine { what, source }));
+            }
+            Ok(place)
+        };
+        let (store, builds) =
+            tokio::try_join!(place(names::store_volume(&self.home)), place(names::build_volume(&self.home)))?;
+        Ok(Volumes { store, builds })
+    }
+
+    /// Runs a script in the running container as its root, to its end; gives what it printed.
+    pub(super) async fn script(
+        &self,
+        container: &str,
+        what: &str,
+        script: &str,
+        limit: Duration,
+    ) -> Result<String, NixError> {
+        let exec = Exec { command: shell(script), timeout: limit, ..Exec::default() };
+        let outcome = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
+        let text = [outcome.output.head, outcome.output.tail].concat();
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Runs a command in the running container as its root. `what` completes "nix failed to …".
@@ -112,11 +205,11 @@ impl Store {
             user: Some("0:0".to_owned()),
             workdir: Some("/".to_owned()),
             env: vec![
-                format!("NIX_CONFIG={NIX_CONFIG}"),
+                format!("NIX_CONFIG={NIX_CONFIG}\n{}\n{DAEMON_CONFIG}", self.cache.keys()),
                 "HOME=/root".to_owned(),
                 "NIX_REMOTE=local".to_owned(),
             ],
-            keep: KEEP,
+            keep: if exec.keep == 0 { KEEP } else { exec.keep },
             ..exec
         };
         let outcome = exec::run_with(&self.engine, &exec, cancel, watch).await?;
@@ -188,23 +281,28 @@ impl Store {
         }
     }
 
-    /// Root, since it owns the store, but with no more than what files need; a network, since packages come
-    /// over it; nothing of the host.
+    /// Root, since it owns the store, but with no more than what files need; no network, and nothing of the host.
     fn body(&self, image: &str) -> ContainerCreateBody {
         let owner = HashMap::from([(names::LABEL_HOME.to_owned(), names::owner(&self.home))]);
-        let volume = Mount {
-            target: Some("/nix".to_owned()),
-            source: Some(names::store_volume(&self.home)),
+        let volume = |target: &str, source: String, no_copy: bool| Mount {
+            target: Some(target.to_owned()),
+            source: Some(source),
             typ: Some(MountType::VOLUME),
             read_only: Some(false),
-            // An image that has a store of its own fills a new volume with it.
             volume_options: Some(MountVolumeOptions {
-                no_copy: Some(false),
-                labels: Some(owner),
+                no_copy: Some(no_copy),
+                labels: Some(owner.clone()),
                 ..MountVolumeOptions::default()
             }),
             ..Mount::default()
         };
+        let mounts = vec![
+            // An image that has a store of its own fills a new volume with it.
+            volume("/nix", names::store_volume(&self.home), false),
+            volume(BUILDS, names::build_volume(&self.home), true),
+        ];
+        let memory = |size: &str| format!("rw,nosuid,nodev,noexec,size={size},mode=1777");
+        let tmpfs = [("/tmp", memory("256m")), ("/root", memory("64m"))];
         ContainerCreateBody {
             hostname: Some("flock-nix".to_owned()),
             user: Some("0:0".to_owned()),
@@ -213,11 +311,17 @@ impl Store {
             cmd: Some(Vec::new()),
             stop_signal: Some("SIGKILL".to_owned()),
             host_config: Some(HostConfig {
-                mounts: Some(vec![volume]),
+                network_mode: Some("none".to_owned()),
+                readonly_rootfs: Some(true),
+                ipc_mode: Some("private".to_owned()),
+                mounts: Some(mounts),
+                tmpfs: Some(tmpfs.map(|(target, options)| (target.to_owned(), options)).into()),
+                memory: Some(MEMORY),
+                memory_swap: Some(MEMORY),
                 cap_drop: Some(vec!["ALL".to_owned()]),
                 cap_add: Some(["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"].map(str::to_owned).to_vec()),
-                security_opt: Some(vec!["no-new-privileges".to_owned()]),
-                pids_limit: Some(2048),
+                security_opt: Some(super::container::security()),
+                pids_limit: Some(512),
                 log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
                 restart_policy: Some(RestartPolicy {
                     name: Some(RestartPolicyNameEnum::NO),
@@ -244,7 +348,7 @@ pub(super) fn shell(script: &str) -> Vec<String> {
 }
 
 /// The end of an output: the last lines, for an error.
-fn tail(outcome: &Outcome) -> String {
+pub(super) fn tail(outcome: &Outcome) -> String {
     let end = if outcome.output.tail.is_empty() { &outcome.output.head } else { &outcome.output.tail };
     let text = String::from_utf8_lossy(end);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -260,18 +364,35 @@ fn tail(outcome: &Outcome) -> String {
 
 const KEEP: usize = 256 << 10;
 
-/// Settings for every Nix from 2.4 on. Builds run without users and namespaces of their own: the container
-/// is their fence, and it has no right to make either.
-const NIX_CONFIG: &str = "\
+/// Requests that are evaluated and built at once; the others wait.
+const MAX_BUILDS: usize = 2;
+
+/// The memory of the store's container, in bytes.
+const MEMORY: i64 = 2 << 30;
+
+/// Settings for every Nix from 2.4 on. Nix's own sandbox needs a user namespace, which the containers refuse: the
+/// container is the wall. What is not named by a flake can't be reached, and nothing is built to be evaluated.
+pub(super) const NIX_CONFIG: &str = "\
 experimental-features = nix-command flakes
 build-users-group =
 sandbox = false
 filter-syscalls = false
 accept-flake-config = false
+flake-registry =
+allow-import-from-derivation = false
+require-sigs = true
 warn-dirty = false";
 
-/// Waits, and reaps what builds leave behind.
+/// The store's container fetches nothing and builds nothing. What is kept are profiles and requests that are
+/// underway: the derivations of those with all that was made of them.
+const DAEMON_CONFIG: &str = "\
+substituters =
+max-jobs = 0
+keep-derivations = false
+keep-outputs = true";
+
+/// Waits, and reaps.
 const WAIT: &str = "while :; do sleep 3600 & wait $!; done";
 
 /// What an interrupted collection left is removed, too.
-const SEED: &str = "set -e; rm -rf /nix/var/nix/gc-socket; mkdir -p /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots; nix-store --init";
+const SEED: &str = "set -e; rm -rf /nix/var/nix/gc-socket /tmp/flake.*; mkdir -p /nix/store /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots/flock /nix/var/flock; nix-store --init";

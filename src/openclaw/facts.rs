@@ -17,6 +17,7 @@ use crate::install::Version;
 use crate::sandbox::engine::{Engine, QUICK};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMounts, Mounts};
+use crate::sandbox::spec::User;
 use crate::sandbox::{names, workspace};
 
 /// OpenClaw's configuration, in place.
@@ -61,8 +62,11 @@ pub async fn ready(
     let config = file::read(home)?;
     let (facts, derived) = derived(home, &document, &config, engine, approved, program).await?;
     let environment = place::environment(home, &config, &derived.keys)?;
-    let folders: Vec<PathBuf> = agents(&config).map(|agent| agent.workspace.clone()).collect();
-    let owned = tokio::task::spawn_blocking(move || folders.iter().try_for_each(|folder| own(folder)));
+    let folders =
+        agents(&config).filter_map(|agent| Some((agent.workspace.clone(), *facts.users.get(&agent.id)?)));
+    let folders: Vec<(PathBuf, User)> = folders.collect();
+    let owned =
+        tokio::task::spawn_blocking(move || folders.iter().try_for_each(|(folder, user)| own(folder, *user)));
     owned.await.map_err(|error| OpenClawError::Unready(error.to_string()))??;
     let put = place::put(home, &derived, program).await?;
     Ok(Ready { derived, put, version, port: facts.port, token: place::token(home)?, environment })
@@ -91,7 +95,7 @@ async fn alone(home: &Home, program: &Program) -> Result<Lock, OpenClawError> {
 /// How long somebody else may ask: a slow machine's first answer.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// What a document would be derived to for this program. Nothing is written.
+/// What a document would be derived to for this program. Nothing is written but which users agents' sandboxes have.
 ///
 /// # Errors
 ///
@@ -109,7 +113,13 @@ pub async fn derived(
     let facts = Facts {
         port: port::choose(config).ok_or(OpenClawError::NoPort)?,
         image: image::reference(home, config, Recipe::Sandbox),
-        user: workspace::sandbox_user(),
+        user: workspace::process_user(),
+        users: agents(config)
+            .map(|agent| {
+                let user = workspace::sandbox_user(&agent.identity).map_err(failed);
+                user.map(|user| (agent.id.clone(), user))
+            })
+            .collect::<Result<_, _>>()?,
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64),
         engine_socket: engine.socket().map(PathBuf::from),
         store,
@@ -133,10 +143,11 @@ async fn store(home: &Home, engine: &Engine) -> Option<PathBuf> {
     Some(found.mountpoint.into())
 }
 
-fn own(folder: &std::path::Path) -> Result<(), OpenClawError> {
-    let failed = |(path, error): (PathBuf, std::io::Error)| {
-        OpenClawError::Unready(format!("the workspace {}: {error}", path.display()))
-    };
+fn failed((path, error): (PathBuf, std::io::Error)) -> OpenClawError {
+    OpenClawError::Unready(format!("the workspace {}: {error}", path.display()))
+}
+
+fn own(folder: &std::path::Path, user: User) -> Result<(), OpenClawError> {
     workspace::locate(folder).map_err(failed)?;
-    workspace::own(folder).map_err(failed)
+    workspace::own(folder, user).map_err(failed)
 }

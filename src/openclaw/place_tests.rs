@@ -76,6 +76,7 @@ impl Bench {
             port: 3790,
             image: "image".to_owned(),
             user: User { uid: 1, gid: 1 },
+            users: std::collections::BTreeMap::new(),
             cores: 1,
             engine_socket: None,
             store: None,

@@ -115,7 +115,11 @@ mod tests {
 
     fn tool(name: &str) -> ToolSpec {
         let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}});
-        ToolSpec { name: name.to_owned(), description: format!("Does {name}."), parameters }
+        ToolSpec {
+            name: name.to_owned(),
+            description: format!("Does {name}."),
+            parameters: parameters.into(),
+        }
     }
 
     fn read(home: &Home, name: &str) -> Value {

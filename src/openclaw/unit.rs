@@ -156,6 +156,7 @@ impl Unit for OpenClaw {
                 let _ = tokio::task::spawn_blocking(noted).await;
             }
             Ok(Health {
+                reason: None,
                 status: "ok".to_owned(),
                 version,
                 instance,

@@ -101,7 +101,6 @@ fn lineage() -> Vec<i32> {
     line
 }
 
-#[cfg(target_os = "linux")]
 fn environment(pid: i32) -> Option<Vec<u8>> {
     let read = |file: &str| fs_err::read(format!("/proc/{pid}/{file}")).ok();
     for _ in 0..EXEC_LOOKS {
@@ -117,19 +116,15 @@ fn environment(pid: i32) -> Option<Vec<u8>> {
 }
 
 /// How often, and how far apart, a process is looked at that seems to be in the middle of an exec.
-#[cfg(target_os = "linux")]
 const EXEC_LOOKS: u32 = 20;
-#[cfg(target_os = "linux")]
 const EXEC_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// What `/proc/<pid>/stat` says, of what is needed here.
-#[cfg(target_os = "linux")]
 struct Stat {
     state: char,
     flags: u64,
 }
 
-#[cfg(target_os = "linux")]
 impl Stat {
     fn of(pid: i32) -> Option<Self> {
         let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -147,54 +142,13 @@ impl Stat {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn parents() -> Vec<(i32, i32)> {
     all_pids().into_iter().filter_map(|pid| Some((pid, super::parent(pid)?))).collect()
 }
 
-#[cfg(target_os = "linux")]
 fn all_pids() -> Vec<i32> {
     let Ok(entries) = fs_err::read_dir("/proc") else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn system() -> Option<sysinfo::System> {
-    use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, UpdateKind};
-    let mut system = sysinfo::System::new().ok()?;
-    let kind = ProcessRefreshKind::nothing().with_environ(UpdateKind::Always).without_tasks();
-    system.refresh_processes_specifics(ProcessesToUpdate::All, true, kind);
-    Some(system)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn with_process<T>(pid: i32, look: impl FnOnce(&sysinfo::Process) -> T) -> Option<T> {
-    let system = system()?;
-    system.process(sysinfo::Pid::from_u32(u32::try_from(pid).ok()?)).map(look)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn environment(pid: i32) -> Option<Vec<u8>> {
-    with_process(pid, |process| {
-        let entries: Vec<&[u8]> = process.environ().iter().map(|entry| entry.as_bytes()).collect();
-        entries.join(&0)
-    })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn all_pids() -> Vec<i32> {
-    system().map_or_else(Vec::new, |system| {
-        system.processes().keys().filter_map(|pid| i32::try_from(pid.as_u32()).ok()).collect()
-    })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn parents() -> Vec<(i32, i32)> {
-    let number = |pid: sysinfo::Pid| i32::try_from(pid.as_u32()).ok();
-    system().map_or_else(Vec::new, |system| {
-        let all = system.processes().iter();
-        all.filter_map(|(pid, process)| Some((number(*pid)?, number(process.parent()?)?))).collect()
-    })
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Assembly<'a> {
     parts: Vec<Part>,
     sink: Sink<'a>,
     bytes: usize,
+    /// Those of them that only the provider can read.
+    sealed: usize,
     limit: usize,
     /// What it cost so far.
     pub usage: Usage,
@@ -51,7 +53,7 @@ enum Part {
 impl<'a> Assembly<'a> {
     /// Nothing yet. Pieces go to `sink`; `limit` bounds the bytes of all parts.
     pub fn new(sink: Sink<'a>, limit: usize) -> Self {
-        Self { parts: Vec::new(), sink, bytes: 0, limit, usage: Usage::default() }
+        Self { parts: Vec::new(), sink, bytes: 0, sealed: 0, limit, usage: Usage::default() }
     }
 
     /// More text; it goes on with the last part if that is text that is not signed yet.
@@ -113,7 +115,7 @@ impl<'a> Assembly<'a> {
     ///
     /// [`TooLong`].
     pub fn sign(&mut self, part: usize, signed: String) -> Result<(), TooLong> {
-        self.count(signed.len())?;
+        self.seal(signed.len())?;
         match self.parts.get_mut(part) {
             Some(Part::Text { signature, .. } | Part::Call { signature, .. }) => *signature = Some(signed),
             Some(Part::Thinking { signature, .. }) => *signature = signed,
@@ -164,7 +166,7 @@ impl<'a> Assembly<'a> {
     ///
     /// [`TooLong`].
     pub fn open_thinking(&mut self, redacted: Option<String>) -> Result<(), TooLong> {
-        self.count(redacted.as_ref().map_or(0, String::len))?;
+        self.seal(redacted.as_ref().map_or(0, String::len))?;
         self.push(Part::Thinking { thinking: String::new(), signature: String::new(), redacted })
     }
 
@@ -174,7 +176,7 @@ impl<'a> Assembly<'a> {
     ///
     /// [`TooLong`].
     pub fn signature(&mut self, piece: &str) -> Result<(), TooLong> {
-        self.count(piece.len())?;
+        self.seal(piece.len())?;
         if let Some(Part::Thinking { signature, .. }) = self.parts.last_mut() {
             signature.push_str(piece);
         }
@@ -300,6 +302,16 @@ impl<'a> Assembly<'a> {
         }
         self.parts.push(part);
         Ok(())
+    }
+
+    /// Bytes of text, thinking and arguments.
+    pub const fn readable(&self) -> usize {
+        self.bytes - self.sealed
+    }
+
+    fn seal(&mut self, bytes: usize) -> Result<(), TooLong> {
+        self.sealed += bytes;
+        self.count(bytes)
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), TooLong> {

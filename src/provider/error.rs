@@ -60,6 +60,8 @@ pub enum ProviderError {
         message: String,
         /// When it wants to be asked again.
         retry_after: Option<Duration>,
+        /// Whether nothing of the request has left this machine: there was no connection to send it over.
+        unsent: bool,
     },
     /// It sent nothing for too long.
     #[error("{provider} sent nothing for {} seconds", after.as_secs_f32().ceil())]
@@ -94,7 +96,8 @@ impl ProviderError {
             429 | 529 => Self::Limited { provider, status, message, retry_after },
             // 424 is Bedrock's: the model failed, not the request.
             408 | 409 | 424 | 425 | 500.. => {
-                Self::Failed { provider, message: format!("status {status}: {message}"), retry_after }
+                let message = format!("status {status}: {message}");
+                Self::Failed { provider, message, retry_after, unsent: false }
             }
             _ => Self::Rejected { provider, status, message },
         }
@@ -145,6 +148,16 @@ impl ProviderError {
         let Self::Rejected { message, .. } = self else { return false };
         let message = message.to_lowercase();
         message.contains("image") && SIGNS.iter().any(|sign| message.contains(sign))
+    }
+
+    /// Whether the form that the answer was to have was refused: without it the model can be asked again. There is no code
+    /// for it either.
+    #[must_use]
+    pub fn refuses_format(&self) -> bool {
+        const NAMES: [&str; 4] = ["response_format", "json_schema", "text.format", "schema"];
+        let Self::Rejected { status: 400 | 422, message, .. } = self else { return false };
+        let message = message.to_lowercase();
+        NAMES.iter().any(|name| message.contains(name))
     }
 
     /// Whose failure it is.

@@ -8,13 +8,11 @@ use crate::error::chain;
 use crate::home::Home;
 
 use super::catalog::Endpoint;
+use super::placeholder;
 
 /// A provider's key. `Debug` shows that there is one, nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
-
-/// From this length on a part of a key is no word that a message could hold by chance.
-const LONG_PART: usize = 16;
 
 impl ApiKey {
     /// The key in this text, without the white space around it; `None` where nothing is left.
@@ -30,13 +28,36 @@ impl ApiKey {
         &self.0
     }
 
-    /// A text of the provider's without the key: some echo what they refuse.
+    /// The key, where it is a secret: local servers are given a short or well-known word instead of one.
+    pub(super) fn secret(&self) -> Option<&str> {
+        placeholder::is_secret(&self.0).then_some(self.0.as_str())
+    }
+
+    /// Returns the text with each secret of the key replaced by `[key]`: some providers repeat what they refuse. A key
+    /// that is a placeholder is no secret, and the text stays as it is.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
+        let mut text = text.to_owned();
         // The secret and the token of a pair, too.
-        let parts = self.0.split(':').filter(|part| part.len() >= LONG_PART && part.len() < self.0.len());
-        parts.fold(text.replace(&self.0, "[key]"), |text, part| text.replace(part, "[key]"))
+        let parts =
+            self.0.split(':').filter(|part| part.len() < self.0.len() && placeholder::is_secret(part));
+        for secret in self.secret().into_iter().chain(parts) {
+            if text.contains(secret) {
+                text = text.replace(secret, "[key]");
+            }
+            let escaped = escaped(secret);
+            if escaped != secret && text.contains(&escaped) {
+                text = text.replace(&escaped, "[key]");
+            }
+        }
+        text
     }
+}
+
+/// Returns a text as it stands in a JSON string.
+pub(super) fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 impl fmt::Debug for ApiKey {
@@ -139,11 +160,23 @@ mod tests {
 
     #[test]
     fn a_key_is_never_shown() {
-        let key = ApiKey::new(" sk-planted\n").unwrap();
-        assert_eq!(key.expose(), "sk-planted");
+        let key = ApiKey::new(" sk-planted-and-long\n").unwrap();
+        assert_eq!(key.expose(), "sk-planted-and-long");
         assert!(!format!("{key:?}").contains("planted"));
-        assert_eq!(key.scrub("wrong key sk-planted!"), "wrong key [key]!");
+        assert_eq!(key.scrub("wrong key sk-planted-and-long!"), "wrong key [key]!");
         assert_eq!(ApiKey::new(" \n"), None);
+        let key = ApiKey::new(r#"quoted"and\planted"#).unwrap();
+        assert_eq!(key.scrub(r#"{"said":"quoted\"and\\planted"}"#), r#"{"said":"[key]"}"#);
+    }
+
+    #[test]
+    fn a_placeholder_is_left_in_every_text() {
+        for key in
+            ["test", "k", "ollama", "EMPTY", "x", "none", "sk-no-key-required", "your-api-key-here", "a:b"]
+        {
+            let text = format!("unittest of {key}: key `{key}`, k-anonymity, EMPTY ollama");
+            assert_eq!(ApiKey::new(key).unwrap().scrub(&text), text);
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::parameters::Parameters;
+
 /// How a text block begins that flock put beside a person's words: the time, a client's system text. What
 /// is in it was not said by the person.
 pub const CONTEXT_OPEN: &str = "<flock-context";
@@ -236,7 +238,7 @@ pub struct ToolSpec {
     /// What it does and when to use it, short.
     pub description: String,
     /// A JSON schema of an object.
-    pub parameters: Value,
+    pub parameters: Parameters,
 }
 
 /// Why a model stopped.

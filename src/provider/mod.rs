@@ -19,7 +19,9 @@ pub mod key;
 pub mod message;
 mod number;
 pub mod openai;
+mod parameters;
 pub mod passing;
+pub(crate) mod placeholder;
 pub mod price;
 pub mod responses;
 pub mod retry;
@@ -27,6 +29,7 @@ pub mod route;
 pub mod script;
 mod stream;
 mod text;
+mod veil;
 mod written;
 
 use std::future::Future;
@@ -40,6 +43,7 @@ pub use assembly::{MOST_BLOCKS, shallow};
 pub use catalog::{Catalog, Resolved};
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
+pub use parameters::Parameters;
 pub use route::Route;
 
 /// A boxed future that borrows for `'a`.
@@ -66,6 +70,27 @@ pub struct Request {
     /// that tells of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
+    /// The form of the answer's text, where the wire format can hold the model to one beside its tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<AnswerFormat>,
+}
+
+/// The form of an answer's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AnswerFormat {
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that a schema describes.
+    JsonSchema {
+        /// The schema's name.
+        name: String,
+        /// The schema.
+        schema: serde_json::Value,
+        /// Whether the model is to be held to every part of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        strict: Option<bool>,
+    },
 }
 
 /// A piece of an answer as it arrives.

@@ -11,7 +11,9 @@ use reqwest::header::HeaderMap;
 
 use super::http::sse::Events;
 use super::http::{Body, Endpoint, Http, Refused};
+use super::key::ApiKey;
 use super::stream::{Decoder, EventError, Progress, explain, take};
+use super::veil::{Veil, find};
 use super::{Delta, ProviderError, Sink, Usage};
 
 /// What a request is for.
@@ -56,10 +58,11 @@ impl Passage {
         let endpoint = endpoint.at(url);
         let mut meter =
             Meter { endpoint: endpoint.clone(), decoder, form: Form::Unknown, longest: http.limits().answer };
-        let key = endpoint.key().map(|key| key.expose().as_bytes().to_vec());
+        let secret = endpoint.key().and_then(ApiKey::secret).map(str::to_owned);
         let (status, mut headers, mut body) = endpoint.pass(&http, headers, body).await?;
-        if let Some(key) = &key {
-            let kept = headers.iter().filter(|(_, value)| find(value.as_bytes(), key).is_none());
+        if let Some(secret) = &secret {
+            let kept =
+                headers.iter().filter(|(_, value)| find(value.as_bytes(), secret.as_bytes()).is_none());
             headers = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
         }
         let Some(first) = body.chunk().await? else {
@@ -67,7 +70,7 @@ impl Passage {
         };
         meter.feed(&first)?;
         let first = Some(first);
-        Ok(Answer { status, headers, body, meter, first, veil: Veil { key, held: Vec::new() } })
+        Ok(Answer { status, headers, body, meter, first, veil: Veil::new(secret.as_deref()) })
     }
 }
 
@@ -108,6 +111,12 @@ impl Answer {
         }
     }
 
+    /// The bytes that came with its head, where there are some to pass on yet.
+    pub fn first(&mut self) -> Option<Bytes> {
+        let passed = self.veil.pass(self.first.take()?);
+        (!passed.is_empty()).then_some(passed)
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
         let is_complete = self.meter.is_complete();
         if is_complete {
@@ -130,6 +139,12 @@ impl Answer {
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.meter.usage()
+    }
+
+    /// Tokens of what has come of its text, estimated. An answer in a form that flock does not read has none.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        (self.meter.decoder.written() as u64).div_ceil(4)
     }
 
     /// Whether it has all come, or as good as.
@@ -255,96 +270,8 @@ impl Meter {
     }
 }
 
-/// Takes the key out of what passes, wherever it is cut: a server that repeats what it was sent must not hand it on.
-struct Veil {
-    key: Option<Vec<u8>>,
-    held: Vec<u8>,
-}
-
-impl Veil {
-    /// What of these bytes, and of those before, can be passed on.
-    fn pass(&mut self, piece: Bytes) -> Bytes {
-        let Some(key) = &self.key else { return piece };
-        if self.held.is_empty() && overlap(&piece, key) == 0 && find(&piece, key).is_none() {
-            return piece;
-        }
-        let mut all = std::mem::take(&mut self.held);
-        all.extend_from_slice(&piece);
-        let mut passed = Vec::with_capacity(all.len());
-        let mut rest = &all[..];
-        while let Some(at) = find(rest, key) {
-            passed.extend_from_slice(&rest[..at]);
-            passed.extend_from_slice(b"[key]");
-            rest = &rest[at + key.len()..];
-        }
-        let held = overlap(rest, key);
-        passed.extend_from_slice(&rest[..rest.len() - held]);
-        self.held = rest[rest.len() - held..].to_vec();
-        passed.into()
-    }
-
-    fn rest(&mut self) -> Option<Bytes> {
-        (!self.held.is_empty()).then(|| std::mem::take(&mut self.held).into())
-    }
-}
-
-fn find(bytes: &[u8], key: &[u8]) -> Option<usize> {
-    let first = *key.first()?;
-    let mut from = 0;
-    while let Some(at) = bytes[from..].iter().position(|byte| *byte == first) {
-        if bytes[from + at..].starts_with(key) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
-}
-
-/// How much of the end of these bytes may be the beginning of the key.
-fn overlap(bytes: &[u8], key: &[u8]) -> usize {
-    let most = bytes.len().min(key.len().saturating_sub(1));
-    (1..=most).rev().find(|length| key.starts_with(&bytes[bytes.len() - length..])).unwrap_or(0)
-}
-
 /// Where the pieces of an answer go that is only counted.
 pub(super) fn nowhere() -> Sink<'static> {
     // A closure without a size: no memory is taken, so none is lost.
     Box::leak(Box::new(|_: Delta| {}))
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn passed(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
-        let mut veil = Veil { key: Some(key.as_bytes().to_vec()), held: Vec::new() };
-        let mut all: Vec<u8> =
-            pieces.iter().flat_map(|piece| veil.pass(Bytes::copy_from_slice(piece))).collect();
-        all.extend(veil.rest().into_iter().flatten());
-        all
-    }
-
-    #[test]
-    fn a_key_that_comes_back_is_taken_out_wherever_it_is_cut() {
-        let said = b"your key sk-planted, sk-plan and sk-sk-planted".as_slice();
-        for at in 0..said.len() {
-            let passed = passed("sk-planted", &[&said[..at], &said[at..]]);
-            assert_eq!(String::from_utf8(passed).unwrap(), "your key [key], sk-plan and sk-[key]", "{at}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_holds_no_key_passes_unchanged(text in "[aks-]{0,60}", cuts in prop::collection::vec(0usize..60, 0..5)) {
-            let bytes = text.as_bytes();
-            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
-            cuts.extend([0, bytes.len()]);
-            cuts.sort_unstable();
-            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-            let expected = text.replace("ska-s", "[key]");
-            prop_assert_eq!(String::from_utf8(passed("ska-s", &pieces)).unwrap(), expected);
-        }
-    }
 }

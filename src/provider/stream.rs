@@ -69,6 +69,9 @@ pub trait Decoder {
 
     /// What the answer took, as far as it was told yet.
     fn usage(&self) -> Usage;
+
+    /// Bytes of text, thinking and arguments that have come.
+    fn written(&self) -> usize;
 }
 
 /// Asks, and feeds the answer to `decoder` as it comes. Returning without an error means that the answer is

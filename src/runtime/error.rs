@@ -37,6 +37,16 @@ pub enum RuntimeError {
         /// What mends it.
         hint: String,
     },
+    /// Its model's provider does not answer. Nothing of the turn has begun.
+    #[error("{program} got no answer from its model: {message}")]
+    NoAnswer {
+        /// Which program.
+        program: &'static str,
+        /// What the provider, or the program, said.
+        message: String,
+        /// What mends it.
+        hint: String,
+    },
     /// It could not be begun with: what it needs before it is started was not to be had. That may pass.
     #[error("{program} could not begin the turn: {reason}")]
     NotBegun {
@@ -103,7 +113,10 @@ impl RuntimeError {
     /// Whether the trouble may pass: what was wanted may go well later.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
-        matches!(self, Self::NotRunning { .. } | Self::NotBegun { .. } | Self::Unanswered { .. })
+        matches!(
+            self,
+            Self::NotRunning { .. } | Self::NoAnswer { .. } | Self::NotBegun { .. } | Self::Unanswered { .. }
+        )
     }
 
     /// Whether the program had begun with the turn, or nobody knows.
@@ -129,6 +142,7 @@ impl Explain for RuntimeError {
             Self::NotInstalled { hint, .. }
             | Self::NoModel { hint, .. }
             | Self::NotRunning { hint, .. }
+            | Self::NoAnswer { hint, .. }
             | Self::NotBegun { hint, .. }
             | Self::Unanswered { hint, .. }
             | Self::Refused { hint, .. }

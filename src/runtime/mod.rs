@@ -58,8 +58,10 @@ pub struct Order {
 pub enum Event {
     /// More of the answer's text.
     Text(String),
-    /// The answer begins here, with this: what was told of its text before is no part of it.
+    /// The answer's text is this so far, whatever was told of it before.
     Anew(String),
+    /// The answer's text begins after this: a call of one of flock's tools.
+    FlockTool,
     /// More thinking.
     Thinking(String),
     /// A tool of the program's own.

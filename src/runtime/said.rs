@@ -12,9 +12,11 @@ pub enum Said {
     Text(String),
     /// More thinking.
     Thinking(String),
-    /// The answer begins here, with this: what was told of its text before was said before a call of one of flock's
-    /// tools, which flock itself tells of, or has been taken back, as where an answer was cut off and is asked for anew.
+    /// The answer's text is this so far: what was told before has been taken back, as where an answer was cut off and is
+    /// asked for anew.
     Anew(String),
+    /// A call of one of flock's tools, which flock itself tells of: the answer's text begins after it.
+    FlockTool,
     /// A tool of its own; flock's are not told.
     Tool(ToolEvent),
     /// The exit code of the command that a tool ran; it comes before the tool's end.
@@ -28,6 +30,8 @@ pub enum Said {
     Search(String),
     /// What the run has taken so far.
     Usage(Usage),
+    /// What the whole conversation has taken, of a program that does not count the run alone.
+    ConversationUsage(Usage),
     /// What the run has cost so far by the program's own prices, in dollars.
     Cost(f64),
     /// It asks its model once more; why.

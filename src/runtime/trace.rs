@@ -14,10 +14,8 @@ const TEXT: usize = 200;
 const THINKING: usize = 300;
 /// Of a command, a search, a tool's arguments.
 const CALL: usize = 200;
-/// Of a line of output.
-const OUTPUT: usize = 160;
-/// Lines of output.
-const OUTPUT_LINES: usize = 2;
+/// Of what a command gave.
+const OUTPUT: usize = 200;
 /// Bytes of text that are kept until its line is made: enough for what is dropped of it.
 const KEPT: usize = 8 << 10;
 
@@ -30,6 +28,7 @@ pub struct Trace {
     pending: Option<(bool, String)>,
     open: Vec<Open>,
     usage: Option<Usage>,
+    conversation_usage: Option<Usage>,
     cost: Option<f64>,
 }
 
@@ -50,8 +49,15 @@ impl Trace {
             pending: None,
             open: Vec::new(),
             usage: None,
+            conversation_usage: None,
             cost: None,
         }
+    }
+
+    /// Whether it is known what the run took.
+    #[must_use]
+    pub const fn has_usage(&self) -> bool {
+        self.usage.is_some()
     }
 
     /// Takes what was said; adds the lines that are whole with it.
@@ -66,6 +72,7 @@ impl Trace {
                     self.piece(false, text, lines);
                 }
             }
+            Said::FlockTool => self.flush(lines),
             Said::Tool(event) => {
                 self.flush(lines);
                 self.tool(event, lines);
@@ -80,6 +87,7 @@ impl Trace {
             Said::Note(text) => self.told("note", text, TEXT, lines),
             Said::Doomed(why) => self.told("failed", why, TEXT, lines),
             Said::Usage(usage) => self.usage = Some(*usage),
+            Said::ConversationUsage(usage) => self.conversation_usage = Some(*usage),
             Said::Cost(cost) => self.cost = Some(*cost),
             Said::Conversation(_) => {}
         }
@@ -91,19 +99,20 @@ impl Trace {
         for open in std::mem::take(&mut self.open) {
             self.line(&format!("{} → not ended", open.what), lines);
         }
-        if let Some(usage) = self.usage.take() {
-            let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-            lines.push(format!(
-                "{} tokens: in={} cached={} out={}",
-                self.label,
-                grouped(all),
-                grouped(usage.cache_read),
-                grouped(usage.output)
-            ));
+        match (self.usage.take(), self.conversation_usage.take()) {
+            (Some(usage), _) => self.tokens(usage, "", lines),
+            (None, Some(usage)) => self.tokens(usage, " in the whole conversation", lines),
+            (None, None) => {}
         }
         if let Some(cost) = self.cost.take() {
             lines.push(format!("{} cost: ${cost:.4}", self.label));
         }
+    }
+
+    fn tokens(&self, usage: Usage, of: &str, lines: &mut Vec<String>) {
+        let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        let (all, cached, out) = (grouped(all), grouped(usage.cache_read), grouped(usage.output));
+        self.line(&format!("tokens: in={all} cached={cached} out={out}{of}"), lines);
     }
 
     fn tool(&mut self, event: &ToolEvent, lines: &mut Vec<String>) {
@@ -145,21 +154,22 @@ impl Trace {
         }
     }
 
-    /// The first lines of what a command gave.
+    /// The beginning of what a command gave.
     fn output(output: &str, lines: &mut Vec<String>) {
-        let some = output.split(clean::is_line_end).filter(|line| !line.trim().is_empty());
-        for (shown, line) in some.enumerate() {
-            if shown == OUTPUT_LINES {
-                lines.push("  …".to_owned());
+        let mut left = OUTPUT;
+        for line in output.split(clean::is_line_end).filter(|line| !line.trim().is_empty()) {
+            let line = line.trim_end();
+            let cut = line.char_indices().nth(left).map_or(line, |(at, _)| &line[..at]);
+            let (seen, is_cut) = (clean::inline(cut), cut.len() < line.len());
+            left -= cut.chars().count();
+            match (cut.is_empty(), is_cut) {
+                (true, _) => lines.push("  …".to_owned()),
+                (false, true) => lines.push(format!("  {seen}…")),
+                (false, false) => lines.push(format!("  {seen}")),
+            }
+            if is_cut {
                 return;
             }
-            let cut = &line[..line.floor_char_boundary(OUTPUT * 4)];
-            let seen = clean::inline(cut.trim_end());
-            let mut seen: String = seen.chars().take(OUTPUT).collect();
-            if seen.len() < line.trim_end().len() && seen.chars().count() == OUTPUT {
-                seen.push('…');
-            }
-            lines.push(format!("  {seen}"));
         }
     }
 
@@ -287,7 +297,7 @@ mod tests {
                 "[main] cmd: ls -l → exit 2",
                 "  one",
                 "  two",
-                "  …",
+                "  three",
                 "[main] tool: read path=/a limit=3 deep=… → ok",
                 "[main] tool: odd → failed",
                 "  no such file",
@@ -307,6 +317,23 @@ mod tests {
         assert_eq!(seen, [format!("[main] agent: {}…", "ä".repeat(199)), "[main] agent: b".to_owned()]);
         let seen = lines(&[Said::Text("one".into()), Said::Anew("on".into())]);
         assert_eq!(seen, ["[main] agent: one", "[main] agent: (anew)", "[main] agent: on"]);
+    }
+
+    #[test]
+    fn of_what_a_command_gave_two_hundred_characters_are_told() {
+        let told = |output: &str| {
+            let end = ended("1", "Bash", output, None);
+            let seen = lines(&[began("1", "Bash", json!({"command": "x"})), end]);
+            seen[1..].iter().map(|line| line.strip_prefix("  ").unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let many: String = (0..9).map(|line| format!("line {line}\n")).collect();
+        assert_eq!(told(&many).len(), 9, "lines are not counted");
+        assert_eq!(told(&"ä".repeat(200)), ["ä".repeat(200)]);
+        assert_eq!(told(&"ä".repeat(201)), [format!("{}…", "ä".repeat(200))]);
+        let cut = told(&format!("{}\n\n{}\nend", "a".repeat(150), "b".repeat(60)));
+        assert_eq!(cut, ["a".repeat(150), format!("{}…", "b".repeat(50))]);
+        assert_eq!(told(&format!("{}\nmore", "a".repeat(200))), ["a".repeat(200), "…".to_owned()]);
+        assert_eq!(told(" \n\n"), Vec::<String>::new());
     }
 
     #[test]

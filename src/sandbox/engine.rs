@@ -1,5 +1,6 @@
 //! The connection to the Docker engine: where it is, one way to call it, and what its refusals mean.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -171,16 +172,83 @@ impl Engine {
         SandboxError::Unavailable { endpoint, source: reason.into() }
     }
 
-    /// The engine's version and API version.
+    /// The engine's version, and those of what it works with.
     ///
     /// # Errors
     ///
     /// As [`Engine::call`].
-    pub async fn version(&self) -> Result<(String, String), SandboxError> {
+    pub async fn version(&self) -> Result<Versions, SandboxError> {
         let client = self.client()?;
-        let version = self.call("say its version", QUICK, client.version()).await?;
-        Ok((version.version.unwrap_or_default(), version.api_version.unwrap_or_default()))
+        let found = self.call("say its version", QUICK, client.version()).await?;
+        let runc = found.components.into_iter().flatten().find(|part| part.name == "runc");
+        Ok(Versions {
+            engine: found.version.unwrap_or_default(),
+            api: found.api_version.unwrap_or_default(),
+            runc: runc.map(|part| part.version).filter(|version| !version.is_empty()),
+        })
     }
+
+    /// What it says of itself that bears on sandboxes, for a report.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::call`].
+    pub async fn facts(&self) -> Result<serde_json::Value, SandboxError> {
+        let versions = self.version().await?;
+        let client = self.client()?;
+        let info = self.call("describe itself", QUICK, client.info()).await?;
+        let runtimes: Vec<String> = info.runtimes.into_iter().flatten().map(|(name, _)| name).collect();
+        Ok(serde_json::json!({
+            "engine": versions.engine,
+            "api": versions.api,
+            "runc": versions.runc,
+            "os": info.operating_system,
+            "kernel": info.kernel_version,
+            "storage": info.driver,
+            "cgroup_version": info.cgroup_version,
+            "cgroup_driver": info.cgroup_driver,
+            "security": info.security_options,
+            "runtimes": runtimes,
+            "default_runtime": info.default_runtime,
+            "cores": info.ncpu,
+            "memory": info.mem_total,
+            "containers": info.containers,
+            "warnings": info.warnings,
+        }))
+    }
+
+    /// The release of the kernel that its containers share.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::call`].
+    pub async fn kernel(&self) -> Result<String, SandboxError> {
+        let client = self.client()?;
+        let info = self.call("describe itself", QUICK, client.info()).await?;
+        Ok(info.kernel_version.unwrap_or_default())
+    }
+
+    /// The OCI runtimes that are registered with it, by name, with their programs where they are said.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::call`].
+    pub async fn runtimes(&self) -> Result<BTreeMap<String, Option<String>>, SandboxError> {
+        let client = self.client()?;
+        let info = self.call("say its runtimes", QUICK, client.info()).await?;
+        Ok(info.runtimes.into_iter().flatten().map(|(name, runtime)| (name, runtime.path)).collect())
+    }
+}
+
+/// Versions of an engine and its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// Its own.
+    pub engine: String,
+    /// That of its API.
+    pub api: String,
+    /// runc's, where it says that.
+    pub runc: Option<String>,
 }
 
 /// The HTTP status of a refusal by the engine.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
+use bollard::models::{ExecConfig, ExecInspectResponse};
 use bollard::query_parameters::InspectContainerOptions;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -92,11 +92,26 @@ async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, Sandbox
             return Ok(i32::try_from(code).unwrap_or(-1));
         }
         if Instant::now() > limit {
-            // It closed its streams and goes on: a daemon of its own making.
-            return Ok(0);
+            return unended(engine, what, &found).await;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// The code of a command that has closed its streams and that the engine knows no end of: 0 where it goes on, as a daemon
+/// of its own making. Where its container has ended, so has the command, in the middle of what it did.
+async fn unended(engine: &Engine, what: &str, exec: &ExecInspectResponse) -> Result<i32, SandboxError> {
+    // An engine may go on to call a command running whose container was killed.
+    let container = exec.container_id.as_deref().unwrap_or_default();
+    let client = engine.client()?;
+    let found = client.inspect_container(container, None::<InspectContainerOptions>);
+    let found = engine.find(what, engine::QUICK, found).await?;
+    let lives = found.and_then(|found| found.state?.running) == Some(true);
+    if lives && exec.running == Some(true) {
+        return Ok(0);
+    }
+    let source = "its container ended while it ran: what it had done until then is not known".into();
+    Err(SandboxError::Engine { what: what.to_owned(), source })
 }
 
 /// A command, ended with all it started when this goes out of scope: the engine would let it go on.

@@ -19,7 +19,9 @@ impl Explain for SandboxError {
             Self::Unavailable { .. } => "unset DOCKER_HOST",
             Self::Denied { .. } => "sudo usermod -aG docker $USER && newgrp docker",
             Self::NoImage { .. } => "flock init",
-            Self::NotConfined { .. } | Self::Lost { .. } | Self::Engine { .. } => "flock doctor",
+            Self::NoRuntime { .. } | Self::NotConfined { .. } | Self::Lost { .. } | Self::Engine { .. } => {
+                "flock doctor"
+            }
             Self::Foreign { name } => {
                 return Some(format!("docker rm -f {name}"));
             }

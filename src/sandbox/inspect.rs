@@ -36,6 +36,9 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<S
 }
 
 fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings) {
+    if spec.runtime.is_some() {
+        findings.equal("runtime", &host.runtime, &spec.runtime);
+    }
     findings.equal("network", &host.network_mode.as_deref(), &Some("none"));
     findings.check("privileged", host.privileged != Some(true));
     findings.check("read-only root", host.readonly_rootfs == Some(true));
@@ -43,7 +46,7 @@ fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings)
     findings.check("dropped capabilities", dropped.iter().any(|name| name == "ALL"));
     findings.none("added capabilities", host.cap_add.as_deref());
     let options = host.security_opt.as_deref().unwrap_or_default();
-    findings.check("security options", options == ["no-new-privileges"]);
+    findings.check("security options", options == spec.security_options());
     findings.none("devices", host.devices.as_deref());
     findings.none("device rules", host.device_cgroup_rules.as_deref());
     findings.none("device requests", host.device_requests.as_deref());

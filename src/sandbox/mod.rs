@@ -1,6 +1,7 @@
 //! Where an agent's commands run. [`Sandbox`] is the seam: Docker is behind it today, other engines later,
 //! and no caller knows which.
 
+pub mod advisory;
 pub mod binds;
 pub mod docker;
 pub mod egress;
@@ -11,14 +12,17 @@ pub mod fitting;
 pub mod helper;
 pub mod image;
 pub mod inspect;
+mod listing;
 pub mod mount;
 pub mod names;
 pub mod owned;
 pub mod policy;
 pub mod probe;
+pub mod seccomp;
 pub mod spec;
 #[cfg(test)]
 mod testing;
+pub mod usage;
 pub mod volumes;
 pub mod workspace;
 
@@ -219,6 +223,14 @@ pub enum SandboxError {
     NoImage {
         /// Its name.
         image: String,
+    },
+    /// The engine does not know the runtime that was chosen.
+    #[error("the Docker engine knows no runtime {runtime:?}, which agent {agent} is to be run by")]
+    NoRuntime {
+        /// Whose.
+        agent: AgentId,
+        /// Its name.
+        runtime: String,
     },
     /// The sandbox is not as confined as it must be: it refuses to run anything.
     #[error("the sandbox of {agent} is not confined: {finding}")]

@@ -12,8 +12,13 @@ pub const LABEL_HOME: &str = "flock.home";
 pub const LABEL_AGENT: &str = "flock.agent";
 /// Label: the hash of the specification a container was made from.
 pub const LABEL_SPEC: &str = "flock.spec";
+/// Label: the OCI runtime that a person chose for a container.
+pub const LABEL_RUNTIME: &str = "flock.runtime";
 /// Label: the hash of the recipe an image was made from.
 pub const LABEL_RECIPE: &str = "flock.recipe";
+
+/// Label: the request and step that a build container was made for.
+pub const LABEL_BUILD: &str = "flock.build";
 
 /// The agent's container.
 #[must_use]
@@ -31,6 +36,18 @@ pub fn store(home: &Home) -> String {
 #[must_use]
 pub fn store_volume(home: &Home) -> String {
     format!("flock-nix{}", home.suffix())
+}
+
+/// The volume in which builds of packages write, a folder each.
+#[must_use]
+pub fn build_volume(home: &Home) -> String {
+    format!("flock-nix-builds{}", home.suffix())
+}
+
+/// A container in which a package is evaluated or built.
+#[must_use]
+pub fn build(home: &Home, id: &str) -> String {
+    format!("flock-nix-build-{id}{}", home.suffix())
 }
 
 /// The value of [`LABEL_HOME`].

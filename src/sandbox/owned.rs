@@ -21,6 +21,8 @@ pub struct Container {
     pub name: String,
     /// The agent it belongs to; `None` for the store's.
     pub agent: Option<String>,
+    /// The request and step that a build container was made for.
+    pub build: Option<String>,
     /// As in `running` or `exited`.
     pub state: String,
     /// As in `Up 3 minutes`.
@@ -29,6 +31,8 @@ pub struct Container {
     pub created_at: i64,
     /// The hash of its specification.
     pub spec: String,
+    /// The OCI runtime that was chosen for it; `None` is the engine's default.
+    pub runtime: Option<String>,
 }
 
 impl Container {
@@ -179,9 +183,11 @@ impl From<ContainerSummary> for Container {
             id: found.id.unwrap_or_default(),
             name: name.trim_start_matches('/').to_owned(),
             agent: labels.get(names::LABEL_AGENT).cloned(),
+            build: labels.get(names::LABEL_BUILD).cloned(),
             state: found.state.map(|state| state.to_string()).unwrap_or_default(),
             status: found.status.unwrap_or_default(),
             created_at: found.created.unwrap_or_default().saturating_mul(1000),
+            runtime: labels.get(names::LABEL_RUNTIME).cloned(),
             spec: labels.get(names::LABEL_SPEC).cloned().unwrap_or_default(),
         }
     }

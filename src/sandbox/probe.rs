@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
-use crate::sandbox::helper::ProbeReport;
+use crate::sandbox::helper::{Expected, ProbeReport};
 
 /// A probe's result with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +19,12 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// The result of a probe that has just ended. `writable` are places that this sandbox may write besides its
-    /// workspace and `/tmp`.
+    /// The result of a probe that has just ended.
     #[must_use]
-    pub fn now(report: &ProbeReport, writable: &[&str]) -> Self {
+    pub fn now(report: &ProbeReport, expected: &Expected<'_>) -> Self {
         Self {
             at: clock::unix_ms(),
-            findings: report.findings(writable),
+            findings: report.findings(expected),
             took: report.took().unwrap_or_default(),
         }
     }
@@ -57,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_says_nothing_is_not_confined() {
-        let probed = Probed::now(&ProbeReport::parse(b""), &[]);
+        let probed = Probed::now(&ProbeReport::parse(b""), &Expected::default());
         assert!(!probed.is_confined());
         let error = probed.verdict(&"coder".parse().unwrap()).unwrap_err();
         assert!(error.to_string().contains("more"), "{error}");

@@ -18,7 +18,7 @@ use crate::id::hex;
 use crate::sandbox::binds::{self, Decision};
 use crate::sandbox::fitting::Fitting;
 use crate::sandbox::mount::{self, Mounts};
-use crate::sandbox::{SandboxError, names};
+use crate::sandbox::{SandboxError, names, seccomp};
 
 /// Where the helper is in the sandbox.
 pub const HELPER_TARGET: &str = "/flock-helper";
@@ -100,6 +100,9 @@ pub struct ContainerSpec {
     pub image: String,
     /// `uid:gid`.
     pub user: String,
+    /// The engine's name of the OCI runtime; its default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
     /// All that is mounted, by target.
     pub mounts: Vec<MountSpec>,
     /// The identity files mounted over the workspace's own.
@@ -191,6 +194,7 @@ impl ContainerSpec {
             agent: agent.id.to_string(),
             image: host.image.clone(),
             user: format!("{}:{}", host.user.uid, host.user.gid),
+            runtime: agent.docker.runtime.clone(),
             mounts,
             identity: host.identity.clone(),
             parts: host.fittings.iter().filter_map(Fitting::seen).collect(),
@@ -207,18 +211,20 @@ impl ContainerSpec {
     pub fn hash(&self) -> String {
         // Fields and mounts have a fixed order, so the text is canonical. The version takes in what is
         // fixed in `body` and so not a field.
-        let text = serde_json::to_vec(&(BODY_VERSION, self)).unwrap_or_default();
+        let text = serde_json::to_vec(&(BODY_VERSION, self, seccomp::profile())).unwrap_or_default();
         hex(&Sha256::digest(text))
     }
 
     /// The labels of the container.
     #[must_use]
     pub fn labels(&self) -> HashMap<String, String> {
-        HashMap::from([
+        let mut labels = HashMap::from([
             (names::LABEL_HOME.to_owned(), self.home.clone()),
             (names::LABEL_AGENT.to_owned(), self.agent.clone()),
             (names::LABEL_SPEC.to_owned(), self.hash()),
-        ])
+        ]);
+        labels.extend(self.runtime.iter().map(|name| (names::LABEL_RUNTIME.to_owned(), name.clone())));
+        labels
     }
 
     /// The limits on a process.
@@ -230,6 +236,12 @@ impl ContainerSpec {
             hard: Some(value),
         };
         vec![limit("nofile", self.open_files), limit("core", 0)]
+    }
+
+    /// The options of the container's security.
+    #[must_use]
+    pub fn security_options(&self) -> Vec<String> {
+        vec!["no-new-privileges".to_owned(), seccomp::option()]
     }
 
     /// The options of `/tmp`. Programs are built and run there.
@@ -246,7 +258,8 @@ impl ContainerSpec {
             network_mode: Some("none".to_owned()),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            runtime: self.runtime.clone(),
+            security_opt: Some(self.security_options()),
             privileged: Some(false),
             ipc_mode: Some("private".to_owned()),
             pids_limit: Some(self.pids),
@@ -348,6 +361,21 @@ pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Resu
     Ok(mounts)
 }
 
+/// Whether an agent may have a sandbox as it is configured, as far as that can be told without an engine.
+///
+/// # Errors
+///
+/// [`SandboxError::Refused`] for a setting that no sandbox may have.
+pub fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), SandboxError> {
+    let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
+    allowed(home, agent, engine_socket).map_err(refused)?;
+    match binds::resolve(&agent.workspace) {
+        Some(workspace) => check_workspace(home, agent, &workspace.path, engine_socket),
+        // It is made with the sandbox.
+        None => Ok(()),
+    }
+}
+
 /// A workspace is the agent's own folder below `workspaces/`, or a folder outside the home that a person
 /// configured and that gives away nothing of the system. `path` has all links followed.
 ///
@@ -376,7 +404,7 @@ pub fn check_workspace(
 }
 
 /// Goes up when [`ContainerSpec::body`] changes what it asks for.
-const BODY_VERSION: u32 = 1;
+const BODY_VERSION: u32 = 2;
 
 #[cfg(test)]
 #[path = "spec_tests.rs"]

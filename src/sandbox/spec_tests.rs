@@ -54,7 +54,7 @@ fn the_container_is_confined_whatever_is_configured() {
     assert_eq!(host_config.network_mode.as_deref(), Some("none"));
     assert_eq!(host_config.readonly_rootfs, Some(true));
     assert_eq!(host_config.cap_drop, Some(vec!["ALL".to_owned()]));
-    assert_eq!(host_config.security_opt, Some(vec!["no-new-privileges".to_owned()]));
+    assert_eq!(host_config.security_opt, Some(vec!["no-new-privileges".to_owned(), seccomp::option()]));
     assert_eq!((host_config.memory, host_config.memory_swap), (Some(1 << 30), Some(1 << 30)));
     assert_eq!(host_config.nano_cpus, Some(1_500_000_000));
     assert_eq!(host_config.pids_limit, Some(256));

@@ -5,36 +5,118 @@
 //! one, and the walk goes from open folder to open folder, so that a folder swapped for a link meanwhile
 //! leads nowhere.
 
-use std::ffi::CStr;
+use std::collections::HashSet;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
-use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use nix::fcntl::AtFlags;
+use nix::sys::stat::{FileStat, SFlag, fstatat};
 use nix::unistd::{Gid, Uid, fchownat};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::home::beneath::{BeneathError, Kind, Owner, Root};
+use crate::home::{HomeError, atomic};
 use crate::sandbox::fitting::Fitting;
+use crate::sandbox::listing;
 use crate::sandbox::spec::{IDENTITY_FILES, IdentityFile, User};
 
-/// Who sandboxes run as where flock itself runs as root: root in a container is root on the host's files.
+/// Who all sandboxes ran as, before each had a user of its own, where flock itself runs as root: root in a container is root
+/// on the host's files. Agents that only OpenClaw knows still do.
 pub const UNPRIVILEGED: User = User { uid: 10001, gid: 10001 };
 
-/// Who sandboxes of this process run as.
+/// The users that sandboxes get where flock runs as root. The kernel limits much by user, such as inotify instances, so that
+/// one agent could use it up for all.
+const USERS: std::ops::Range<u32> = 20_000..30_000;
+
+/// Who a sandbox runs as that is no agent's of this home.
 #[must_use]
-pub fn sandbox_user() -> User {
+pub fn process_user() -> User {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     if uid.is_root() { UNPRIVILEGED } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
-/// Whom the files are given that flock makes for sandboxes; `None` where they are the user's own anyway.
-#[must_use]
-pub fn owner() -> Option<Owner> {
-    Uid::effective().is_root().then_some((UNPRIVILEGED.uid, UNPRIVILEGED.gid))
+/// Who the sandbox of an agent with this identity folder runs as: where flock runs as root, a user of the agent's own, chosen
+/// once and written down beside the folder; else the user who runs flock.
+///
+/// # Errors
+///
+/// The path that failed, and why.
+pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
+    if !Uid::effective().is_root() {
+        return Ok(process_user());
+    }
+    let agent = identity.parent().unwrap_or(identity);
+    let record = agent.join(RECORD);
+    let failed = |error: HomeError| (record.clone(), io::Error::other(error));
+    if let Some(uid) = recorded(&record).map_err(failed)? {
+        return Ok(User { uid, gid: uid });
+    }
+    let agents = agent.parent().unwrap_or(agent);
+    fs_err::create_dir_all(agent).map_err(|error| (agent.to_owned(), error))?;
+    // Two processes may make sandboxes of one home at once. The lock ends with the descriptor.
+    let lock = std::fs::File::open(agents).and_then(|folder| folder.lock().map(|()| folder));
+    let _lock = lock.map_err(|error| (agents.to_owned(), error))?;
+    if let Some(uid) = recorded(&record).map_err(failed)? {
+        return Ok(User { uid, gid: uid });
+    }
+    let taken = taken(agents).map_err(|error| (agents.to_owned(), error))?;
+    let uid = free_user(agent, &taken)
+        .ok_or_else(|| (record.clone(), io::Error::other("every user of the range is taken")))?;
+    atomic::write(&record, format!("{uid}\n").as_bytes(), 0o600).map_err(failed)?;
+    Ok(User { uid, gid: uid })
 }
+
+/// Whom the files are given that flock makes for the sandbox of an agent with this identity folder; `None` where they are the
+/// user's own anyway.
+///
+/// # Errors
+///
+/// As [`sandbox_user`].
+pub fn owner(identity: &Path) -> Result<Option<Owner>, (PathBuf, io::Error)> {
+    let user = sandbox_user(identity)?;
+    Ok(Uid::effective().is_root().then_some((user.uid, user.gid)))
+}
+
+/// The user that was chosen for an agent.
+fn recorded(record: &Path) -> Result<Option<u32>, HomeError> {
+    let bytes = atomic::read(record, 64)?;
+    let uid = bytes.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse().ok());
+    Ok(uid.filter(|uid| USERS.contains(uid)))
+}
+
+/// The users of all agents of a home.
+fn taken(agents: &Path) -> io::Result<HashSet<u32>> {
+    let mut taken = HashSet::new();
+    for entry in fs_err::read_dir(agents)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            taken.extend(recorded(&entry.path().join(RECORD)).map_err(io::Error::other)?);
+        }
+    }
+    Ok(taken)
+}
+
+/// The first user that nobody has, from a place that the agent's path gives: another home's agents begin elsewhere.
+fn free_user(agent: &Path, taken: &HashSet<u32>) -> Option<u32> {
+    let digest = Sha256::digest(agent.as_os_str().as_encoded_bytes());
+    let [a, b, c, d, ..] = *digest.as_slice() else { return None };
+    let (count, first) = (USERS.end - USERS.start, u32::from_be_bytes([a, b, c, d]));
+    (0..count)
+        .map(|step| USERS.start + (first % count + step) % count)
+        .find(|uid| !taken.contains(uid) && !is_known(*uid))
+}
+
+/// Whether a user of the machine has this number.
+fn is_known(uid: u32) -> bool {
+    nix::unistd::User::from_uid(Uid::from_raw(uid)).is_ok_and(|found| found.is_some())
+}
+
+/// The file beside an agent's identity folder that holds the number of its user.
+const RECORD: &str = "uid";
 
 /// Makes the workspace if it is missing, and returns its path with all links followed. Nothing is made
 /// inside: whether this is a folder that may be one is not decided yet.
@@ -49,7 +131,7 @@ pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
 }
 
 /// Makes the identity files that are missing, empty, and returns all of them. In a workspace found by
-/// [`locate`] each gets a file of the same name, over which it is mounted.
+/// [`locate`] each gets a file of the same name, over which it is mounted, and which tells its reader so.
 ///
 /// What is mounted lies outside the workspace: an agent can't replace it by a link to a file of the host, and
 /// an editor that renames a new file into place does not take the mount off.
@@ -62,7 +144,8 @@ pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityF
     for folder in [identity_folder, workspace] {
         let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
         for name in IDENTITY_FILES {
-            make_identity(&root, name).map_err(|error| (folder.join(name), error))?;
+            let text = if folder == workspace { placeholder(name) } else { String::new() };
+            make_identity(&root, name, &text).map_err(|error| (folder.join(name), error))?;
         }
     }
     identity(identity_folder)
@@ -74,15 +157,15 @@ pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityF
 /// # Errors
 ///
 /// The path that failed, and why.
-pub fn fit(workspace: &Path, fittings: &[Fitting]) -> Result<(), (PathBuf, io::Error)> {
+pub fn fit(workspace: &Path, fittings: &[Fitting], owner: Option<Owner>) -> Result<(), (PathBuf, io::Error)> {
     let root = |path: &Path| Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)));
     for fitting in fittings {
         match fitting {
             Fitting::Part { .. } => {}
-            Fitting::State(path) => writable(path)?,
-            Fitting::Turn(path) => {
-                fs_err::create_dir_all(path).map_err(|error| (path.clone(), error))?;
-            }
+            Fitting::State(path) => writable(path, owner)?,
+            Fitting::Turn(path) => fs_err::create_dir_all(path)
+                .and_then(|()| readable(path, 0o755))
+                .map_err(|error| (path.clone(), error))?,
             Fitting::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
                 if let Some(folder) = folder {
@@ -91,13 +174,20 @@ pub fn fit(workspace: &Path, fittings: &[Fitting]) -> Result<(), (PathBuf, io::E
                 if !*is_folder && !source.exists() {
                     fs_err::write(source, b"").map_err(|error| (source.clone(), error))?;
                 }
+                let mode = if *is_folder { 0o755 } else { 0o644 };
+                readable(source, mode).map_err(|error| (source.clone(), error))?;
                 let root = root(workspace)?;
-                let made = if *is_folder { make_folder(&root, name) } else { make_identity(&root, name) };
+                let made = if *is_folder { make_folder(&root, name) } else { make_identity(&root, name, "") };
                 made.map_err(|error| (workspace.join(name), error))?;
             }
         }
     }
     Ok(())
+}
+
+/// Lets a sandbox's user read it, whatever this process makes files with. The home keeps all others out.
+fn readable(path: &Path, mode: u32) -> io::Result<()> {
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// Makes a folder of flock's own that a sandbox may write in, and sees to it that its user may: it could have taken all
@@ -106,29 +196,32 @@ pub fn fit(workspace: &Path, fittings: &[Fitting]) -> Result<(), (PathBuf, io::E
 /// # Errors
 ///
 /// The path, and why.
-pub fn writable(path: &Path) -> Result<(), (PathBuf, io::Error)> {
+pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::Error)> {
     let made = || {
         fs_err::create_dir_all(path)?;
-        if let Some((uid, gid)) = owner() {
-            nix::unistd::chown(path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        if let Some((uid, gid)) = owner
+            && fs_err::metadata(path)?.uid() != uid
+        {
+            // New, or of before each agent had a user of its own.
+            give(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), User { uid, gid })?;
         }
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
     };
     made().map_err(|error| (path.to_owned(), error))
 }
 
-/// Where flock runs as root, gives a workspace and all that is in it to the sandbox's user.
+/// Where flock runs as root, gives a workspace and all that is in it to its sandbox's user.
 ///
 /// # Errors
 ///
 /// The path that failed, and why.
-pub fn own(path: &Path) -> Result<(), (PathBuf, io::Error)> {
+pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(());
     }
     let owned = || {
         let path = fs_err::canonicalize(path)?;
-        give(open_folder(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), UNPRIVILEGED)
+        give(listing::open(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), user)
     };
     owned().map_err(|error| (path.to_owned(), error))
 }
@@ -153,7 +246,21 @@ pub fn identity(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> 
     Ok(files)
 }
 
-fn make_identity(root: &Root, name: &str) -> io::Result<()> {
+/// The text of the file in a workspace that an identity file is mounted over: only who looks at the workspace on this
+/// machine sees it.
+#[must_use]
+pub fn placeholder(name: &str) -> String {
+    format!(
+        "This file is not read. {name} of this agent is in the home of flock, in agents/AGENT/identity/, where the \
+         agent can't change it: edit it there (flock doctor names the path and the command that takes over what is \
+         written here).\n"
+    )
+}
+
+fn make_identity(root: &Root, name: &str, text: &str) -> io::Result<()> {
+    let write = |root: &Root| {
+        root.write(Path::new(name), text.as_bytes(), Some(0o644), None).map_err(io::Error::other)
+    };
     let found = match root.stat(Path::new(name)) {
         Ok(entry) => Some(entry.kind),
         Err(BeneathError::NotFound { .. }) => None,
@@ -163,13 +270,13 @@ fn make_identity(root: &Root, name: &str) -> io::Result<()> {
         Some(Kind::File) => Ok(()),
         Some(Kind::Folder) => {
             set_aside(root, name)?;
-            root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other)
+            write(root)
         }
         Some(Kind::Link | Kind::Other) => {
             root.remove(Path::new(name)).map_err(io::Error::other)?;
-            root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other)
+            write(root)
         }
-        None => root.write(Path::new(name), b"", Some(0o644), None).map_err(io::Error::other),
+        None => write(root),
     }
 }
 
@@ -207,13 +314,12 @@ fn make_folder(root: &Root, name: &str) -> io::Result<()> {
     root.create_dir_all(Path::new(name), None).map_err(io::Error::other)
 }
 
-/// Gives a folder and all below it to `user`; links themselves, not what they point to. What has more than
-/// one hard link is left alone unless it is a folder: the other name may be outside.
+/// Gives a folder and all below it to `user`, the folder itself last; links themselves, not what they point to. What has more
+/// than one hard link is left alone unless it is a folder or was a sandbox's already: the other name may be outside.
 fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-    nix::unistd::fchown(folder, Some(uid), Some(gid))?;
     // Explicit, not by recursion: a deep tree must not use up the stack, nor a wide one the descriptors.
-    let mut open: Vec<(Dir, Vec<std::ffi::CString>)> = vec![listed(folder.try_clone_to_owned()?)?];
+    let mut open: Vec<(Dir, Vec<std::ffi::CString>)> = vec![listing::listed(folder.try_clone_to_owned()?)?];
     while let Some((dir, names)) = open.last_mut() {
         let Some(name) = names.pop() else {
             open.pop();
@@ -223,36 +329,20 @@ fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
         let Ok(found) = fstatat(here, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
         let is_folder = kind(&found) == SFlag::S_IFDIR;
         let others = (found.st_uid, found.st_gid) != (user.uid, user.gid);
-        if others && (is_folder || found.st_nlink == 1) {
+        // A sandbox can't link to what is outside of a mount of its own.
+        let was_sandboxs = found.st_uid == UNPRIVILEGED.uid || USERS.contains(&found.st_uid);
+        if others && (is_folder || found.st_nlink == 1 || was_sandboxs) {
             fchownat(here, name.as_c_str(), Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
         }
         if is_folder && open.len() < MAX_DEPTH {
             let Some((dir, _)) = open.last() else { break };
-            if let Ok(inner) = open_folder(dir.as_fd(), name.as_c_str()) {
-                let inner = listed(inner)?;
+            if let Ok(inner) = listing::open(dir.as_fd(), name.as_c_str()) {
+                let inner = listing::listed(inner)?;
                 open.push(inner);
             }
         }
     }
-    Ok(())
-}
-
-fn listed(folder: OwnedFd) -> io::Result<(Dir, Vec<std::ffi::CString>)> {
-    let mut dir = Dir::from_fd(folder)?;
-    let mut names = Vec::new();
-    for entry in dir.iter() {
-        let entry = entry?;
-        let name: &CStr = entry.file_name();
-        if name != c"." && name != c".." {
-            names.push(name.to_owned());
-        }
-    }
-    Ok((dir, names))
-}
-
-fn open_folder<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
-    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    openat(at, path, flags, Mode::empty()).map_err(io::Error::from)
+    nix::unistd::fchown(folder, Some(uid), Some(gid)).map_err(io::Error::from)
 }
 
 fn kind(found: &FileStat) -> SFlag {
@@ -267,6 +357,8 @@ const MAX_DEPTH: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::stat::Mode;
+
     use super::*;
 
     #[test]
@@ -283,7 +375,11 @@ mod tests {
         let ready = prepare(&workspace, &own).unwrap();
         assert_eq!(ready.len(), IDENTITY_FILES.len());
         std::fs::write(own.join("SOUL.md"), "strict").unwrap();
-        assert_eq!(std::fs::read_to_string(workspace.join("AGENTS.md")).unwrap(), "");
+        assert_eq!(
+            std::fs::read_to_string(workspace.join("AGENTS.md")).unwrap(),
+            placeholder("AGENTS.md"),
+            "no link any more"
+        );
         assert_eq!(std::fs::read_to_string(workspace.join("SOUL.md")).unwrap(), "kind");
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
         assert_eq!(prepare(&workspace, &own).unwrap(), ready, "a second time changes nothing");
@@ -307,7 +403,7 @@ mod tests {
         std::fs::write(workspace.join(".gemini"), "work").unwrap();
         std::fs::write(workspace.join(".gemini.aside"), "older").unwrap();
         for _ in 0..2 {
-            fit(&workspace, &fittings).unwrap();
+            fit(&workspace, &fittings, None).unwrap();
             assert!(workspace.join("GEMINI.md").is_file() && workspace.join(".gemini").is_dir());
         }
         let read = |name: &str| std::fs::read_to_string(workspace.join(name)).unwrap();
@@ -318,7 +414,7 @@ mod tests {
         }
         std::fs::remove_file(workspace.join("GEMINI.md")).unwrap();
         std::fs::create_dir(workspace.join("GEMINI.md")).unwrap();
-        let (path, error) = fit(&workspace, &fittings).unwrap_err();
+        let (path, error) = fit(&workspace, &fittings, None).unwrap_err();
         assert!(
             path.ends_with("GEMINI.md") && error.to_string().contains("remove GEMINI.md.aside"),
             "{error}"
@@ -340,12 +436,45 @@ mod tests {
         std::fs::hard_link(&outside, workspace.join("a/hard")).unwrap();
         std::os::unix::fs::symlink(folder.path(), workspace.join("a/folder")).unwrap();
         prepare(&workspace, &folder.path().join("identity")).unwrap();
-        own(&workspace).unwrap();
+        let legacy = |path: &Path| {
+            let (uid, gid) = (Uid::from_raw(UNPRIVILEGED.uid), Gid::from_raw(UNPRIVILEGED.gid));
+            nix::unistd::chown(path, Some(uid), Some(gid)).unwrap();
+        };
+        std::fs::write(workspace.join("a/twice"), "").unwrap();
+        legacy(&workspace.join("a/twice"));
+        std::fs::hard_link(workspace.join("a/twice"), workspace.join("a/b/twice")).unwrap();
+        let user = User { uid: 20_007, gid: 20_007 };
+        own(&workspace, user).unwrap();
         let owner = |path: &Path| std::fs::symlink_metadata(path).unwrap().uid();
-        assert_eq!(owner(&workspace.join("a/b/file")), UNPRIVILEGED.uid);
-        assert_eq!(owner(&workspace.join("a/link")), UNPRIVILEGED.uid);
-        assert_eq!(owner(&workspace), UNPRIVILEGED.uid);
+        assert_eq!(owner(&workspace.join("a/b/file")), user.uid);
+        assert_eq!(owner(&workspace.join("a/b/twice")), user.uid);
+        assert_eq!(owner(&workspace.join("a/link")), user.uid);
+        assert_eq!(owner(&workspace), user.uid);
         assert_eq!(owner(&outside), 0);
         assert_eq!(owner(folder.path()), 0);
+    }
+
+    #[test]
+    fn each_agent_has_a_user_of_its_own_that_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let user =
+            |agent: &str| sandbox_user(&folder.path().join("agents").join(agent).join("identity")).unwrap();
+        if !Uid::effective().is_root() {
+            assert_eq!(user("coder").uid, Uid::effective().as_raw());
+            return;
+        }
+        let names: Vec<String> = (0..40).map(|number| format!("worker-{number}")).collect();
+        let first: Vec<User> = names.iter().map(|name| user(name)).collect();
+        let different: HashSet<u32> = first.iter().map(|user| user.uid).collect();
+        assert_eq!(different.len(), names.len());
+        assert!(different.iter().all(|uid| USERS.contains(uid) && *uid != UNPRIVILEGED.uid));
+        assert_eq!(names.iter().map(|name| user(name)).collect::<Vec<_>>(), first);
+        // A number that was taken is passed over, and a record that is none is written again.
+        let agent = folder.path().join("agents/worker-0");
+        let wanted = first[0].uid;
+        std::fs::write(agent.join(RECORD), "0\n").unwrap();
+        assert_eq!(user("worker-0").uid, wanted, "root is nobody's");
+        assert_ne!(free_user(&agent, &HashSet::from([wanted])), Some(wanted));
+        assert_eq!(free_user(&agent, &USERS.collect()), None);
     }
 }

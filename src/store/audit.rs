@@ -204,6 +204,24 @@ impl Store {
     }
 }
 
+impl Store {
+    /// The time of the newest row: of the audit, or the last turn of a session. `None` where nothing was written yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn newest_time(&self) -> Result<Option<i64>, StoreError> {
+        self.read("look for the newest row", |connection| {
+            connection.query_row(
+                "SELECT max(at) FROM (SELECT at FROM (SELECT at FROM audit ORDER BY id DESC LIMIT 1)
+                 UNION ALL SELECT max(updated_at) FROM session)",
+                (),
+                |row| row.get(0),
+            )
+        })
+    }
+}
+
 impl Reader {
     /// As [`Store::audit_rows`].
     ///

@@ -85,6 +85,8 @@ pub struct Broken {
 
 /// The action of the row that says that the chain had been cut off when flock opened it.
 const CUT: &str = "audit.cut";
+/// What such a row is said to be.
+const SAYS_CUT: &str = "says that rows before it had been cut off";
 
 const PAGE: u32 = 1000;
 
@@ -102,7 +104,7 @@ pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec
 }
 
 /// What was the last of the rows that are not kept any more.
-fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+pub(super) fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
     connection
         .prepare_cached("SELECT id, hash FROM audit_base")?
         .query_row((), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -235,6 +237,84 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
     Ok(verified)
 }
 
+/// Takes over the rows of another database's audit. Where all of them follow each other they are taken as they are, else
+/// those that follow the last row here.
+pub(super) fn take_over(
+    new: &rusqlite::Transaction<'_>,
+    old: &Connection,
+) -> rusqlite::Result<super::salvage::Taken> {
+    let mut taken = super::salvage::Taken { name: "audit".to_owned(), rows: 0, is_complete: false };
+    let first = base(old).ok().map(|base| base.unwrap_or_else(|| (0, vec![0; 32])));
+    let start = match first {
+        Some((id, hash)) if is_continued(new, old, id, &hash)? => {
+            new.execute("DELETE FROM audit", ())?;
+            new.execute("DELETE FROM audit_base", ())?;
+            if id > 0 {
+                new.execute("INSERT INTO audit_base (id, hash) VALUES (?1, ?2)", (id, &hash))?;
+            }
+            (id, hash)
+        }
+        _ => last(new)?.unwrap_or_else(|| (0, vec![0; 32])),
+    };
+    let mut insert = new.prepare(
+        "INSERT INTO audit (id, previous, hash, at, actor, action, subject, level, detail, session, turn)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?;
+    let put = |row: &Row<'_>| {
+        let values: rusqlite::Result<Vec<rusqlite::types::Value>> =
+            (0..11).map(|column| row.get(column)).collect();
+        insert.execute(rusqlite::params_from_iter(values?)).map(drop)
+    };
+    // Where what follows the last of them can't be read, none is taken.
+    let (rows, is_all) = follows(old, start.0, &start.1, put).unwrap_or_default();
+    taken.rows = rows;
+    taken.is_complete = is_all;
+    Ok(taken)
+}
+
+/// Whether all rows of the old audit follow each other, from `id` on, and reach as far as those of the new one.
+fn is_continued(new: &Connection, old: &Connection, id: i64, hash: &[u8]) -> rusqlite::Result<bool> {
+    let mut end = id;
+    let reach = |row: &Row<'_>| {
+        end = row.get(0)?;
+        Ok(())
+    };
+    let is_all = follows(old, id, hash, reach).is_ok_and(|(_, is_all)| is_all);
+    Ok(is_all && end >= head(new)?.id)
+}
+
+/// Hands over the rows after `id`, which has this hash, as far as each follows the one before it: gives how many, and
+/// whether those were all.
+fn follows(
+    connection: &Connection,
+    id: i64,
+    hash: &[u8],
+    mut put: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<(u64, bool)> {
+    let (mut at, mut previous) = (id, hash.to_vec());
+    let mut count = 0;
+    let mut statement = connection.prepare(
+        "SELECT id, previous, hash, at, actor, action, subject, level, detail, session, turn
+         FROM audit WHERE id > ?1 ORDER BY id",
+    )?;
+    let mut rows = statement.query([id])?;
+    loop {
+        let row = match rows.next() {
+            Ok(Some(row)) => row,
+            Ok(None) => return Ok((count, true)),
+            Err(_) => return Ok((count, false)),
+        };
+        let own: Vec<u8> = row.get(2)?;
+        // A row that says that others had been cut off before it follows its own one all the same.
+        if fault(row, at, &previous, &own)?.is_some_and(|broken| broken.reason != SAYS_CUT) {
+            return Ok((count, false));
+        }
+        put(row)?;
+        (at, previous) = (row.get(0)?, own);
+        count += 1;
+    }
+}
+
 /// What is wrong with a row that follows row `before`, whose hash is `previous`.
 fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::Result<Option<Broken>> {
     let id: i64 = row.get(0)?;
@@ -254,7 +334,7 @@ fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::
         return broken("was changed");
     }
     if fields[2] == CUT {
-        return broken("says that rows before it had been cut off");
+        return broken(SAYS_CUT);
     }
     Ok(None)
 }
@@ -324,6 +404,31 @@ fn old_end(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, 
 }
 
 impl Reader {
+    /// What is missing at the ends of the audit, without walking along it; `None` where nothing is. Where rows were found
+    /// missing when the database was opened, a row says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn glance_at_audit(&self) -> Result<Option<Broken>, StoreError> {
+        self.read("look at the audit", |connection| {
+            let written = Head::read(&self.head);
+            if written.is_none() && head(connection)?.id == 0 {
+                return Ok(None);
+            }
+            if let Some(broken) = cut(connection, written.as_ref(), &GivenUp::read(&self.head))? {
+                return Ok(Some(broken));
+            }
+            let noted: Option<i64> = connection
+                .prepare_cached(
+                    "SELECT id FROM audit WHERE actor = 'system' AND action = ?1 ORDER BY id DESC LIMIT 1",
+                )?
+                .query_row([CUT], |row| row.get(0))
+                .optional()?;
+            Ok(noted.map(|id| Broken { id, reason: SAYS_CUT }))
+        })
+    }
+
     /// As [`Store::verify_audit`].
     ///
     /// # Errors

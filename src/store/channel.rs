@@ -291,6 +291,36 @@ impl Store {
         .await
     }
 
+    /// Gives a channel another shown name or another topic, or both, and says so in it; `None` where there is no such
+    /// channel or it is archived. Its id stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn retitle_channel(
+        &self,
+        id: ChannelId,
+        name: Option<String>,
+        topic: Option<String>,
+        notice: NewPost,
+        entry: AuditEntry,
+    ) -> Result<Option<Posted>, StoreError> {
+        self.write("rename a channel", move |transaction| {
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE channel SET name = coalesce(?2, name), topic = coalesce(?3, topic)
+                     WHERE id = ?1 AND state <> 'archived'",
+                )?
+                .execute((id.as_str(), &name, &topic))?;
+            if changed == 0 {
+                return Ok(None);
+            }
+            audit::append(transaction, &entry, notice.now)?;
+            Ok(post::post(transaction, &notice)?.posted())
+        })
+        .await
+    }
+
     /// The channel with this id, in whatever case it is written.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub(super) fn says(channel: &str, author: &str, content: &str) -> NewPost {
         session: None,
         turn: None,
         is_final: false,
+        key: None,
         now: 10,
     }
 }
@@ -418,4 +419,72 @@ async fn a_message_that_is_to_be_alone_is_given_alone_and_may_wait() {
     assert_eq!(take(false).await, None, "it waits, and what is after it with it");
     assert_eq!(take(true).await, Some(("!".to_owned(), 3, 1)));
     assert_eq!(take(true).await, Some(("three".to_owned(), 4, 0)));
+}
+
+#[tokio::test]
+async fn positions_never_point_past_the_last_message() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    seq(&store, says("x", "human:ann", "one")).await;
+    let turn = TurnId::new();
+    store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    // The transcript tells of more than the database holds any more.
+    store.delivered(agent("a"), id("x"), turn, 7).await.unwrap();
+    store.end_delivery(agent("a"), id("x"), turn, Some(9)).await.unwrap();
+    seq(&store, says("x", "human:ann", "two")).await;
+    let turn = TurnId::new();
+    let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
+    assert_eq!(batch.messages[0].seq, 2);
+    store.end_delivery(agent("a"), id("x"), turn, Some(2)).await.unwrap();
+    // As an earlier version left it.
+    store
+        .write("point past the end", |transaction| {
+            transaction.execute("UPDATE delivery SET delivered_seq = 50, inflight_seq = 60", ()).map(drop)
+        })
+        .await
+        .unwrap();
+    assert_eq!(store.set_back_positions().await.unwrap(), 1);
+    assert_eq!(store.set_back_positions().await.unwrap(), 0);
+    store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
+    seq(&store, says("x", "human:ann", "three")).await;
+    assert!(store.unseen(&agent("a"), &id("x")).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_channel_goes_on_where_its_last_message_is() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    for text in ["one", "two", "three"] {
+        seq(&store, says("x", "human:ann", text)).await;
+    }
+    let before = store.channel(&id("x")).unwrap().unwrap().last_seq;
+    assert_eq!(store.set_back_positions().await.unwrap(), 0);
+    // As a disk leaves it that lost a page.
+    store
+        .write("lose a message", move |transaction| {
+            transaction
+                .execute("DELETE FROM message WHERE seq = ?1", [i64::try_from(before).unwrap()])
+                .map(drop)
+        })
+        .await
+        .unwrap();
+    assert_eq!(store.set_back_positions().await.unwrap(), 1);
+    assert_eq!(seq(&store, says("x", "human:ann", "three again")).await, before);
+    assert!(store.set_back_position(agent("a"), id("x"), 0).await.is_ok_and(|is_back| !is_back));
+}
+
+#[tokio::test]
+async fn what_another_turn_was_given_is_not_passed_over() {
+    let (_folder, store) = open();
+    make(&store, "x", &["a"]).await;
+    seq(&store, says("x", "human:ann", "one")).await;
+    let first = TurnId::new();
+    store.take_batch(agent("a"), id("x"), first, ALL).await.unwrap().unwrap();
+    seq(&store, says("x", "human:ann", "two")).await;
+    let session: crate::id::SessionKey = "agent:a:flock:channel:x".parse().unwrap();
+    assert_eq!(store.turns_in_flight(&session).unwrap(), [first]);
+    assert_eq!(store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap(), None);
+    store.end_delivery(agent("a"), id("x"), first, None).await.unwrap();
+    let batch = store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
+    assert_eq!(batch.messages.len(), 2);
 }

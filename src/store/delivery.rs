@@ -7,7 +7,7 @@ use super::channel::{self, Channel, ChannelState};
 use super::post::{Mentioned, Wake, number};
 use super::session::parsed;
 use super::{Store, StoreError};
-use crate::id::{AgentId, ChannelId, Party, TurnId};
+use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
 /// What a turn is given of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +94,15 @@ fn position(
         .optional()
 }
 
+/// The turn that was given something which it has not ended yet.
+fn taken_by(connection: &Connection, agent: &AgentId, id: &str) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT inflight_turn FROM delivery WHERE agent = ?1 AND channel = ?2")?
+        .query_row((agent.as_str(), id), |row| row.get(0))
+        .optional()
+        .map(Option::flatten)
+}
+
 fn take(
     transaction: &Transaction<'_>,
     agent: &AgentId,
@@ -103,6 +112,10 @@ fn take(
 ) -> rusqlite::Result<Option<Batch>> {
     let Some(channel) = channel::find(transaction, id)? else { return Ok(None) };
     if !is_told(&channel, agent) {
+        return Ok(None);
+    }
+    if taken_by(transaction, agent, channel.id.as_str())?.is_some_and(|other| other != turn.to_string()) {
+        // To go on after what another turn was given, and has not ended, would pass over it for good.
         return Ok(None);
     }
     let (delivered, inflight) = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
@@ -254,7 +267,8 @@ impl Store {
         self.write("end a delivery", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE delivery SET delivered_seq = max(delivered_seq, ?4), inflight_seq = NULL,
+                    "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
+                     (SELECT last_seq FROM channel WHERE channel.id = delivery.channel), 0))), inflight_seq = NULL,
                      inflight_turn = NULL WHERE agent = ?1 AND channel = ?2 AND inflight_turn = ?3",
                 )?
                 .execute((agent.as_str(), channel.as_str(), turn.to_string(), delivered.map_or(0, number)))
@@ -278,11 +292,61 @@ impl Store {
         self.write("note a delivery", move |transaction| {
             transaction
                 .prepare_cached(
-                    "UPDATE delivery SET delivered_seq = max(delivered_seq, ?4)
+                    "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
+                     (SELECT last_seq FROM channel WHERE channel.id = delivery.channel), 0)))
                      WHERE agent = ?1 AND channel = ?2 AND inflight_turn = ?3",
                 )?
                 .execute((agent.as_str(), channel.as_str(), turn.to_string(), number(delivered)))
                 .map(drop)
+        })
+        .await
+    }
+
+    /// Sets positions back that point past the last message of their channel: a disk that lost writes can leave them
+    /// behind, and messages with those numbers would never be shown. Gives how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn set_back_positions(&self) -> Result<usize, StoreError> {
+        self.write("set positions back", |transaction| {
+            // The last message of a channel is never forgotten, so one that is missing was lost.
+            let channels = transaction.execute(
+                "UPDATE channel SET last_seq = newest
+                 FROM (SELECT id AS place, coalesce((SELECT max(seq) FROM message WHERE message.channel = channel.id), 0)
+                       AS newest FROM channel)
+                 WHERE id = place AND last_seq > newest",
+                (),
+            )?;
+            let positions = transaction.execute(
+                "UPDATE delivery SET delivered_seq = min(delivered_seq, last), inflight_seq = min(inflight_seq, last)
+                 FROM (SELECT id, last_seq AS last FROM channel)
+                 WHERE id = delivery.channel AND (delivered_seq > last OR inflight_seq > last)",
+                (),
+            )?;
+            Ok(channels + positions)
+        })
+        .await
+    }
+
+    /// Sets back what a member was given of a channel to this message, where it was further; says whether it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn set_back_position(
+        &self,
+        agent: AgentId,
+        channel: ChannelId,
+        to: u64,
+    ) -> Result<bool, StoreError> {
+        self.write("set a position back", move |transaction| {
+            let changed = transaction.execute(
+                "UPDATE delivery SET delivered_seq = ?3
+                 WHERE agent = ?1 AND channel = ?2 AND delivered_seq > ?3",
+                (agent.as_str(), channel.as_str(), i64::try_from(to).unwrap_or(i64::MAX)),
+            )?;
+            Ok(changed > 0)
         })
         .await
     }
@@ -304,6 +368,29 @@ impl Store {
                         up_to: row.get::<_, i64>(3)?.unsigned_abs(),
                     })
                 })?
+                .collect()
+        })
+    }
+
+    /// The turns that were given something of this session's which they have not ended yet, be it of its channel or of
+    /// what waited for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn turns_in_flight(&self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
+        let channel = session.channel();
+        self.read("list deliveries", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT inflight_turn FROM delivery
+                     WHERE agent = ?1 AND channel = ?2 AND inflight_turn IS NOT NULL
+                     UNION SELECT turn FROM inbox WHERE session = ?3 AND turn IS NOT NULL",
+                )?
+                .query_map(
+                    (session.agent().as_str(), channel.as_ref().map(ChannelId::as_str), session.as_str()),
+                    |row| parsed(row, 0),
+                )?
                 .collect()
         })
     }

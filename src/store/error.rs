@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rusqlite::{ErrorCode, ffi};
 
+use super::condition;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 
@@ -27,6 +28,28 @@ pub enum StoreError {
         /// Why.
         #[source]
         source: rusqlite::Error,
+    },
+    /// The file holds what no database holds.
+    #[error("the database {} is damaged: {what}", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There was a database, and it is gone.
+    #[error("the database {} is gone, though the home had one", path.display())]
+    Gone {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file is no longer the one that was opened.
+    #[error("the database {} can't be used: {reason}", path.display())]
+    Replaced {
+        /// Which file.
+        path: PathBuf,
+        /// What is there instead.
+        reason: String,
     },
     /// A newer flock made it.
     #[error("the database {} has version {found}, and this flock knows versions up to {known}", path.display())]
@@ -106,10 +129,26 @@ impl StoreError {
     }
 }
 
+impl StoreError {
+    /// Whether the storage failed, as a full disk does, and not what was asked of it: the same may be done later.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Self::Full { .. } | Self::Locked { .. } => true,
+            Self::Query { source, .. } | Self::Open { source, .. } => condition::is_fault(source),
+            _ => false,
+        }
+    }
+}
+
 impl Explain for StoreError {
     fn kind(&self) -> Kind {
         match self {
             Self::Newer { .. } => Kind::NewerHome,
+            Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
+            Self::Query { source, .. } | Self::Open { source, .. } if condition::is_damage(source) => {
+                Kind::Damaged
+            }
             Self::Stopped => Kind::Internal,
             _ => Kind::Failed,
         }
@@ -118,6 +157,11 @@ impl Explain for StoreError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Newer { .. } => Some("flock update".to_owned()),
+            Self::Damaged { .. } | Self::Gone { .. } => Some("flock restore".to_owned()),
+            Self::Query { source, .. } | Self::Open { source, .. } if condition::is_damage(source) => {
+                Some("flock restore".to_owned())
+            }
+            Self::Replaced { .. } => Some("flock restart".to_owned()),
             Self::Stopped => None,
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
             Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),

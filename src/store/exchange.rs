@@ -125,17 +125,19 @@ mod tests {
             summary: "s".into(),
             request: "r".into(),
             exchange: exchange("sent"),
+            key: None,
             now: 7,
         };
         let item =
             NewItem { session, kind: ItemKind::Dm, sender: "a".into(), text: "r".into(), task: None, now: 7 };
-        let task = store.add_task(new, item, entry("task.send")).await.unwrap();
+        let added = store.add_task(new, item, entry("task.send")).await.unwrap();
+        let crate::store::TaskAdded::New(task) = added else { panic!("{added:?}") };
         assert_eq!(texts(), ["sent"]);
         let change = |state, text: &str| {
             let exchange = exchange(text);
             move |task: &Task| {
                 let task = Task { state, ..task.clone() };
-                Some(TaskChange { task, item: None, recall: false, entry: None, exchange })
+                Some(TaskChange { task, item: None, recall: false, entry: None, exchange, key: None })
             }
         };
         let back = store.change_task(task.id.clone(), change(TaskState::Submitted, "refused")).await.unwrap();

@@ -4,25 +4,37 @@
 //! A change is committed when its future resolves: it survives `kill -9`. That it reaches the disk is
 //! [`sync`]'s work, a few milliseconds later.
 
+mod agent;
 mod archive;
 mod audit;
+mod backup;
+mod busy;
 mod card;
+pub mod census;
 mod chain;
 mod channel;
+mod condition;
+pub mod damage;
 mod delivery;
+mod doubt;
 mod error;
 mod exchange;
 mod freeze;
+mod idempotency;
 mod inbox;
 mod post;
+mod probe;
 mod program;
 mod recent;
+mod rename;
 mod request;
+mod salvage;
 mod schema;
 mod session;
 mod state;
 pub mod sync;
 mod task;
+mod token;
 mod turn;
 mod usage;
 mod writer;
@@ -30,7 +42,7 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::Instant;
 
 use rusqlite::{Connection, OpenFlags, Transaction};
 
@@ -40,29 +52,65 @@ pub use archive::ArchiveStep;
 pub use audit::{
     AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest,
 };
+pub use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
 pub use card::{CardUpdate, StoredCard};
 pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
+pub use condition::{Faults, Trouble};
 pub use delivery::{Batch, BatchLimits, Given, InFlight, MOST_COUNTED, Unseen};
 pub use error::StoreError;
 pub use exchange::NewExchange;
 pub use freeze::{Freeze, Frozen};
+pub use idempotency::{IdempotencyKey, KeyedRequest};
 pub use inbox::{Item, ItemKind, NewItem};
 pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
 pub use program::{Begun, ProgramConversation};
 pub use recent::{OUTLINE, RecentPost};
 pub use request::{Along, Moved, NewRequest, RequestRow, RequestState, Scope, Step, digest, next};
+pub use salvage::{LostSession, Restored, Taken, restore};
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
 pub use state::AgentState;
-pub use task::{NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind, TaskState};
+pub use task::{
+    Added as TaskAdded, NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind,
+    TaskMessage, TaskState,
+};
+pub use token::{ClientToken, NewToken, Right, hash as token_hash};
 pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
 pub use usage::{Counted, Exceeded, NewUsage, UsageBy, UsageFilter, UsageLimit, UsageSum, Used};
 
+use condition::Condition;
 use sync::Syncer;
 use writer::{Change, Job, Writer};
 
-/// How long a statement waits for another process that holds the database.
-const BUSY: Duration = Duration::from_secs(5);
+/// Copies the home's database, which may be in use, and checks the copy.
+///
+/// # Errors
+///
+/// [`StoreError::Backup`]; a copy that is not whole does not stay.
+pub fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
+    drop(fs_err::remove_file(to));
+    backup::copy(&home.database(), to).map_err(|source| StoreError::Backup { path: to.to_owned(), source })
+}
+
+/// The version of the home's database; `None` where there is none.
+///
+/// # Errors
+///
+/// Where it can't be read, or a newer flock made it.
+pub fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
+    let path = home.database();
+    if !path.exists() {
+        return Ok(None);
+    }
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    schema::check(&connection, &path).map(Some)
+}
+
+/// Whether the home's database is of a newer flock.
+#[must_use]
+pub fn is_newer(home: &Home) -> bool {
+    matches!(schema_version(home), Err(StoreError::Newer { .. }))
+}
 
 /// Connections for reading that are kept for later.
 const READERS: usize = 4;
@@ -76,8 +124,13 @@ pub struct Store {
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     syncer: Syncer,
+    condition: Condition,
+    /// The file that was opened: another one may be put in its place.
+    file: probe::FileId,
     /// How often something was granted or taken back here.
     grants: AtomicU64,
+    spellings: session::Spellings,
+    raw: doubt::Raw,
 }
 
 impl Store {
@@ -86,18 +139,39 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says; [`StoreError::Newer`] where a newer flock made it.
+    /// As [`StoreError`] says; [`StoreError::Newer`] where a newer flock made it, and [`StoreError::Gone`] where there was one
+    /// and is none.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         let path = home.database();
+        if !path.exists() && home.audit_head().exists() {
+            // An empty one in its place would hide that it is gone.
+            return Err(StoreError::Gone { path });
+        }
         create_private(&path)?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::migrate(&mut connection, &path, &home.backups())?;
         let head = chain::open(&mut connection, &home.audit_head())
             .map_err(|source| StoreError::query("read where the audit ends", source))?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
-        let writer = Writer::start(connection, syncer.handle(), head).map_err(StoreError::Thread)?;
+        let condition = Condition::default();
+        let writer = Writer::start(connection, syncer.handle(), head, condition.clone());
+        let writer = writer.map_err(StoreError::Thread)?;
+        let file =
+            probe::FileId::of(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
         let (readers, grants) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self { path, head: home.audit_head(), readers, writer, syncer, grants })
+        let spellings = session::Spellings::default();
+        Ok(Self {
+            path,
+            head: home.audit_head(),
+            readers,
+            writer,
+            syncer,
+            condition,
+            file,
+            grants,
+            spellings,
+            raw: doubt::Raw::default(),
+        })
     }
 
     /// Takes note of files that were written and makes them safe from a power cut.
@@ -154,6 +228,7 @@ impl Store {
         let slot = Arc::clone(&value);
         let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         self.writer.submit(Job::Change(Change {
+            since: Instant::now(),
             work: Box::new(move |transaction| work(transaction).map(fill)),
             answer: Box::new(move |committed| {
                 let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -173,6 +248,7 @@ impl Store {
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
         let submitted = self.writer.submit(Job::Change(Change {
+            since: Instant::now(),
             work: Box::new(work),
             answer: Box::new(move |committed| {
                 if let Err(error) = committed {
@@ -196,12 +272,18 @@ impl Store {
             Some(connection) => connection,
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
         };
-        let result = work(&connection).map_err(|source| StoreError::query(what, source));
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        if readers.len() < READERS {
-            readers.push(connection);
+        let result = work(&connection);
+        match &result {
+            // After a fault of the disk a new connection may read what this one can't.
+            Err(error) if condition::is_fault(error) => self.condition.read_failed(error),
+            _ => {
+                let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+                if readers.len() < READERS {
+                    readers.push(connection);
+                }
+            }
         }
-        result
+        result.map_err(|source| StoreError::query(what, source))
     }
 }
 
@@ -241,8 +323,8 @@ impl Reader {
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let open = || {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(BUSY)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        busy::install(&mut connection)?;
         let writes = access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
         connection.execute_batch(if writes {
             // NORMAL: a commit costs no fsync. The WAL is synced in groups by `sync`; a checkpoint syncs
@@ -252,7 +334,8 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         } else {
             "PRAGMA cache_size = -256;"
         })?;
-        connection.set_prepared_statement_cache_capacity(32);
+        // The writer has more statements than the default, and what falls out is compiled anew.
+        connection.set_prepared_statement_cache_capacity(if writes { 96 } else { 32 });
         Ok(connection)
     };
     open().map_err(|source| StoreError::Open { path: path.to_owned(), source })

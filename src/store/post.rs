@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry, Level};
 use super::channel::ChannelState;
+use super::idempotency::{self, IdempotencyKey};
 use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
@@ -87,6 +88,8 @@ pub struct NewPost {
     pub turn: Option<TurnId>,
     /// Whether it is the final text of that turn: such a message is posted once.
     pub is_final: bool,
+    /// The key under which its client may send it again.
+    pub key: Option<IdempotencyKey>,
     /// Now, in Unix milliseconds.
     pub now: i64,
 }
@@ -110,6 +113,8 @@ pub enum PostOutcome {
     /// It was there already, under this number: the final text of a turn, or what the same agent had just
     /// said as the channel's last message.
     Repeated(u64),
+    /// Its client sent another message under the same key.
+    KeyReused,
     /// There is no such channel.
     NoChannel,
     /// The channel takes no messages any more.
@@ -122,7 +127,7 @@ impl PostOutcome {
     pub fn posted(self) -> Option<Posted> {
         match self {
             Self::Posted(posted) => Some(posted),
-            Self::Repeated(_) | Self::NoChannel | Self::Archived => None,
+            Self::Repeated(_) | Self::KeyReused | Self::NoChannel | Self::Archived => None,
         }
     }
 }
@@ -183,6 +188,12 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
         .query_row([new.channel.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((id, state, last)) = found else { return Ok(PostOutcome::NoChannel) };
+    if let Some(key) = &new.key
+        && let Some(first) = idempotency::find(transaction, key, new.now)?
+    {
+        let seq = first.answer.and_then(|seq| seq.parse().ok()).filter(|_| first.digest == key.digest);
+        return Ok(seq.map_or(PostOutcome::KeyReused, PostOutcome::Repeated));
+    }
     if state == ChannelState::Archived && new.author != Party::System {
         return Ok(PostOutcome::Archived);
     }
@@ -224,6 +235,9 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
         turn: new.turn,
     };
     audit::append(transaction, &entry, new.now)?;
+    if let Some(key) = &new.key {
+        idempotency::insert(transaction, key, None, Some(&seq.to_string()), new.now)?;
+    }
     let recipients = transaction
         .prepare_cached("SELECT member FROM member WHERE channel = ?1")?
         .query_map([&id], |row| parsed::<Party>(row, 0))?

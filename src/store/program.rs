@@ -1,9 +1,9 @@
 //! What agent programs know sessions' conversations by.
 
-use rusqlite::OptionalExtension as _;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Reader, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
 /// A conversation as an agent program knows it.
@@ -28,6 +28,40 @@ pub struct Begun {
     pub prompt: String,
 }
 
+const FIND: &str = "find a program's conversation";
+
+fn found(
+    connection: &Connection,
+    session: &SessionKey,
+    program: &str,
+) -> rusqlite::Result<Option<ProgramConversation>> {
+    connection
+        .prepare_cached(
+            "SELECT name, turn, conversation, place, prompt FROM program_conversation
+             WHERE session = ?1 AND program = ?2",
+        )?
+        .query_row((session.as_str(), program), |row| {
+            let begun = Begun { conversation: row.get(2)?, place: row.get(3)?, prompt: row.get(4)? };
+            Ok(ProgramConversation { name: row.get(0)?, turn: parsed(row, 1)?, begun })
+        })
+        .optional()
+}
+
+impl Reader {
+    /// What a program knows a session's conversation by.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn program_conversation(
+        &self,
+        session: &SessionKey,
+        program: &str,
+    ) -> Result<Option<ProgramConversation>, StoreError> {
+        self.read(FIND, |connection| found(connection, session, program))
+    }
+}
+
 impl Store {
     /// What a program knows a session's conversation by.
     ///
@@ -39,18 +73,7 @@ impl Store {
         session: &SessionKey,
         program: &str,
     ) -> Result<Option<ProgramConversation>, StoreError> {
-        self.read("find a program's conversation", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT name, turn, conversation, place, prompt FROM program_conversation
-                     WHERE session = ?1 AND program = ?2",
-                )?
-                .query_row((session.as_str(), program), |row| {
-                    let begun = Begun { conversation: row.get(2)?, place: row.get(3)?, prompt: row.get(4)? };
-                    Ok(ProgramConversation { name: row.get(0)?, turn: parsed(row, 1)?, begun })
-                })
-                .optional()
-        })
+        self.read(FIND, |connection| found(connection, session, program))
     }
 
     /// Keeps it.

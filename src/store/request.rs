@@ -12,7 +12,7 @@ use super::exchange::{self, NewExchange};
 use super::inbox::{self, NewItem};
 use super::post::{self, NewPost};
 use super::session::parsed;
-use super::{Reader, Store, StoreError};
+use super::{Reader, Store, StoreError, token};
 use crate::id::{AgentId, ChannelId, SessionKey};
 
 /// Where a request stands.
@@ -182,6 +182,8 @@ pub struct NewRequest {
     pub state: RequestState,
     /// How long a permission holds.
     pub scope: Scope,
+    /// Whether it waits for the sysadmin's word.
+    pub asks_sysadmin: bool,
     /// When it is over by itself, in Unix milliseconds.
     pub expires_at: i64,
     /// What counts for the brakes, where another agent is to answer it.
@@ -237,6 +239,10 @@ pub struct RequestRow {
     pub result: Option<String>,
     /// When what it granted was taken back.
     pub revoked_at: Option<i64>,
+    /// Who took it back; `None` where it ended with its agent.
+    pub revoked_by: Option<String>,
+    /// Whether it waits for the sysadmin's word.
+    pub asks_sysadmin: bool,
 }
 
 /// What goes with a change of a request, in the same transaction.
@@ -292,7 +298,8 @@ pub fn digest(body: &str) -> String {
 }
 
 const COLUMNS: &str = "id, kind, agent, session, channel, body, sha256, reason, floor, level, why, state, scope, \
-     created_at, expires_at, decided_by, decided_at, approved, used_at, ended_at, result, revoked_at";
+     created_at, expires_at, decided_by, decided_at, approved, used_at, ended_at, result, revoked_at, revoked_by, \
+     asks_sysadmin";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
     let why: String = row.get(10)?;
@@ -321,6 +328,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
         ended_at: row.get(19)?,
         result: row.get(20)?,
         revoked_at: row.get(21)?,
+        revoked_by: row.get(22)?,
+        asks_sysadmin: row.get(23)?,
     })
 }
 
@@ -394,8 +403,8 @@ impl Store {
             let inserted = transaction
                 .prepare_cached(
                     "INSERT OR IGNORE INTO request (id, kind, agent, session, channel, body, sha256, reason,
-                        floor, level, why, state, scope, created_at, expires_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14)",
+                        floor, level, why, state, scope, created_at, expires_at, asks_sysadmin)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
                 )?
                 .execute(rusqlite::params![
                     new.id,
@@ -412,6 +421,7 @@ impl Store {
                     new.scope.as_str(),
                     new.now,
                     new.expires_at,
+                    new.asks_sysadmin,
                 ])?;
             if inserted == 1 {
                 along.write(transaction, new.now)?;
@@ -508,7 +518,8 @@ impl Store {
     pub async fn begin_request(&self, id: String, entry: AuditEntry, now: i64) -> Result<Moved, StoreError> {
         self.write("begin a request", move |transaction| {
             let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
-            if next(found.state, found.level, Step::Begin).is_none() || found.used_at.is_some() {
+            let may_begin = next(found.state, found.level, Step::Begin).is_some();
+            if !may_begin || found.used_at.is_some() || found.asks_sysadmin {
                 return Ok(Moved::Not(found));
             }
             let held = found.level == Level::Red || found.state == RequestState::Approved;
@@ -559,13 +570,142 @@ impl Store {
             reasons.push(why.clone());
             let reasons = serde_json::to_string(&reasons).unwrap_or_else(|_| "[]".to_owned());
             transaction
-                .prepare_cached("UPDATE request SET level = ?2, why = ?3 WHERE id = ?1")?
+                .prepare_cached("UPDATE request SET level = ?2, why = ?3, asks_sysadmin = 0 WHERE id = ?1")?
                 .execute((&id, level.as_str(), reasons))?;
             if level == Level::Red && found.state == RequestState::Triage {
                 take(transaction, &id, Step::Hold, now)?;
             }
             along.write(transaction, now)?;
             Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+        })
+        .await
+    }
+
+    /// Takes down that the sysadmin lets a request begin that waits for its word. [`Moved::Not`] where it does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn release_request(
+        &self,
+        id: String,
+        why: String,
+        along: Along,
+        now: i64,
+    ) -> Result<Moved, StoreError> {
+        self.write("let a request begin", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            if !found.asks_sysadmin || found.state != RequestState::Triage {
+                return Ok(Moved::Not(found));
+            }
+            let mut reasons = found.why;
+            reasons.push(why.clone());
+            let reasons = serde_json::to_string(&reasons).unwrap_or_else(|_| "[]".to_owned());
+            transaction
+                .prepare_cached("UPDATE request SET why = ?2, asks_sysadmin = 0 WHERE id = ?1")?
+                .execute((&id, reasons))?;
+            along.write(transaction, now)?;
+            Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+        })
+        .await
+    }
+
+    /// Gives back what a request granted and was taken back by somebody. [`Moved::Not`] where nothing was.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn restore_grant(
+        &self,
+        id: String,
+        sha256: String,
+        along: Along,
+        now: i64,
+    ) -> Result<Moved, StoreError> {
+        let moved = self.write("give back what was taken back", move |transaction| {
+            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            if found.sha256 != sha256 || digest(&found.body) != sha256 {
+                return Ok(Moved::Changed(found));
+            }
+            if found.revoked_by.is_none() || found.state != RequestState::Done {
+                return Ok(Moved::Not(found));
+            }
+            transaction
+                .prepare_cached(
+                    "UPDATE request SET revoked_at = NULL, revoked_by = NULL, decided_by = ?2, decided_at = ?3,
+                        approved = ?4 WHERE id = ?1",
+                )?
+                .execute((&id, &along.entry.actor, now, &sha256))?;
+            along.write(transaction, now)?;
+            Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+        });
+        let moved = moved.await;
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        moved
+    }
+
+    /// The requests of an agent of this kind whose grants somebody took back, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn revoked_requests(&self, agent: &AgentId, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("look for what was taken back", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE agent = ?1 AND kind = ?2 AND state = 'done'
+                     AND revoked_by IS NOT NULL ORDER BY revoked_at DESC"
+                ))?
+                .query_map((agent.as_str(), kind), row)?
+                .collect()
+        })
+    }
+
+    /// The requests of an agent of this kind that were carried out and not taken back, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn granted_requests(&self, agent: &AgentId, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("look for what was granted", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE agent = ?1 AND kind = ?2 AND state = 'done'
+                     AND revoked_at IS NULL ORDER BY created_at DESC"
+                ))?
+                .query_map((agent.as_str(), kind), row)?
+                .collect()
+        })
+    }
+
+    /// The hosts that were granted by an older flock without a person and have not been listed yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn grants_to_list(&self) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("look for older grants", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE to_list = 1 AND state = 'done' AND revoked_at IS NULL
+                     ORDER BY agent, created_at"
+                ))?
+                .query_map((), row)?
+                .collect()
+        })
+    }
+
+    /// Takes down that older grants were listed, with their row of the audit.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn note_listed(&self, ids: Vec<String>, entry: AuditEntry, now: i64) -> Result<(), StoreError> {
+        self.write("note that grants were listed", move |transaction| {
+            for id in &ids {
+                transaction.prepare_cached("UPDATE request SET to_list = 0 WHERE id = ?1")?.execute([id])?;
+            }
+            audit::append(transaction, &entry, now)
         })
         .await
     }
@@ -610,25 +750,25 @@ impl Store {
         })
     }
 
-    /// The newest request of an agent for exactly this that a person denied at or after `since`.
+    /// The requests of an agent of this kind that a person denied at or after `since`, the newest first.
     ///
     /// # Errors
     ///
     /// As [`StoreError`] says.
-    pub fn denied_request(
+    pub fn denied_requests(
         &self,
         agent: &AgentId,
-        body: &str,
+        kind: &str,
         since: i64,
-    ) -> Result<Option<RequestRow>, StoreError> {
+    ) -> Result<Vec<RequestRow>, StoreError> {
         self.read("look for a denial", |connection| {
             connection
                 .prepare_cached(&format!(
-                    "SELECT {COLUMNS} FROM request WHERE agent = ?1 AND sha256 = ?2 AND state = 'denied'
-                     AND decided_at >= ?3 ORDER BY decided_at DESC LIMIT 1"
+                    "SELECT {COLUMNS} FROM request WHERE agent = ?1 AND kind = ?2 AND state = 'denied'
+                     AND decided_at >= ?3 ORDER BY decided_at DESC"
                 ))?
-                .query_row((agent.as_str(), digest(body), since), row)
-                .optional()
+                .query_map((agent.as_str(), kind, since), row)?
+                .collect()
         })
     }
 
@@ -693,25 +833,30 @@ impl Store {
         .await
     }
 
-    /// The agents that were granted something, or wait for it.
+    /// The agents that were granted something, wait for it, or are named in a client's token.
     ///
     /// # Errors
     ///
     /// As [`StoreError`] says.
     pub fn granted_agents(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("read who was granted something", |connection| {
-            connection
+            let granted: Vec<AgentId> = connection
                 .prepare_cached(
                     "SELECT DISTINCT agent FROM request WHERE revoked_at IS NULL
                      AND (state = 'done' AND scope = 'agent' OR state IN ('triage', 'waiting', 'approved'))",
                 )?
                 .query_map((), |row| parsed(row, 0))?
-                .collect()
+                .collect::<rusqlite::Result<_>>()?;
+            let mut all = [granted, token::named_agents(connection)?].concat();
+            all.sort_unstable();
+            all.dedup();
+            Ok(all)
         })
     }
 
     /// Takes back what an agent was granted, or what one request granted; says how many. What of it still
-    /// waits is denied.
+    /// waits is denied, and clients' tokens that name the agent are not for it any more. Where only one request is meant, who took it back is kept with it, and an installed package
+    /// and a new agent count as granted, too.
     ///
     /// # Errors
     ///
@@ -726,10 +871,17 @@ impl Store {
         let revoked = self.write("take back what was granted", move |transaction| {
             let revoked = transaction
                 .prepare_cached(
-                    "UPDATE request SET revoked_at = ?3 WHERE agent = ?1 AND (?2 IS NULL OR id = ?2)
-                     AND state = 'done' AND scope = 'agent' AND revoked_at IS NULL",
+                    "UPDATE request SET revoked_at = ?3, revoked_by = CASE WHEN ?2 IS NULL THEN NULL ELSE ?4 END
+                     WHERE agent = ?1 AND (?2 IS NULL OR id = ?2) AND state = 'done' AND revoked_at IS NULL
+                     AND (scope = 'agent' OR ?2 IS NOT NULL AND kind IN ('package', 'agent-create'))",
                 )?
-                .execute((agent.as_str(), &only, now))?;
+                .execute((agent.as_str(), &only, now, &entry.actor))?;
+            if only.is_none() {
+                // Whoever gets this name later is another agent, to whom nobody denied anything.
+                transaction
+                    .prepare_cached("UPDATE request SET revoked_by = NULL WHERE agent = ?1")?
+                    .execute([agent.as_str()])?;
+            }
             let open: Vec<String> = transaction
                 .prepare_cached(
                     "SELECT id FROM request WHERE agent = ?1 AND ?2 IS NULL
@@ -748,7 +900,8 @@ impl Store {
                     denied += 1;
                 }
             }
-            if revoked + denied > 0 {
+            let narrowed = if only.is_none() { token::drop_agent(transaction, &agent)? } else { 0 };
+            if revoked + denied + narrowed > 0 {
                 audit::append(transaction, &entry, now)?;
             }
             Ok(revoked)
@@ -756,6 +909,16 @@ impl Store {
         let revoked = revoked.await;
         self.grants.fetch_add(1, Ordering::SeqCst);
         revoked
+    }
+
+    /// Makes a grant one of an older flock's.
+    #[cfg(test)]
+    pub(crate) async fn mark_to_list(&self, id: &str) {
+        let id = id.to_owned();
+        let mark = |transaction: &Transaction<'_>, id: &str| {
+            transaction.execute("UPDATE request SET to_list = 1 WHERE id = ?1", [id]).map(drop)
+        };
+        self.write("mark a grant", move |transaction| mark(transaction, &id)).await.unwrap();
     }
 
     /// Another number after each change of what was granted, made here.
@@ -782,6 +945,23 @@ impl Reader {
     /// As [`StoreError`] says.
     pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
         self.read("list requests", |connection| list(connection, open, limit))
+    }
+
+    /// The requests of this kind that grant something and that no person decided about.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn granted_alone(&self, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
+        self.read("read what was granted", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM request WHERE kind = ?1 AND state = 'done' AND scope = 'agent'
+                     AND revoked_at IS NULL AND decided_by IS NULL ORDER BY agent, created_at"
+                ))?
+                .query_map([kind], row)?
+                .collect()
+        })
     }
 
     /// What was granted of this kind and was not taken back: who has it, the request's id, its body.

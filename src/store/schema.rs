@@ -18,6 +18,10 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/007.sql"),
     include_str!("migrations/008.sql"),
     include_str!("migrations/009.sql"),
+    include_str!("migrations/010.sql"),
+    include_str!("migrations/011.sql"),
+    include_str!("migrations/012.sql"),
+    include_str!("migrations/013.sql"),
 ];
 
 /// The newest version known.
@@ -42,6 +46,16 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) 
     if first > 0 && first < newest() {
         save(connection, first, backups)?;
     }
+    steps(connection, first)
+}
+
+/// The same without saving it before: for a copy.
+pub(super) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let first = check(connection, path)?;
+    steps(connection, first)
+}
+
+fn steps(connection: &mut Connection, first: u32) -> Result<(), StoreError> {
     for (sql, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
         step(connection, sql, version).map_err(|source| StoreError::Migration { version, source })?;
     }
@@ -79,10 +93,8 @@ fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()>
 fn save(connection: &Connection, version: u32, backups: &Path) -> Result<(), StoreError> {
     let path = backups.join(format!("flock-v{version}-{}.db", crate::clock::unix_ms()));
     let result = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        super::create_private(&path)?;
-        // VACUUM INTO writes to an empty file and keeps its mode.
-        connection.execute("VACUUM INTO ?1", [path.to_string_lossy()])?;
-        fs_err::File::open(&path)?.sync_all()?;
+        super::backup::copy_of(connection, &path)?;
+        super::backup::prune(backups);
         Ok(())
     };
     result().map_err(|source| StoreError::Backup { path: path.clone(), source })
@@ -92,4 +104,51 @@ fn save(connection: &Connection, version: u32, backups: &Path) -> Result<(), Sto
 pub(super) fn step_for_test(connection: &mut Connection, sql: &str, to: u32, backups: &Path) {
     save(connection, to - 1, backups).unwrap();
     step(connection, sql, to).unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_took_back_before_counts_and_older_hosts_are_to_be_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flock.db");
+        let mut connection = Connection::open(&path).unwrap();
+        for (sql, version) in MIGRATIONS.iter().zip(1..).take(9) {
+            step(&mut connection, sql, version).unwrap();
+        }
+        let insert = |id: &str, state: &str, decided: &str, revoked: &str| {
+            let sql = format!(
+                "INSERT INTO request (id, kind, agent, session, body, sha256, reason, floor, level, why, state, scope,
+                    created_at, expires_at, decided_by, revoked_at)
+                 VALUES ('{id}', 'egress', 'coder', 's', '{{}}', 'x', 'x', 'YELLOW', 'YELLOW', '[]', '{state}', 'agent',
+                    1, 2, {decided}, {revoked})"
+            );
+            connection.execute(&sql, ()).unwrap();
+        };
+        insert("r-held", "done", "NULL", "NULL");
+        insert("r-person", "done", "'human:ann'", "NULL");
+        insert("r-open", "triage", "NULL", "NULL");
+        insert("r-revoked", "done", "NULL", "5");
+        insert("r-gone", "done", "NULL", "5");
+        for (actor, subject) in [("human:ann", "r-revoked"), ("system", "coder")] {
+            connection
+                .execute(
+                    "INSERT INTO audit (at, actor, action, subject, level, detail, previous, hash)
+                     VALUES (1, ?1, 'request.revoke', ?2, 'YELLOW', '', x'', x'')",
+                    (actor, subject),
+                )
+                .unwrap();
+        }
+        migrate(&mut connection, &path, folder.path()).unwrap();
+        let list = |condition: &str| -> Vec<String> {
+            let sql = format!("SELECT id FROM request WHERE {condition} ORDER BY id");
+            let mut statement = connection.prepare(&sql).unwrap();
+            statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        assert_eq!(list("to_list = 1"), ["r-held"]);
+        assert_eq!(list("revoked_by = 'human:ann'"), ["r-revoked"]);
+        assert_eq!(list("revoked_by IS NULL").len(), 4);
+    }
 }

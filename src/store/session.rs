@@ -1,12 +1,14 @@
 //! Sessions: which conversation is in which transcript, and the system prompt it was given.
 
+use std::collections::HashMap;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::{Reader, Store, StoreError, Tokens};
-use crate::id::{AgentId, SessionKey};
+use crate::id::{AgentId, SessionKey, SessionKind};
 
 /// Whether a session takes turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +125,7 @@ pub(super) fn find_or_make(
     new: &NewSession,
     now: i64,
 ) -> rusqlite::Result<Session> {
-    if let Some(found) = find(transaction, &new.key)? {
+    if let Some(found) = find_as(transaction, &new.key, AS_WRITTEN)? {
         return Ok(found);
     }
     transaction
@@ -145,11 +147,56 @@ pub(super) fn find_or_make(
     })
 }
 
+/// The session with this key, as it is written or else without regard to case.
 fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Session>> {
+    match find_as(connection, key, AS_WRITTEN)? {
+        None => find_as(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
+        found => Ok(found),
+    }
+}
+
+const AS_WRITTEN: &str = "key = ?1";
+
+fn find_as(connection: &Connection, key: &SessionKey, compared: &str) -> rusqlite::Result<Option<Session>> {
     connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE key = ?1"))?
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE {compared}"))?
         .query_row([key.as_str()], session)
         .optional()
+}
+
+/// A key as it is known here: with the id of its channel as that is written, or as a session that differs by case
+/// only has it. `None` where there is neither.
+fn spelled(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<SessionKey>> {
+    if key.kind() == SessionKind::Channel {
+        let id: Option<String> = connection
+            .prepare_cached("SELECT id FROM channel WHERE id = ?1")?
+            .query_row([key.peer()], |row| row.get(0))
+            .optional()?;
+        if let Some(id) = id {
+            return Ok(Some(SessionKey::new(key.agent(), SessionKind::Channel, &id)));
+        }
+    }
+    Ok(find(connection, key)?.map(|found| found.key))
+}
+
+/// How keys are written whose sessions may be about to be made. A turn waits in the queue of its session's key before
+/// that session is in the database: two clients that begin a session at the same moment, each in another case, must
+/// have the same key by then.
+#[derive(Debug, Default)]
+pub(super) struct Spellings(Mutex<HashMap<String, SessionKey>>);
+
+/// The most that are remembered. A session is in the database moments after its key was asked for.
+const MOST_SPELLINGS: usize = 1024;
+
+impl Spellings {
+    /// As the first to ask wrote it.
+    fn first(&self, key: &SessionKey) -> SessionKey {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_SPELLINGS {
+            known.clear();
+        }
+        known.entry(key.as_str().to_ascii_lowercase()).or_insert_with(|| key.clone()).clone()
+    }
 }
 
 fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlite::Result<Vec<Session>> {
@@ -175,6 +222,17 @@ impl Store {
     /// As [`StoreError`] says.
     pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read("find a session", |connection| find(connection, key))
+    }
+
+    /// A key as it is known here. Upper and lower case make no difference: what a client writes in another case is the
+    /// same session.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
+        let known = self.read("find a session", |connection| spelled(connection, key))?;
+        Ok(known.unwrap_or_else(|| self.spellings.first(key)))
     }
 
     /// At most `limit` sessions of one agent or of all, the one used last first.
@@ -328,6 +386,16 @@ impl Store {
 }
 
 impl Reader {
+    /// As [`Store::spelled`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
+        let known = self.read("find a session", |connection| spelled(connection, key))?;
+        Ok(known.unwrap_or_else(|| key.clone()))
+    }
+
     /// As [`Store::session`].
     ///
     /// # Errors

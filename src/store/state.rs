@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::audit::{self, AuditEntry};
 use super::session::parsed;
-use super::{Store, StoreError};
+use super::{Reader, Store, StoreError};
 use crate::id::AgentId;
 
 /// How an agent stands.
@@ -36,6 +36,17 @@ fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
         .prepare_cached(&format!("SELECT {COLUMNS} FROM agent_state ORDER BY agent"))?
         .query_map((), state)?
         .collect()
+}
+
+impl Reader {
+    /// As [`Store::agent_states`].
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
+        self.read("list the agents' states", states)
+    }
 }
 
 impl Store {

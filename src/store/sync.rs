@@ -4,6 +4,7 @@
 //! the files that were written, once for all that came within [`GROUP`]; so a turn never waits for a disk.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -159,7 +160,10 @@ impl Shared {
 }
 
 fn sync(path: &Path) {
-    match std::fs::File::open(path).and_then(|file| file.sync_data()) {
+    // A folder, or a file; whatever else was put in its place must not hold this thread up.
+    let flags = nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    match opened.and_then(|file| file.sync_data()) {
         Ok(()) => {}
         // It was removed since.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
 use super::exchange::{self, NewExchange};
+use super::idempotency::{self, IdempotencyKey};
 use super::inbox::{self, NewItem};
 use super::session::parsed;
 use super::{Reader, Store, StoreError, usage};
@@ -191,8 +192,21 @@ pub struct NewTask {
     pub request: String,
     /// What counts for the brakes.
     pub exchange: Option<NewExchange>,
+    /// The name of the message and the digest of the request, where its client may send it again.
+    pub key: Option<IdempotencyKey>,
     /// Now, in Unix milliseconds.
     pub now: i64,
+}
+
+/// Something that was said in a task which came by A2A.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskMessage {
+    /// Whether its client said it; else the agent did.
+    pub is_client: bool,
+    /// The name that the client gave it.
+    pub name: Option<String>,
+    /// What was said.
+    pub text: String,
 }
 
 /// How a task is to be changed.
@@ -208,6 +222,19 @@ pub struct TaskChange {
     pub entry: Option<AuditEntry>,
     /// What counts for the brakes.
     pub exchange: Option<NewExchange>,
+    /// The name of the reply's message and the digest of the request, where its client may send it again.
+    pub key: Option<IdempotencyKey>,
+}
+
+/// What a new task came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is there.
+    New(Task),
+    /// It was there already: its client has sent it before.
+    Before(Task),
+    /// Its client sent another request under the same key.
+    KeyReused,
 }
 
 /// What a change came to.
@@ -333,6 +360,39 @@ fn conditions(filter: &TaskFilter) -> (String, Vec<Box<dyn ToSql>>) {
     (conditions.join(" AND "), values)
 }
 
+/// Keeps something that was said in a task.
+fn say(
+    transaction: &Transaction<'_>,
+    task: &str,
+    is_client: bool,
+    name: Option<&str>,
+    text: &str,
+) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO task_message (task, seq, is_client, name, text)
+             SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM task_message WHERE task = ?1",
+        )?
+        .execute((task, is_client, name, text))
+        .map(drop)
+}
+
+/// Keeps what a change of a task that came by A2A adds to what was said in it.
+fn say_change(transaction: &Transaction<'_>, before: &Task, change: &TaskChange) -> rusqlite::Result<()> {
+    let after = &change.task;
+    if after.kind != TaskKind::A2a {
+        return Ok(());
+    }
+    if let Some(question) = after.question.as_deref().filter(|_| after.state == TaskState::InputRequired) {
+        return say(transaction, &after.id, false, None, question);
+    }
+    if let Some(reply) = after.reply.as_deref().filter(|_| before.state == TaskState::InputRequired) {
+        let name = change.key.as_ref().map(|key| key.name.as_str());
+        return say(transaction, &after.id, true, name, reply);
+    }
+    Ok(())
+}
+
 fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
     transaction
         .prepare_cached(
@@ -359,8 +419,20 @@ impl Store {
     /// # Errors
     ///
     /// As [`StoreError`] says.
-    pub async fn add_task(&self, new: NewTask, item: NewItem, entry: AuditEntry) -> Result<Task, StoreError> {
+    pub async fn add_task(
+        &self,
+        new: NewTask,
+        item: NewItem,
+        entry: AuditEntry,
+    ) -> Result<Added, StoreError> {
         self.write("accept a task", move |transaction| {
+            if let Some(key) = &new.key
+                && let Some(first) = idempotency::find(transaction, key, new.now)?
+            {
+                let id = first.answer.filter(|_| first.digest == key.digest);
+                let task = id.map(|id| find(transaction, &id)).transpose()?.flatten();
+                return Ok(task.map_or(Added::KeyReused, Added::Before));
+            }
             let id = uuid::Uuid::now_v7().to_string();
             transaction
                 .prepare_cached(
@@ -390,9 +462,34 @@ impl Store {
             let digest = audit::digest(&new.request);
             let detail = format!("{}, {} bytes, sha256 {digest}", entry.detail, new.request.len());
             audit::append(transaction, &AuditEntry { subject: id.clone(), detail, ..entry }, new.now)?;
-            find(transaction, &id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            if let Some(key) = &new.key {
+                idempotency::insert(transaction, key, None, Some(&id), new.now)?;
+            }
+            if new.kind == TaskKind::A2a {
+                let name = new.key.as_ref().map(|key| key.name.as_str());
+                say(transaction, &id, true, name, &new.request)?;
+            }
+            find(transaction, &id)?.map(Added::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
         })
         .await
+    }
+
+    /// What was said in a task that came by A2A, oldest first. Empty for tasks of before that was kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn task_messages(&self, id: &str) -> Result<Vec<TaskMessage>, StoreError> {
+        self.read("read what was said in a task", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT is_client, name, text FROM task_message WHERE task = ?1 ORDER BY seq",
+                )?
+                .query_map([id], |row| {
+                    Ok(TaskMessage { is_client: row.get(0)?, name: row.get(1)?, text: row.get(2)? })
+                })?
+                .collect()
+        })
     }
 
     /// Changes a task as `change` decides; `None` changes nothing, and so does a state that can't follow.
@@ -421,6 +518,11 @@ impl Store {
                 return Ok(Some(TaskChanged { before, after: None, in_flight }));
             };
             write(transaction, &change.task)?;
+            say_change(transaction, &before, &change)?;
+            if let Some(key) = &change.key {
+                let (id, now) = (&change.task.id, change.task.updated_at);
+                idempotency::insert(transaction, key, None, Some(id), now)?;
+            }
             if change.recall {
                 transaction
                     .prepare_cached("DELETE FROM inbox WHERE task = ?1 AND turn IS NULL")?

@@ -171,3 +171,20 @@ async fn a_change_that_panics_takes_nothing_else_down() {
     store.begin_turn(begin(&key("ann", SessionKind::Main), 1)).await.unwrap();
     assert_eq!(store.running_turns().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_session_is_one_whatever_the_case_of_its_key() {
+    let (_folder, home) = home();
+    let store = Store::open(&home).unwrap();
+    let known = key("Ann", SessionKind::Main);
+    store.begin_turn(begin(&known, 1)).await.unwrap();
+    for peer in ["Ann", "ann", "ANN"] {
+        let asked = key(peer, SessionKind::Main);
+        assert_eq!(store.spelled(&asked).unwrap(), known, "{peer}");
+        assert_eq!(store.session(&asked).unwrap().unwrap().key, known, "{peer}");
+    }
+    let other = key("bob", SessionKind::Main);
+    assert_eq!(store.spelled(&other).unwrap(), other, "nobody has it yet");
+    let other = key("ann", SessionKind::Dm);
+    assert_eq!(store.spelled(&other).unwrap(), other, "of another kind");
+}

@@ -187,6 +187,22 @@ impl Store {
         })
     }
 
+    /// The last turn of a session that ended well; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn last_done(&self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
+        self.read("read a session's last turn", |connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND state = 'done' ORDER BY id DESC LIMIT 1"
+                ))?
+                .query_row([session.as_str()], turn)
+                .optional()
+        })
+    }
+
     /// One turn; `None` where it never began.
     ///
     /// # Errors

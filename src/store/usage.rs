@@ -3,6 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params_from_iter};
 
+use super::session::parsed;
 use super::turn::Tokens;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
@@ -445,6 +446,34 @@ impl Store {
     pub async fn settle_left_usage(&self) -> Result<usize, StoreError> {
         self.write("settle model calls of an earlier run", |transaction| {
             transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
+        })
+        .await
+    }
+
+    /// The calls that are set aside, each with its turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn reserved_usage(&self) -> Result<Vec<(i64, TurnId)>, StoreError> {
+        self.read("list model calls under way", |connection| {
+            connection
+                .prepare_cached("SELECT id, turn FROM usage WHERE state = 'reserved'")?
+                .query_map((), |row| Ok((row.get(0)?, parsed(row, 1)?)))?
+                .collect()
+        })
+    }
+
+    /// As [`Self::settle_left_usage`], for these calls only, at any time.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn settle_lost_usage(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
+        self.write("settle model calls whose end was not written", move |transaction| {
+            let mut statement = transaction
+                .prepare_cached("UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'")?;
+            calls.iter().map(|id| statement.execute([id])).sum()
         })
         .await
     }

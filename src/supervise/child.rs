@@ -106,16 +106,10 @@ impl Child {
         self.output.last_words(tells)
     }
 
-    #[cfg(target_os = "linux")]
     fn has_ended(&self) -> io::Result<bool> {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         Ok(waitid(Id::Pid(Pid::from_raw(self.id.pid)), flags)? != WaitStatus::StillAlive)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn has_ended(&mut self) -> io::Result<bool> {
-        self.process.try_wait().map(|status| status.is_some())
     }
 }
 

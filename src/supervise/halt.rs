@@ -34,12 +34,30 @@ pub struct Halted {
 /// Keeps the home from being started while what stopping still has to do is done.
 pub type HeldLock = std::sync::Arc<Lock>;
 
-/// Stops everything of a home.
+/// Something about stopping that whoever waits for it should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The supervisor stands still: a signal or a debugger stopped it. It is killed.
+    StandsStill(ProcessId),
+    /// The supervisor says nothing. It is killed when it still does after this time.
+    Silent(ProcessId, Duration),
+}
+
+/// As [`halt_telling`], with nobody who is told.
+///
+/// # Errors
+///
+/// As [`halt_telling`].
+pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
+    halt_telling(home, limits, &|_| ()).await
+}
+
+/// Stops everything of a home. `tell` hears of what makes that take longer.
 ///
 /// # Errors
 ///
 /// If the supervisor's lock can't be looked at. What would not end is no error but in the result.
-pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
+pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -> Result<Halted, HomeError> {
     let grace = Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0));
     let end = Instant::now() + grace + PATIENCE;
     let mut halted = Halted::default();
@@ -73,10 +91,14 @@ pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
             Ok(mut connection) => {
                 let supervisor = connection.pid().and_then(ProcessId::of);
                 asked = supervisor.or(asked);
-                match connection.ask(Request::Stop, left).await {
+                let stopped = tokio::select! {
+                    stopped = connection.ask(Request::Stop, left) => Some(stopped),
+                    () = stands_still(home, supervisor, end, tell) => None,
+                };
+                match stopped {
                     // It broke off when it ended: its lock says whether it has.
-                    Ok(_) | Err(ControlError::Broken(_)) => halted.orderly = true,
-                    Err(_) => end_supervisor(supervisor, &mut halted).await,
+                    Some(Ok(_) | Err(ControlError::Broken(_))) => halted.orderly = true,
+                    Some(Err(_)) | None => end_supervisor(supervisor, &mut halted).await,
                 }
             }
             Err(ControlError::Absent { .. }) if !left.is_zero() => {}
@@ -94,11 +116,37 @@ pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
     }
 }
 
+/// Returns when a supervisor that was asked to stop stands still: nothing will come of it. Tells of that, and of one that
+/// says nothing to anybody.
+async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, tell: &dyn Fn(Notice)) {
+    let Some(supervisor) = supervisor else { return std::future::pending().await };
+    let (began, mut told) = (Instant::now(), false);
+    loop {
+        if supervisor.is_stopped() {
+            return tell(Notice::StandsStill(supervisor));
+        }
+        if !told && began.elapsed() >= QUIET {
+            told = true;
+            // One that is only busy with stopping answers others meanwhile.
+            let answers = match Connection::open(home).await {
+                Ok(mut other) => other.ask(Request::Status, QUIET).await.is_ok(),
+                Err(_) => true,
+            };
+            if !answers && !supervisor.is_stopped() {
+                tell(Notice::Silent(supervisor, end.saturating_duration_since(Instant::now())));
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Ends a supervisor that does not answer; who it is was learnt from the kernel, through its socket.
 async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut Halted) {
     halted.orderly = false;
     let Some(supervisor) = supervisor else { return };
-    for (signal, limit) in [(Signal::SIGTERM, PATIENCE), (Signal::SIGKILL, PATIENCE)] {
+    // One that stands still hears nothing else.
+    let polite = (!supervisor.is_stopped()).then_some((Signal::SIGTERM, PATIENCE));
+    for (signal, limit) in polite.into_iter().chain([(Signal::SIGKILL, PATIENCE)]) {
         if supervisor.is_alive() {
             let _ = kill(Pid::from_raw(supervisor.pid), signal);
         }
@@ -119,3 +167,7 @@ fn has_leftover(home: &Home) -> bool {
 
 /// How long is waited for what should come at once.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a supervisor may say nothing before that is told.
+const QUIET: Duration = Duration::from_secs(3);
+/// How often is looked whether it stands still.
+const LOOK: Duration = Duration::from_millis(100);

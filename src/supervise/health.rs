@@ -23,8 +23,11 @@ pub const CHALLENGE: &str = "x-flock-challenge";
 /// What `GET /health` answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// `ok`, or `stopping`.
+    /// `ok`, `stopping`, or `unhealthy`.
     pub status: String,
+    /// Why it is unhealthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The gateway's version.
     pub version: String,
     /// The instance id of its home.
@@ -183,10 +186,12 @@ pub async fn ask(port: u16, home: &Identity, limit: Duration) -> Result<Health, 
     // The token stays here: it is not sent to whoever listens before that has proved itself.
     let answer = async {
         let answer = client.send(Call::get("/health").header(CHALLENGE, &challenge), limit).await?;
-        if answer.status() == 503 {
-            return Ok(None);
+        let busy = answer.status() == 503;
+        match answer.json::<Health>(limit).await {
+            // One that is unhealthy answers with the same status, and says who it is.
+            Err(_) if busy => Ok(None),
+            health => health.map(Some),
         }
-        answer.json::<Health>(limit).await.map(Some)
     };
     let health = match answer.await {
         Ok(Some(health)) => health,
@@ -218,6 +223,7 @@ mod tests {
     fn answer(proof: Option<String>) -> Health {
         Health {
             status: "ok".to_owned(),
+            reason: None,
             version: "0.1.0".to_owned(),
             instance: "i-1".to_owned(),
             pid: 7,

@@ -24,6 +24,7 @@ pub mod pid;
 pub mod port;
 pub mod restart;
 pub mod service;
+pub mod settled;
 pub mod state;
 pub mod task;
 pub mod tether;

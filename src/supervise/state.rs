@@ -54,11 +54,11 @@ pub enum Exit {
 
 impl Exit {
     /// What the exit code says where starting again would end the same way: a wrong configuration, no home,
-    /// a port or home that another process holds, a newer home.
+    /// a port or home that another process holds, a newer home, a damaged database.
     #[must_use]
     pub fn lasting(self) -> Option<Kind> {
         let Self::Code(code) = self else { return None };
-        [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome]
+        [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged]
             .into_iter()
             .find(|kind| i32::from(kind.exit_code()) == code)
     }
@@ -335,6 +335,11 @@ impl State {
     }
 
     fn ended(&mut self, exit: Exit, said: Option<String>, now: i64) -> Vec<Action> {
+        // Who is ended by a signal says nothing of it, but for a panic or an abort: its last line is about something else.
+        let said = said.filter(|line| match exit {
+            Exit::Code(_) => true,
+            Exit::Signal(signal) => signal != nix::libc::SIGKILL && (self.endings.tells)(line),
+        });
         let lasting = (self.endings.lasting)(exit, said.as_deref());
         let reason = match said {
             Some(said) => format!("{exit}: {said}"),

@@ -38,6 +38,22 @@ use Action::{Kill, Save, Spawn, Terminate};
 use Standing::{BackingOff, BreakerOpen, Failed, Healthy, Starting, Stopped, Stopping};
 
 #[test]
+fn a_kill_is_not_explained_by_whatever_was_logged_last() {
+    let reason = |exit, said: &str| {
+        let mut state = fresh();
+        state.on_event(Event::Start, 0);
+        state.on_event(Event::Ended(exit, Some(said.to_owned())), 1);
+        state.reason().unwrap_or_default().to_owned()
+    };
+    let (noise, panic) = ("INFO turn ended", "thread 'main' panicked at x");
+    assert_eq!(reason(Exit::Signal(9), noise), "it was ended by SIGKILL");
+    assert_eq!(reason(Exit::Signal(9), panic), "it was ended by SIGKILL");
+    assert_eq!(reason(Exit::Signal(11), noise), "it was ended by SIGSEGV");
+    assert_eq!(reason(Exit::Signal(6), panic), format!("it was ended by SIGABRT: {panic}"));
+    assert_eq!(reason(Exit::Code(1), noise), format!("it ended with exit code 1: {noise}"));
+}
+
+#[test]
 fn a_life_without_trouble() {
     let mut state = fresh();
     play(
@@ -107,9 +123,13 @@ fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
 
 #[test]
 fn ends_that_would_come_again_are_not_repeated() {
-    for (code, kind) in
-        [(2, Kind::Usage), (3, Kind::NotInitialised), (5, Kind::Conflict), (7, Kind::NewerHome)]
-    {
+    for (code, kind) in [
+        (2, Kind::Usage),
+        (3, Kind::NotInitialised),
+        (5, Kind::Conflict),
+        (7, Kind::NewerHome),
+        (9, Kind::Damaged),
+    ] {
         let mut state = fresh();
         play(
             &mut state,

@@ -103,6 +103,8 @@ impl Swarm {
         agent: &AgentId,
         id: &ChannelId,
     ) -> Result<Progress, SwarmError> {
+        // Held from the count to its commit: two who are ready at once are two.
+        let counting = self.counting.lock().await;
         let channel = self.channel(id)?;
         if channel.state == ChannelState::Archived {
             return Ok(Progress::of(&channel));
@@ -123,6 +125,7 @@ impl Swarm {
             let step = ArchiveStep::Ready(agent.clone());
             self.step(by, &channel, step, system(&channel.id, text, unix_ms())).await?;
         }
+        drop(counting);
         self.settle_archive(&channel.id).await?;
         Ok(Progress::of(&self.channel(&channel.id)?))
     }

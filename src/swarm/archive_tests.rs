@@ -50,6 +50,20 @@ async fn a_channel_made_without_a_word_still_tells_its_members() {
 }
 
 #[tokio::test]
+async fn who_is_ready_at_the_same_moment_is_counted_one_after_the_other() {
+    let team = Team::new();
+    let all = ["coder", "tester", "orchestrator", "sysadmin"];
+    make(&team, &all).await;
+    archive(&team, Archive::Begin).await;
+    futures_util::future::join_all(all.iter().map(|who| ready(&team, who))).await;
+    let said = team.store.messages(&id(), Page::Last, 50).unwrap();
+    let counts: Vec<&str> =
+        said.iter().filter_map(|post| post.content.split("is ready to archive ").nth(1)).collect();
+    assert_eq!(counts, ["(1 of 4)", "(2 of 4)", "(3 of 4)", "(4 of 4)"]);
+    assert_eq!(state(&team), ChannelState::Archived);
+}
+
+#[tokio::test]
 async fn an_archive_ends_when_the_last_who_is_not_ready_leaves() {
     let team = Team::new();
     make(&team, &["coder", "tester", "human:ann"]).await;

@@ -33,6 +33,12 @@ impl By {
         Self { party: Party::human(name), session: None, turn: None }
     }
 
+    /// A person or a client, from no session.
+    #[must_use]
+    pub const fn party(party: Party) -> Self {
+        Self { party, session: None, turn: None }
+    }
+
     /// flock itself.
     #[must_use]
     pub const fn system() -> Self {

@@ -12,10 +12,11 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
 use crate::config::ChannelReaders;
-use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind};
+use crate::error::chain;
+use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    Channel, ChannelState, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page, Post,
-    PostOutcome, Posted, Wake,
+    Channel, ChannelState, IdempotencyKey, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page,
+    Post, PostOutcome, Posted, Wake,
 };
 
 /// The most bytes of a message.
@@ -102,24 +103,46 @@ impl Swarm {
         text: String,
         notify: bool,
     ) -> Result<Said, SwarmError> {
+        self.post_keyed(by, channel, text, notify, None).await
+    }
+
+    /// Posts as [`Self::post`] does, once for each key.
+    ///
+    /// # Errors
+    ///
+    /// As [`SwarmError`] says; [`SwarmError::KeyReused`] where another message was posted under the key.
+    pub async fn post_keyed(
+        &self,
+        by: &By,
+        channel: &ChannelId,
+        text: String,
+        notify: bool,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Said, SwarmError> {
         let wake = match &by.party {
             _ if !notify => Wake::Nobody,
             Party::Human(_) => Wake::AtOnce,
             Party::Agent(_) => Wake::InTime,
             Party::System => Wake::Nobody,
         };
-        let mut new = self.message(by, channel, text, wake, unix_ms())?;
+        let mut new = NewPost { key, ..self.message(by, channel, text, wake, unix_ms())? };
         let braked = self.braked(&new)?;
         if braked.stop.is_some() {
             new.wake = Wake::Nobody;
         }
         let said = self.say_later(new, braked.after).await?;
-        if let (Said::New(_), Some(Some(why))) = (&said, braked.stop) {
-            let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
-            self.store.audit(entry, unix_ms()).await?;
-            self.say_as_system(channel, why, false).await?;
+        if let (Said::New(_), Some(Some(why))) = (&said, braked.stop)
+            && let Err(error) = self.note_brake(channel, why).await
+        {
+            tracing::error!(error = chain(&error), %channel, "failed to say that a channel was braked");
         }
         Ok(said)
+    }
+
+    async fn note_brake(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
+        let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
+        self.store.audit(entry, unix_ms()).await?;
+        self.say_as_system(channel, why, false).await.map(drop)
     }
 
     /// Posts what an agent's turn ended with: once for each turn, and waking nobody.
@@ -158,8 +181,12 @@ impl Swarm {
         match self.store.post(new.clone()).await? {
             PostOutcome::Posted(posted) => {
                 checkpoint::reach(Checkpoint::Committed);
-                self.wake_by(&new, &posted).await?;
+                // It is posted: whoever is told of a failure would post it once more.
+                if let Err(error) = self.wake_by(&new, &posted).await {
+                    tracing::error!(error = chain(&error), "failed to wake whom a message calls");
+                }
                 let seq = posted.seq;
+                self.tell_of_pauses(&new, &posted).await;
                 if after.is_zero() {
                     self.announce(&new, &posted);
                 } else {
@@ -174,6 +201,7 @@ impl Swarm {
                 Ok(Said::New(seq))
             }
             PostOutcome::Repeated(seq) => Ok(Said::Before(seq)),
+            PostOutcome::KeyReused => Err(SwarmError::KeyReused),
             PostOutcome::NoChannel => Err(SwarmError::NoChannel(new.channel)),
             PostOutcome::Archived => Err(SwarmError::Archived(new.channel)),
         }
@@ -185,7 +213,7 @@ impl Swarm {
             return Ok(());
         }
         let by = By { party: new.author.clone(), session: new.session.clone(), turn: new.turn };
-        if let Some(agent) = new.author.agent() {
+        if let Some(agent) = new.author.agent().filter(|agent| !self.fell_asleep_in(agent, new.turn)) {
             self.wake(&by, agent, "it posted").await?;
         }
         if new.wake > Wake::Nobody {
@@ -194,6 +222,11 @@ impl Swarm {
             }
         }
         Ok(())
+    }
+
+    /// Whether an agent went to sleep in this turn: it sleeps from the turn's end on, whatever the turn still posts.
+    fn fell_asleep_in(&self, agent: &AgentId, turn: Option<TurnId>) -> bool {
+        turn.is_some() && self.asleep().get(agent).is_some_and(|slept_in| *slept_in == turn)
     }
 
     /// Says in a channel why an agent could not answer, unless that is the last that was said.
@@ -415,6 +448,7 @@ impl Swarm {
             session: by.session.clone(),
             turn: by.turn,
             is_final: false,
+            key: None,
             now,
         })
     }
@@ -484,11 +518,13 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
         session: None,
         turn: None,
         is_final: false,
+        key: None,
         now,
     }
 }
 
-fn topic(text: &str) -> Result<String, SwarmError> {
+/// A topic as it is kept.
+pub(super) fn topic(text: &str) -> Result<String, SwarmError> {
     let text = clean::label(text, MAX_TOPIC + 1);
     if text.is_empty() {
         return Err(SwarmError::Invalid("the topic is empty".to_owned()));

@@ -23,6 +23,15 @@ pub enum SwarmError {
     /// What was given can't be taken, for this reason.
     #[error("{0}")]
     Invalid(String),
+    /// There is a token of this name.
+    #[error("there is a token {0} already")]
+    TokenExists(String),
+    /// There is no token of this name, or it was revoked.
+    #[error("there is no token {0} that could be revoked")]
+    NoToken(String),
+    /// A client sent two requests under one key.
+    #[error("another request was sent under this idempotency key in the last 24 hours")]
+    KeyReused,
     /// A rule is against it.
     #[error("{0}")]
     Refused(String),
@@ -34,9 +43,13 @@ pub enum SwarmError {
 impl Explain for SwarmError {
     fn kind(&self) -> Kind {
         match self {
-            Self::ChannelExists(_) => Kind::Conflict,
-            Self::Invalid(_) => Kind::Usage,
-            Self::NoChannel(_) | Self::Archived(_) | Self::NoAgent(_) | Self::Refused(_) => Kind::Failed,
+            Self::ChannelExists(_) | Self::TokenExists(_) => Kind::Conflict,
+            Self::Invalid(_) | Self::KeyReused => Kind::Usage,
+            Self::NoToken(_)
+            | Self::NoChannel(_)
+            | Self::Archived(_)
+            | Self::NoAgent(_)
+            | Self::Refused(_) => Kind::Failed,
             Self::Store(error) => error.kind(),
         }
     }
@@ -47,7 +60,9 @@ impl Explain for SwarmError {
             Self::ChannelExists(id) => Some(format!("flock channel read {id}")),
             Self::Archived(id) => Some(format!("flock channel reopen {id}")),
             Self::NoAgent(_) => Some("flock list".to_owned()),
-            Self::Invalid(_) | Self::Refused(_) => None,
+            Self::TokenExists(name) => Some(format!("flock token revoke {name}")),
+            Self::NoToken(_) => Some("flock token list".to_owned()),
+            Self::Invalid(_) | Self::KeyReused | Self::Refused(_) => None,
             Self::Store(error) => error.hint(),
         }
     }

@@ -117,13 +117,33 @@ impl Swarm {
     ///
     /// As [`SwarmError`] says. It is held all the same then, until this process ends.
     pub async fn freeze(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
+        self.freeze_as(by, agent, by.party.to_string(), String::new()).await
+    }
+
+    /// Freezes an agent by flock itself; the reason stands where others have the name of who froze it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Swarm::freeze`].
+    pub async fn freeze_because(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+        let by = By::system();
+        self.freeze_as(&by, agent, format!("{}: {why}", by.party), why.to_owned()).await
+    }
+
+    async fn freeze_as(
+        &self,
+        by: &By,
+        agent: &AgentId,
+        shown: String,
+        detail: String,
+    ) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
         let now = unix_ms();
-        let freeze = Freeze { at: now, by: by.party.to_string() };
+        let freeze = Freeze { at: now, by: shown };
         // Before it is written: a step that would begin meanwhile is held.
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         let mut written = self.written.lock().await;
-        let entry = entry(by, agent, true);
+        let entry = AuditEntry { detail, ..entry(by, agent, true) };
         let changed = self.store.set_frozen(agent.clone(), Some(freeze.by.clone()), entry, now).await?;
         written.freeze(Some(agent), freeze);
         drop(written);

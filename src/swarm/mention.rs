@@ -25,12 +25,46 @@ pub struct Mentions {
 /// whatever the text is.
 #[must_use]
 pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> Mentions {
-    if !text.contains('@') {
-        return Mentions::default();
-    }
     let members: HashSet<&str> = members.map(AgentId::as_str).collect();
     let mut found = Mentions::default();
     let mut known = HashSet::new();
+    walk(text, |id| {
+        let Some(name) = member(id, &members) else { return false };
+        if name == "all" {
+            found.all = true;
+        } else if !known.contains(&name)
+            && let Ok(agent) = name.parse()
+        {
+            found.agents.push(agent);
+            known.insert(name);
+        }
+        true
+    });
+    found
+}
+
+/// What stands in a text as a mention does and names none of these, each once, in the order it comes; at most ten.
+#[must_use]
+pub fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
+    const MOST: usize = 10;
+    let known: HashSet<&str> = known.collect();
+    let mut found = Vec::new();
+    walk(text, |id| {
+        let name = id.trim_end_matches(['-', '_']);
+        let is_known = member(id, &known).is_some() || known.contains(name);
+        if !is_known && !name.is_empty() && found.len() < MOST && !found.iter().any(|other| other == name) {
+            found.push(name.to_owned());
+        }
+        is_known
+    });
+    found
+}
+
+/// Calls `is_mention` with what stands after each `@` that may begin a mention; it says whether that is one.
+fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
+    if !text.contains('@') {
+        return;
+    }
     // Where the last mention ended: `@a/@b` are two.
     let mut last_end = None;
     for prose in code::prose(text) {
@@ -48,24 +82,12 @@ pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> M
             let begins = may_begin(&text[prose.start..at], last_end == Some(at.wrapping_sub(1)));
             let id = id_of(&text[at + 1..prose.end]);
             let end = at + 1 + id.len();
-            if begins
-                && may_end(&text[end..prose.end])
-                && let Some(name) = member(id, &members)
-            {
+            if begins && may_end(&text[end..prose.end]) && is_mention(id) {
                 last_end = Some(end);
-                if name == "all" {
-                    found.all = true;
-                } else if !known.contains(&name)
-                    && let Ok(agent) = name.parse()
-                {
-                    found.agents.push(agent);
-                    known.insert(name);
-                }
             }
             at = end;
         }
     }
-    found
 }
 
 /// What may be an id at the beginning of a text: the longest run of its characters.

@@ -209,3 +209,13 @@ proptest! {
         prop_assert_eq!(whom(&format!("{before}mail@{name}{after}")), "");
     }
 }
+
+#[test]
+fn what_stands_as_a_mention_and_names_nobody_is_found() {
+    let known = ["coder", "ann.k"];
+    let found = |text: &str| unknown(text, known.iter().copied());
+    assert_eq!(found("@codr and @Coder, @codr! @all"), ["codr"]);
+    assert_eq!(found("mail a@b.org, see @scope/name, `@override`, https://x/@y"), [""; 0]);
+    assert_eq!(found("@nobody-"), ["nobody"]);
+    assert_eq!(found(&(0..30).map(|n| format!("@x{n} ")).collect::<String>()).len(), 10);
+}

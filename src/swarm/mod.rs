@@ -12,19 +12,24 @@ mod error;
 pub mod freeze;
 pub mod mention;
 pub mod notice;
+pub mod operation;
 pub mod oversight;
+pub mod pause;
 pub mod scheduler;
 pub mod skill;
 pub mod standing;
 pub mod task;
+pub mod title;
+pub mod token;
 pub mod tools;
 pub mod triage;
+mod unheard;
 pub mod vault;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -36,7 +41,7 @@ pub use task::TaskEnd;
 
 use crate::config::{Config, Live};
 use crate::home::Home;
-use crate::id::AgentId;
+use crate::id::{AgentId, TurnId};
 use crate::store::{Frozen, Store};
 
 /// What a team is made of.
@@ -55,11 +60,16 @@ pub struct Swarm {
     live: Arc<Live>,
     store: Arc<Store>,
     bell: Bell,
-    /// Who sleeps, so that a post does not have to ask the database whom it wakes.
-    asleep: Mutex<HashSet<AgentId>>,
+    /// Who sleeps, and in which turn it said so where that is known: a post does not have to ask the database whom it
+    /// wakes.
+    asleep: Mutex<HashMap<AgentId, Option<TurnId>>>,
     /// For whoever waits for the end of a freeze.
     frozen: watch::Sender<Frozen>,
     written: freeze::Written,
+    /// Held by who counts those that are ready for an archive.
+    counting: tokio::sync::Mutex<()>,
+    /// Who has no budget left.
+    pauses: pause::Pauses,
     /// The providers that are down, as the scheduler last said.
     down: Mutex<Vec<scheduler::Down>>,
 }
@@ -76,6 +86,8 @@ impl Swarm {
             asleep: Mutex::default(),
             frozen: watch::Sender::default(),
             written: freeze::Written::default(),
+            counting: tokio::sync::Mutex::default(),
+            pauses: pause::Pauses::default(),
             down: Mutex::default(),
         }
     }
@@ -127,7 +139,7 @@ impl Swarm {
         }
     }
 
-    fn asleep(&self) -> MutexGuard<'_, HashSet<AgentId>> {
+    fn asleep(&self) -> MutexGuard<'_, HashMap<AgentId, Option<TurnId>>> {
         self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,9 +10,10 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::budget::{self, Day};
+use super::pause::Pause;
 use super::scheduler::Event;
 use super::{By, Swarm};
-use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Taken};
+use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Seen, Taken};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
@@ -44,7 +45,7 @@ pub struct TeamOversight {
     zone: TimeZone,
     last_id: AtomicI64,
     calls: Mutex<HashMap<i64, Call>>,
-    paused: Arc<Mutex<HashMap<AgentId, Pause>>>,
+    paused: Arc<Mutex<HashMap<AgentId, Refused>>>,
     /// The last pause of each agent that is in the audit.
     recorded: Mutex<HashMap<AgentId, String>>,
 }
@@ -56,11 +57,14 @@ struct Call {
     most: Tokens,
 }
 
-/// A pause of an agent, and the call that it could not make.
-struct Pause {
+/// A call that a paused agent could not make.
+struct Refused {
     day: String,
     need: Used,
 }
+
+/// Tokens by which a count must be too small to be doubted: of a short text the estimate says little.
+const LEAST_DOUBT: u64 = 4_000;
 
 /// How often the configuration is looked at while somebody pauses.
 const LOOK: Duration = Duration::from_secs(1);
@@ -151,16 +155,30 @@ impl TeamOversight {
         text: &str,
     ) {
         // A channel's budget leaves the agent free to work elsewhere.
-        if !matches!(exceeded.limit.scope, Counted::Channel(_)) {
+        let holds_agent = !matches!(exceeded.limit.scope, Counted::Channel(_));
+        if holds_agent {
             self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
-            let pause = Pause { day: day.name.clone(), need };
-            let is_first = lock(&self.paused).insert(call.agent.clone(), pause).is_none();
+            let refused = Refused { day: day.name.clone(), need };
+            let is_first = lock(&self.paused).insert(call.agent.clone(), refused).is_none();
             if is_first {
                 let paused = Arc::downgrade(&self.paused);
                 tokio::spawn(resume(paused, Arc::downgrade(&self.swarm), self.zone.clone()));
             }
         }
-        self.announce(call, text, &budget::name(&exceeded.limit, &call.agent), day, channel).await;
+        let name = budget::name(&exceeded.limit, &call.agent);
+        self.announce(call, text, &name, day, channel).await;
+        if holds_agent {
+            let pause = Pause {
+                since: unix_ms(),
+                until: day.ends_at,
+                reason: text.to_owned(),
+                day: day.name.clone(),
+                budget: name,
+            };
+            if let Err(error) = self.swarm.pause(&call.agent, pause).await {
+                tracing::error!(error = chain(&error), "failed to say that a budget is used up");
+            }
+        }
     }
 
     /// Says once a day in the channel that is charged, and in the audit, that a call was not made, and why.
@@ -204,27 +222,51 @@ impl TeamOversight {
     }
 
     /// What is written down for a call: the truth, or where nobody knows it the most that it can have been;
-    /// `None` where it took nothing.
-    fn settled(&self, call: &Call, taken: Taken) -> Option<(Tokens, Option<u64>)> {
+    /// `None` where it took nothing. `seen` is what flock itself saw of it.
+    fn settled(&self, call: &Call, taken: Taken, seen: Seen) -> Option<(Tokens, Option<u64>)> {
         let price = price::of(&self.swarm.config(), &call.model);
         let Tokens { input, output, .. } = call.most;
         match taken {
             Taken::Nothing => None,
             Taken::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
             Taken::Sent | Taken::Told(_) => {
-                let usage = taken.told().unwrap_or(Usage { input, ..Usage::default() });
+                let told = taken.told().unwrap_or(Usage { input, ..Usage::default() });
+                let usage = believed(told, seen);
+                if usage != told {
+                    tracing::warn!(model = %call.model, ?told, ?seen, "a provider's count is too small to be true");
+                }
                 let Usage { input, output, cache_read, cache_write, .. } = usage;
                 let tokens = Tokens { input, output, cache_read, cache_write };
-                Some((tokens, price::charged(price.as_ref(), &usage)))
+                let cost = price::charged(price.as_ref(), &told).max(price::charged(price.as_ref(), &usage));
+                Some((tokens, cost))
             }
         }
     }
 }
 
+/// What a provider's word counts as for budgets: where it is less than half of what flock saw of the call, what flock saw.
+/// An estimate is off by a part of it for honest counts too, and a cached token costs a tenth.
+fn believed(told: Usage, seen: Seen) -> Usage {
+    let mut usage = told;
+    let read = told.input.saturating_add(told.cache_read).saturating_add(told.cache_write);
+    let is_short = |told: u64, seen: u64| told < seen / 2 && seen - told >= LEAST_DOUBT;
+    if is_short(read, seen.input) {
+        usage.input = told.input.saturating_add(seen.input - read);
+    }
+    if is_short(told.output, seen.output) {
+        usage.output = seen.output;
+    }
+    if usage != told {
+        // What it charges for the rest it has not said.
+        usage.cost = None;
+    }
+    usage
+}
+
 /// Nobody knows what is left: without the database nothing is spent.
 fn unknown(error: &StoreError) -> Paused {
     tracing::error!(error = chain(error), "failed to look at the budgets");
-    Paused("the budgets could not be looked at".to_owned())
+    Paused::unknown()
 }
 
 /// Takes back what was set aside for a call that is given up before anybody knows of it.
@@ -243,16 +285,16 @@ impl Drop for Unclaimed<'_> {
 
 /// Tells the scheduler of agents that pause and have room again because a budget was raised. The end of the
 /// day it knows by itself. Ends when nobody pauses.
-async fn resume(paused: Weak<Mutex<HashMap<AgentId, Pause>>>, swarm: Weak<Swarm>, zone: TimeZone) {
+async fn resume(paused: Weak<Mutex<HashMap<AgentId, Refused>>>, swarm: Weak<Swarm>, zone: TimeZone) {
     loop {
         tokio::time::sleep(LOOK).await;
         let (Some(paused), Some(swarm)) = (paused.upgrade(), swarm.upgrade()) else { return };
         let config = swarm.config();
         let today = budget::day(unix_ms(), &zone).name;
         let mut paused = lock(&paused);
-        paused.retain(|agent, pause| {
+        paused.retain(|agent, refused| {
             let limits = budget::limits(&config.budgets, agent, None);
-            let has_room = match swarm.store().usage_exceeded(&today, &limits, pause.need) {
+            let has_room = match swarm.store().usage_exceeded(&today, &limits, refused.need) {
                 Ok(exceeded) => exceeded.is_none(),
                 Err(error) => {
                     tracing::error!(error = chain(&error), "failed to look at the budgets");
@@ -260,9 +302,10 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, Pause>>>, swarm: Weak<Swarm>
                 }
             };
             if has_room {
+                swarm.resume(agent);
                 swarm.bell().tell(Event::Resumed(agent.clone()));
             }
-            !has_room && pause.day == today
+            !has_room && refused.day == today
         });
         if paused.is_empty() {
             return;
@@ -282,7 +325,7 @@ impl Oversight for TeamOversight {
     fn settle(&self, reservation: Reservation, taken: Taken) {
         let Ok(id) = i64::try_from(reservation.id()) else { return };
         let Some(call) = lock(&self.calls).remove(&id) else { return };
-        self.swarm.store().settle_usage(id, self.settled(&call, taken));
+        self.swarm.store().settle_usage(id, self.settled(&call, taken, reservation.seen()));
     }
 
     fn ask<'a>(

@@ -90,6 +90,38 @@ async fn a_call_is_set_aside_at_its_most_and_settled_at_its_truth() {
 }
 
 #[tokio::test]
+async fn a_count_that_is_too_small_to_be_true_does_not_count() {
+    let rig = rig(json!({"day": {"tokens": 10_000_000}})).await;
+    let mut before = 0;
+    for (told, seen, counts) in [
+        // 69 KB for ten tokens.
+        ((5, 5), Seen { input: 20_000, output: 17_664 }, 37_664),
+        ((5, 50), Seen { input: 20_000, output: 60 }, 20_050),
+        // Of a short text an estimate says little.
+        ((10, 5), Seen { input: 3_900, output: 3_900 }, 15),
+        // An estimate is no count: a little less than it is believed, and more always.
+        ((1_500, 700), Seen { input: 2_000, output: 1_000 }, 2_200),
+        ((9_000, 5_000), Seen { input: 2_000, output: 10 }, 14_000),
+        ((5, 5), Seen::default(), 10),
+    ] {
+        let reserved = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap().with_seen(seen);
+        let (input, output) = told;
+        rig.watch.settle(reserved, Taken::Told(Usage { input, output, ..Usage::default() }));
+        rig.swarm.store().settle().await.unwrap();
+        assert_eq!(used(&rig).0 - before, counts, "{told:?} {seen:?}");
+        before = used(&rig).0;
+    }
+    let cached = Usage { input: 10, output: 20, cache_read: 1_990, ..Usage::default() };
+    assert_eq!(believed(cached, Seen { input: 2_000, output: 20 }), cached, "what is cached was read, too");
+    let charged = Usage { input: 1, output: 1, cost: Some(7), ..Usage::default() };
+    assert_eq!(
+        believed(charged, Seen { input: 10_000, output: 0 }).cost,
+        None,
+        "nor is its own price believed"
+    );
+}
+
+#[tokio::test]
 async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
     let rig = rig(json!({"day": {"tokens": 10_000}})).await;
     for _ in 0..20 {
@@ -132,6 +164,36 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
     let resumed = async { while rig.team.next_event().await != Event::Resumed("coder".parse().unwrap()) {} };
     tokio::time::timeout(Duration::from_secs(20), resumed).await.expect("it goes on");
     rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pause_that_began_elsewhere_is_said_once_in_each_channel_that_calls_the_agent() {
+    let rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
+    let ann = By::human("ann");
+    let make = |id: &str| Wanted {
+        id: id.parse().unwrap(),
+        topic: "work".into(),
+        members: vec!["coder".parse().unwrap()],
+        message: None,
+    };
+    let says = |id: &str| {
+        let posts = rig.swarm.store().messages(&id.parse().unwrap(), Page::Last, 50).unwrap();
+        posts.iter().filter(|post| post.content.contains("pauses")).count()
+    };
+    let _first = rig.watch.reserve(&call("coder", "main:ann")).await.unwrap();
+    rig.watch.reserve(&call("coder", "main:ann")).await.unwrap_err();
+    assert_eq!(says("dev"), 1, "its members are to read that the channel was made");
+    rig.swarm.create_channel(&ann, make("ops")).await.unwrap();
+    for _ in 0..2 {
+        rig.swarm.post(&ann, &"ops".parse().unwrap(), "coder, go on".into(), true).await.unwrap();
+    }
+    assert_eq!(says("ops"), 1, "{:?}", rig.swarm.store().messages(&"ops".parse().unwrap(), Page::Last, 9));
+    let paused = rig.swarm.paused();
+    let pause = &paused[&"coder".parse::<AgentId>().unwrap()];
+    assert!(pause.reason.contains("the budget of coder") && pause.until.is_some(), "{pause:?}");
+    rig.swarm.resume(&"coder".parse().unwrap());
+    rig.swarm.create_channel(&ann, make("lab")).await.unwrap();
+    assert_eq!(says("lab"), 0);
 }
 
 #[tokio::test]

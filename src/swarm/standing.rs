@@ -49,7 +49,7 @@ impl Swarm {
         *self.asleep() = states
             .values()
             .filter(|state| state.asleep_at.is_some())
-            .map(|state| state.agent.clone())
+            .map(|state| (state.agent.clone(), None))
             .collect();
         let frozen = self.store.frozen()?;
         Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id), &frozen)).collect())
@@ -66,7 +66,7 @@ impl Swarm {
         let state = self.store.agent_state(agent)?;
         let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
         if is_asleep {
-            self.asleep().insert(agent.clone());
+            self.asleep().entry(agent.clone()).or_insert(None);
         } else {
             self.asleep().remove(agent);
         }
@@ -85,6 +85,7 @@ impl Swarm {
         let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
         if changed {
             self.bell.publish("agent.slept", &json!({"agent": agent}));
+            self.asleep().insert(agent.clone(), by.turn);
             self.tell_standing(agent)?;
         }
         Ok(changed)
@@ -96,7 +97,7 @@ impl Swarm {
     ///
     /// As [`SwarmError`] says.
     pub async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
-        if !self.asleep().contains(agent) {
+        if !self.asleep().contains_key(agent) {
             return Ok(false);
         }
         let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());

@@ -15,8 +15,8 @@ use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    AuditEntry, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskChange, TaskChanged,
-    TaskKind, TaskState,
+    AuditEntry, IdempotencyKey, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskAdded,
+    TaskChange, TaskChanged, TaskKind, TaskState,
 };
 use crate::tool::bounded::start;
 
@@ -28,6 +28,8 @@ pub const MAX_SUMMARY: usize = 200;
 const MAX_REASON: usize = 1000;
 /// What begins the peer of a session that serves A2A. No agent's id can hold a colon.
 const A2A: &str = "a2a:";
+/// The client that has the owner's token.
+const OWNER: &str = "owner";
 
 /// How a turn ended that had a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,17 @@ enum TaskEvent {
     Stopped,
     /// It can't be done any more, for this reason.
     Lost(String),
+}
+
+/// What is kept with a change, besides the task.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The row of the audit.
+    entry: Option<AuditEntry>,
+    /// What counts for the brakes.
+    exchange: Option<NewExchange>,
+    /// The name and the digest of a client's message.
+    key: Option<IdempotencyKey>,
 }
 
 /// Whose move it is after a change.
@@ -201,8 +214,10 @@ pub fn a2a_requester(client: &str) -> String {
 
 /// The session in which an agent serves one conversation of A2A.
 #[must_use]
-pub fn a2a_session(agent: &AgentId, context: &str) -> SessionKey {
-    SessionKey::new(agent, SessionKind::Dm, &format!("{A2A}{context}"))
+pub fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
+    // No client gets into the conversation of another one by naming its context.
+    let client = if client == OWNER { String::new() } else { format!("token:{client}:") };
+    SessionKey::new(agent, SessionKind::Dm, &format!("{A2A}{client}{context}"))
 }
 
 impl Swarm {
@@ -248,13 +263,14 @@ impl Swarm {
             summary: clean::summary(text, MAX_SUMMARY),
             request,
             exchange: Some(exchange),
+            key: None,
             now: unix_ms(),
         };
         let entry = by.entry("task.send", "", Level::Green, format!("to {to}"));
         self.accept(new, entry, after).await
     }
 
-    /// Takes a request that came by A2A from `client`, as its credential names it.
+    /// Takes a request that came by A2A from `client`, as its credential names it; once for each key.
     ///
     /// # Errors
     ///
@@ -265,6 +281,7 @@ impl Swarm {
         to: &AgentId,
         context: &str,
         text: &str,
+        key: Option<IdempotencyKey>,
     ) -> Result<Task, SwarmError> {
         checked(text)?;
         self.require_agent(to)?;
@@ -276,10 +293,11 @@ impl Swarm {
             requester,
             origin: None,
             charged: None,
-            session: a2a_session(to, context),
+            session: a2a_session(to, client, context),
             summary: clean::summary(text, MAX_SUMMARY),
             request: text.to_owned(),
             exchange: None,
+            key,
             now: unix_ms(),
         };
         self.accept(new, entry, Duration::ZERO).await
@@ -294,7 +312,11 @@ impl Swarm {
             task: None,
             now: new.now,
         };
-        let task = self.store().add_task(new, item, entry).await?;
+        let task = match self.store().add_task(new, item, entry).await? {
+            TaskAdded::New(task) => task,
+            TaskAdded::Before(task) => return Ok(task),
+            TaskAdded::KeyReused => return Err(SwarmError::KeyReused),
+        };
         self.wake(&By::system(), task.assignee(), "a message").await?;
         self.tell_of(&task);
         self.bell().ring_later(task.session.clone(), Priority::Mention, after);
@@ -342,7 +364,8 @@ impl Swarm {
             None => (Duration::ZERO, None),
         };
         let entry = by.entry(action, id, Level::Green, format!("{} bytes", text.len()));
-        self.change_later(id, event, Some(entry), exchange, after).await.map(|(task, _)| task)
+        let kept = Kept { entry: Some(entry), exchange, key: None };
+        self.change_later(id, event, kept, after).await.map(|(task, _)| task)
     }
 
     /// Replies to what was asked back within a task that came by A2A from this client.
@@ -350,7 +373,13 @@ impl Swarm {
     /// # Errors
     ///
     /// As [`SwarmError`] says.
-    pub async fn reply_a2a(&self, client: &str, id: &str, text: &str) -> Result<Task, SwarmError> {
+    pub async fn reply_a2a(
+        &self,
+        client: &str,
+        id: &str,
+        text: &str,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Task, SwarmError> {
         checked(text)?;
         let requester = a2a_requester(client);
         if self.store().task(id)?.is_none_or(|task| task.requester != requester) {
@@ -358,7 +387,9 @@ impl Swarm {
         }
         let mut entry = actor_entry(&requester, "task.reply", format!("{} bytes", text.len()));
         id.clone_into(&mut entry.subject);
-        self.change(id, TaskEvent::Replied(text.to_owned()), Some(entry)).await.map(|(task, _)| task)
+        let event = TaskEvent::Replied(text.to_owned());
+        let kept = Kept { entry: Some(entry), exchange: None, key };
+        self.change_later(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
     }
 
     /// Stops a task. What waits because of it is taken back; the turn that has it, if one has, is the caller's
@@ -447,14 +478,27 @@ impl Swarm {
     /// Those of the database.
     pub async fn settle_tasks(&self) -> Result<usize, SwarmError> {
         let stranded = self.store().stranded_tasks()?;
-        for id in &stranded {
-            self.lose(id, "the gateway stopped before its answer was kept").await?;
-        }
+        self.lose_tasks(&stranded, "the gateway stopped before its answer was kept").await?;
         let config = self.config();
         for agent in self.store().assignees()?.iter().filter(|agent| config.agent(agent).is_none()) {
             self.forget_tasks(agent).await?;
         }
         Ok(stranded.len())
+    }
+
+    /// Ends tasks that nothing could end any more, for this reason. One that can't be ended holds none of the others up.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database: the first there was.
+    pub async fn lose_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
+        let mut failed = None;
+        for id in tasks {
+            if let Err(error) = self.lose(id, reason).await {
+                failed.get_or_insert(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Ends the tasks of an agent that was removed, and forgets its card.
@@ -486,7 +530,7 @@ impl Swarm {
         event: TaskEvent,
         entry: Option<AuditEntry>,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
-        self.change_later(id, event, entry, None, Duration::ZERO).await
+        self.change_later(id, event, Kept { entry, ..Kept::default() }, Duration::ZERO).await
     }
 
     /// Changes a task, and wakes whoever's move it is after a while.
@@ -494,8 +538,7 @@ impl Swarm {
         &self,
         id: &str,
         event: TaskEvent,
-        entry: Option<AuditEntry>,
-        exchange: Option<NewExchange>,
+        kept: Kept,
         after_while: Duration,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
         let now = unix_ms();
@@ -504,7 +547,8 @@ impl Swarm {
         let change = move |task: &Task| {
             let (after, told) = next(task, &event, now).ok()?;
             let item = item(&after, told, now);
-            Some(TaskChange { task: after, item, recall, entry, exchange })
+            let Kept { entry, exchange, key } = kept;
+            Some(TaskChange { task: after, item, recall, entry, exchange, key })
         };
         let changed = self.store().change_task(id.to_owned(), change).await?;
         let Some(TaskChanged { before, after, in_flight }) = changed else { return Err(no_task(id)) };

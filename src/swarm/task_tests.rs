@@ -82,6 +82,26 @@ async fn a_message_wakes_who_sleeps() {
 }
 
 #[tokio::test]
+async fn the_turn_that_goes_to_sleep_is_not_woken_by_its_own_posts() {
+    let team = Team::new();
+    let members = vec!["tester".parse().unwrap()];
+    let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
+    team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let (tester, dev): (AgentId, crate::id::ChannelId) = ("tester".parse().unwrap(), "dev".parse().unwrap());
+    let sleeps = || team.store.agent_state(&tester).unwrap().is_some_and(|state| state.asleep_at.is_some());
+    let by = team.by("tester", "agent:tester:flock:channel:dev");
+    assert!(team.swarm.sleep(&by, &tester, "done").await.unwrap());
+    team.swarm.post_final(&by, &dev, "good night".into()).await.unwrap();
+    assert!(sleeps(), "the closing text of that turn");
+    team.swarm.tell_standing(&tester).unwrap();
+    team.swarm.post(&by, &dev, "one thing more".into(), true).await.unwrap();
+    assert!(sleeps(), "a post of that turn");
+    let later = By { turn: Some(turn()), ..by };
+    team.swarm.post(&later, &dev, "here I am".into(), true).await.unwrap();
+    assert!(!sleeps(), "a later turn");
+}
+
+#[tokio::test]
 async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
     let team = Team::new();
     let asker = team.by("coder", "agent:coder:flock:main:me");
@@ -144,10 +164,13 @@ async fn who_has_no_part_in_a_task_is_told_that_there_is_none() {
     }
     // A client of A2A reaches only what it asked for, and an agent can't take its name.
     let context = "c-1";
-    let foreign = team.swarm.send_a2a("owner", &"tester".parse().unwrap(), context, "hi").await.unwrap();
-    assert!(team.swarm.reply_a2a("owner", &task.id, "x").await.is_err());
-    assert!(team.swarm.reply_a2a("guest", &foreign.id, "x").await.is_err());
+    let foreign =
+        team.swarm.send_a2a("owner", &"tester".parse().unwrap(), context, "hi", None).await.unwrap();
+    assert!(team.swarm.reply_a2a("owner", &task.id, "x", None).await.is_err());
+    assert!(team.swarm.reply_a2a("guest", &foreign.id, "x", None).await.is_err());
     assert_eq!(foreign.session.as_str(), "agent:tester:flock:dm:a2a:c-1");
+    let guest = team.swarm.send_a2a("guest", &"tester".parse().unwrap(), context, "hi", None).await.unwrap();
+    assert_eq!(guest.session.as_str(), "agent:tester:flock:dm:a2a:token:guest:c-1", "nor its conversation");
     assert!("a2a:c-1".parse::<AgentId>().is_err(), "or an agent could share the session");
 }
 

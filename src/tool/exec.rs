@@ -53,7 +53,8 @@ impl Exec {
                     "background": {"type": "boolean", "description": "return at once with a sessionId"}
                 },
                 "required": ["command"]
-            }),
+            })
+            .into(),
         };
         Self { spec, sandbox }
     }

@@ -42,7 +42,8 @@ impl Process {
                     "data": {"type": "string", "description": "for write"}
                 },
                 "required": ["action"]
-            }),
+            })
+            .into(),
         };
         Self { spec, sandbox }
     }

@@ -33,7 +33,16 @@ pub fn end(text: &str) {
 ///
 /// If they would rather not, or the terminal is gone.
 pub fn choose(question: &str, items: &[Item]) -> Result<usize, Failure> {
-    let mut select = cliclack::select(clean::inline(question));
+    choose_from(question, items, 0)
+}
+
+/// As [`choose`], beginning at one of the items.
+///
+/// # Errors
+///
+/// As [`choose`].
+pub fn choose_from(question: &str, items: &[Item], first: usize) -> Result<usize, Failure> {
+    let mut select = cliclack::select(clean::inline(question)).initial_value(first);
     for (place, item) in items.iter().enumerate() {
         select = select.item(place, clean::inline(&item.label), clean::inline(&item.note));
     }

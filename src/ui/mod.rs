@@ -4,9 +4,11 @@
 //! in it can steer the terminal.
 
 pub mod ask;
+pub mod editor;
 pub mod failure;
 pub mod line;
 pub mod log;
+pub mod pages;
 pub mod panic;
 pub mod printer;
 pub mod progress;

@@ -115,7 +115,9 @@ until_true "an output.txt with the 30 lines of FizzBuzz" is_right
 [ -z "$scripted" ] || until_true "the orchestrator's last word" is_over
 has_package || fail "coder has no package $package"
 
-"$flock" -q chat orchestrator "$(text "$here/archive.txt")"
+# Printed whole: a streamed answer would have lines of the reader in its middle.
+said=$("$flock" -q chat orchestrator "$(text "$here/archive.txt")")
+printf '%s\n' "$said"
 until_true "the archived channel" is_archived
 kill "$reader" 2>/dev/null || true
 wait "$reader" 2>/dev/null || true

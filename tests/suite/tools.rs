@@ -46,7 +46,7 @@ impl Bench {
             model: None,
             fallbacks: Vec::new(),
             workspace,
-            identity: dir.path().join("identity"),
+            identity: dir.path().join("agents/coder/identity"),
             sandbox,
             autonomy: Autonomy::Supervised,
             effort: None,
@@ -177,7 +177,9 @@ async fn what_is_written_belongs_to_the_sandbox() {
     std::fs::set_permissions(bench.at("old"), std::fs::Permissions::from_mode(0o755)).unwrap();
     bench.call("write", json!({"path": "old", "content": "2"})).await.unwrap();
     bench.patch("*** Update File: old\n*** Move to: moved\n-2\n+3").await.unwrap();
-    let expected = if nix::unistd::geteuid().is_root() { 10001 } else { nix::unistd::geteuid().as_raw() };
+    let expected =
+        flock::sandbox::workspace::sandbox_user(&bench.dir.path().join("agents/coder/identity")).unwrap().uid;
+    assert_eq!(expected == nix::unistd::geteuid().as_raw(), !nix::unistd::geteuid().is_root());
     for name in ["new", "new/deep", "new/deep/file", "moved"] {
         assert_eq!(std::fs::metadata(bench.at(name)).unwrap().uid(), expected, "{name}");
     }
@@ -341,8 +343,8 @@ async fn a_swap_at_the_wrong_moment_leads_nowhere() {
 async fn identity_files_are_the_owners() {
     let bench = Bench::new();
     bench.put("plain", "plain\n");
-    let owners = bench.dir.path().join("identity");
-    std::fs::create_dir(&owners).unwrap();
+    let owners = bench.dir.path().join("agents/coder/identity");
+    std::fs::create_dir_all(&owners).unwrap();
     for name in ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"] {
         bench.put(name, "what an agent wrote");
         std::fs::write(owners.join(name), "the secret").unwrap();

@@ -8,7 +8,7 @@
 
 use super::Course;
 use crate::agent::estimate::{self, Images};
-use crate::agent::oversight::{ModelCall, Oversight, Reservation};
+use crate::agent::oversight::{ModelCall, Oversight, Reservation, Seen};
 use crate::agent::running::Running;
 use crate::agent::taken::Taken;
 use crate::agent::turn::TurnError;
@@ -27,6 +27,8 @@ pub(super) struct Charge<'o> {
     taken: Taken,
     /// What the program said while it ran.
     spent: Option<Usage>,
+    /// What was seen of the turn: the program makes several calls, so it is the least that they can have been.
+    seen: Seen,
 }
 
 impl<'o> Charge<'o> {
@@ -38,19 +40,21 @@ impl<'o> Charge<'o> {
     ) -> Result<Self, TurnError> {
         let short = course.engine.desk.had_no_room(&order.session).unwrap_or_default();
         let said = order.messages.iter().map(|message| estimate::cost(&message.content, Images::Named));
+        let said = said.sum::<u64>() + estimate::text_cost(&order.system);
         let call = ModelCall {
             agent: course.context.agent.clone(),
             session: course.context.session.clone(),
             turn: course.context.turn,
             model: running.route.model.clone(),
-            input_estimate: (PROMPT + said.sum::<u64>() + estimate::text_cost(&order.system)).max(short.0),
+            input_estimate: (PROMPT + said).max(short.0),
             max_output: ANSWER.max(short.1),
             step: 1,
         };
         let oversight = &*course.engine.parts.oversight;
         let reservation = course.halt.uncounted(oversight.reserve(&call)).await??;
         course.engine.desk.no_room(&order.session, None);
-        let charge = Self { oversight, reservation: Some(reservation), taken: Taken::Nothing, spent: None };
+        let (reservation, seen) = (Some(reservation), Seen { input: said, output: 0 });
+        let charge = Self { oversight, reservation, taken: Taken::Nothing, spent: None, seen };
         Ok(if course.runtime.is_metered(order) { charge.given_back() } else { charge })
     }
 
@@ -78,7 +82,8 @@ impl<'o> Charge<'o> {
     }
 
     /// The program has ended the turn and said what it took, or not.
-    pub(super) fn told(&mut self, usage: Option<Usage>) {
+    pub(super) fn told(&mut self, usage: Option<Usage>, answer: &str) {
+        self.seen.output = estimate::text_cost(answer);
         self.taken = usage.map_or(Taken::Begun, Taken::Told);
     }
 
@@ -97,7 +102,7 @@ impl Drop for Charge<'_> {
                 (Taken::Sent | Taken::Begun, Some(usage)) => Taken::Told(usage),
                 (taken, _) => taken,
             };
-            self.oversight.settle(reservation, taken);
+            self.oversight.settle(reservation.with_seen(self.seen), taken);
         }
     }
 }

@@ -12,6 +12,7 @@ mod ledger;
 mod ours;
 mod outside;
 mod reported;
+mod shown;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use self::desk::{Answered, Asked, Source, Told};
 use self::desk::{Knock, Seated};
 use self::ledger::{Ledger, Open};
 pub use self::outside::Witness;
+use self::shown::{Next, Shown};
 use super::call;
 use super::engine::Engine;
 use super::halt::Halt;
@@ -76,6 +78,8 @@ pub(super) struct Course<'a> {
 struct So {
     /// The text since the last call.
     text: String,
+    /// What was told of it.
+    shown: Shown,
     ledger: Ledger,
     repetition: Repetition,
     /// The names of the calls that were committed.
@@ -107,8 +111,8 @@ impl Course<'_> {
     }
 
     async fn work(&self, request: TurnRequest, running: &mut Running) -> Result<(Reply, String), TurnError> {
-        let TurnRequest { input, context, provenance, inbox, .. } = request;
-        let said = running.said(input, context, provenance);
+        let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
+        let said = running.said(input, (context, guidance), provenance);
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
         // Before what is new is in the transcript.
         let conversation = conversation(self.session);
@@ -154,7 +158,8 @@ impl Course<'_> {
         for open in so.ledger.close() {
             self.ended(running, open, None).await?;
         }
-        charge.told(reply.usage);
+        charge.told(reply.usage, &so.text);
+        self.show(so.shown.ended(&so.text));
         Ok((reply, so.text))
     }
 
@@ -292,13 +297,16 @@ impl Course<'_> {
         match event {
             Event::Text(text) => {
                 so.text.push_str(&text);
-                self.events.tell(TurnEvent::TextDelta(text));
+                self.show(so.shown.grown(&so.text));
             }
             Event::Anew(text) => {
-                so.text.clone_from(&text);
-                if !text.is_empty() {
-                    self.events.tell(TurnEvent::TextDelta(text));
-                }
+                so.text = text;
+                self.show(so.shown.anew(&so.text));
+            }
+            // The call itself comes by another way, and is told when it does.
+            Event::FlockTool => {
+                so.text.clear();
+                so.shown.called();
             }
             Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
             Event::Tool(event) => self.reported(event, running, so).await?,
@@ -309,6 +317,15 @@ impl Course<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Tells what there is to tell of the answer's text.
+    fn show(&self, next: Next) {
+        match next {
+            Next::Nothing => {}
+            Next::More(text) => self.events.tell(TurnEvent::TextDelta(text)),
+            Next::Replaced => self.events.tell(TurnEvent::TextReplaced),
+        }
     }
 
     fn log(&self, told: &str, running: &mut Running) {
@@ -372,6 +389,7 @@ impl Course<'_> {
     fn commit(&self, open: &Open, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
         let call = ToolCall { id: &open.name, name: &open.tool, arguments: &open.arguments };
         running.calls(std::mem::take(&mut so.text), &call)?;
+        so.shown.called();
         self.events.tell(reported::started(&open.name, &open.tool, &open.arguments));
         Ok(())
     }

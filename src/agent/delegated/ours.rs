@@ -29,6 +29,7 @@ impl Course<'_> {
         let Asked { id, tool, arguments, .. } = &call.asked;
         let name = so.name(id);
         running.calls(std::mem::take(&mut so.text), &ToolCall { id: &name, name: tool, arguments })?;
+        so.shown.called();
         self.events.tell(reported::started(&name, tool, arguments));
         let (tool, over) = (tool.clone(), calls.over().child_token());
         calls.begin(&tool, Box::pin(self.run_call(name, call, over)));

@@ -69,7 +69,7 @@ mod tests {
             let spec = |name: &str| ToolSpec {
                 name: name.to_owned(),
                 description: "as it is".to_owned(),
-                parameters: json!({}),
+                parameters: json!({}).into(),
             };
             let mut tools = vec![spec("exec"), spec("read")];
             describe(&home, language, &mut tools);

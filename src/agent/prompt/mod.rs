@@ -22,7 +22,8 @@ use crate::provider::ToolSpec;
 pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
 pub use knowledge::{Knowledge, Listing, Vault};
 pub use persona::Persona;
-pub(super) use quote::{marks, without_marks};
+pub(super) use quote::marks;
+pub use quote::without_marks;
 pub use skills::{Skill, SkillList};
 
 /// How a model calls tools.
@@ -77,7 +78,7 @@ impl PromptContext<'_> {
             part(&tool.name);
             if *calls == Calls::Text {
                 part(&tool.description);
-                part(&tool.parameters.to_string());
+                part(tool.parameters.text());
             }
         }
         part(&format!("{persona:?}"));
@@ -151,10 +152,11 @@ impl SystemPromptBuilder {
     }
 
     /// What a program is told that runs an agent's turns in flock's place and has a prompt of its own: who the agent
-    /// is, how the team talks, the agent's notes, and what all have written down.
+    /// is, what holds for all results, its safety, autonomy, policy and skills, how media arrive, how the team talks, the
+    /// agent's notes, and what all have written down.
     #[must_use]
     pub fn for_runtime() -> Self {
-        section::of_a_team().into_iter().fold(Self { sections: section::who() }, Self::add_section)
+        section::of_a_team().into_iter().fold(Self { sections: section::for_programs() }, Self::add_section)
     }
 
     /// Adds a section after those that are there.
@@ -194,18 +196,22 @@ impl SystemPromptBuilder {
     }
 }
 
-/// What stands beside a person's message: the time it came, and a client's system text. It is part of the
-/// message and not of the system prompt, which a client has no say in and which must not change each turn.
+/// What stands beside a message: the time it came and what flock says of it, under flock's own mark, and a client's system
+/// text under another. It is part of the message and not of the system prompt, which a client has no say in and which must
+/// not change each turn.
 #[must_use]
-pub fn message_context(at: i64, zone: &TimeZone, client: &[String]) -> Vec<String> {
+pub fn message_context(at: i64, zone: &TimeZone, client: &[String], guidance: &[String]) -> Vec<String> {
     let open = crate::provider::message::CONTEXT_OPEN;
-    let mut blocks = Vec::with_capacity(1 + client.len());
+    let mut blocks = Vec::with_capacity(1 + client.len() + guidance.len());
     if let Ok(time) = jiff::Timestamp::from_millisecond(at) {
         let time = time.to_zoned(zone.clone());
         blocks.push(format!(
             "{open} source=\"flock\">time: {}</flock-context>",
             time.strftime("%Y-%m-%d %H:%M %:z")
         ));
+    }
+    for text in guidance {
+        blocks.push(format!("{open} source=\"flock\">{}</flock-context>", without_marks(text)));
     }
     for text in client {
         // The text must not be able to end its own block and speak as somebody else.

@@ -128,7 +128,8 @@ fn item(text: &str) -> Option<&str> {
 
 /// The names of flock's marks with another character in them, however they are written: what a reader takes for a
 /// mark is one.
-pub(in crate::agent) fn without_marks(text: &str) -> String {
+#[must_use]
+pub fn without_marks(text: &str) -> String {
     let seen = Seen::of(text);
     seen.changed(text, marks(&seen).collect()).into_owned()
 }

@@ -70,6 +70,7 @@ fn message(line: &[u8]) -> Option<MessageRecord> {
         id: field(&fields, "id")?,
         parent: field(&fields, "parent"),
         context: field(&fields, "context"),
+        guidance: field(&fields, "guidance").unwrap_or_default(),
         usage: field(&fields, "usage"),
         model: field(&fields, "model"),
         api: field(&fields, "api"),

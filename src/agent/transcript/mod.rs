@@ -7,6 +7,7 @@ mod entry;
 mod exchanges;
 pub mod history;
 pub mod hygiene;
+pub mod importing;
 pub mod leftovers;
 mod loose;
 pub mod model;
@@ -15,6 +16,7 @@ pub mod portable;
 mod recent;
 pub mod repair;
 mod store;
+pub mod survey;
 mod tail;
 mod unknown;
 

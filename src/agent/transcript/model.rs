@@ -68,6 +68,9 @@ pub struct MessageRecord {
     /// with the time, as untrusted. Other messages have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<String>>,
+    /// Of the message a turn answers: what flock itself said beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guidance: Vec<String>,
     /// Of an answer: what it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -109,6 +112,7 @@ impl MessageRecord {
             at,
             message,
             context: None,
+            guidance: Vec::new(),
             usage: None,
             model: None,
             api: None,

@@ -43,7 +43,7 @@ impl Pace {
     pub(super) fn of_machine() -> Self {
         static THREADS: LazyLock<usize> =
             LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(4));
-        Self { alone: 1024 * 1024, part: 1024 * 1024, threads: *THREADS }
+        Self { alone: 256 * 1024, part: 1024 * 1024, threads: *THREADS }
     }
 }
 
@@ -151,6 +151,9 @@ fn read_all(start: u64, lines: &[u8], cost: impl Fn(&MessageRecord) -> u64) -> V
 }
 
 fn read(line: &[u8], end: u64, cost: impl Fn(&MessageRecord) -> u64) -> Option<Line> {
+    if line.trim_ascii().is_empty() {
+        return None;
+    }
     // Half of all lines, and they say nothing here.
     if line.starts_with(br#"{"type":"turn","#) {
         return None;

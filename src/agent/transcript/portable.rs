@@ -279,6 +279,7 @@ mod tests {
         let mut asked = message("u", Role::User, vec![Block::text("do \u{2028} it \"now\""), picture]);
         asked.provenance = Some(Provenance::Dm { peer: "human:ann".into(), item: "i".into() });
         asked.context = Some(vec!["client".into()]);
+        asked.guidance = vec!["flock".into()];
         let signed = Block::ToolCall {
             id: "1".into(),
             name: "exec".into(),

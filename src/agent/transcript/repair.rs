@@ -3,12 +3,13 @@
 //! place. What was delivered stays. Only who holds the session's claim may mend: the file is replaced, and what another
 //! one still writes to the old file would be lost.
 
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::model::{MessageRecord, Record};
+use crate::home::regular;
 use crate::provider::{Block, Role, StopReason};
 
 /// Stands for an answer that failed before there was any of it.
@@ -51,14 +52,20 @@ fn is_blank(block: &Block) -> bool {
 
 /// Rewrites the file without its broken lines and with a text in its empty turns, in one step. While that is done
 /// the old file has a second name, `<name>.bak-<pid>-<time>`; it stays only if this fails. A file with nothing to mend is
-/// not touched.
+/// not touched; blank lines are nothing to mend. Of a file that does not begin with a header nobody knows what it is: all
+/// of it stays, and only a last line that was torn gets its end.
 ///
 /// # Errors
 ///
 /// If a file can't be read or written; the transcript is then as it was.
 pub fn repair(path: &Path) -> io::Result<Mended> {
-    let old = std::fs::File::open(path)?;
+    let old = regular::open(path)?;
     let mut lines = io::BufReader::with_capacity(256 * 1024, old);
+    if !has_header(&mut lines)? {
+        tracing::warn!(path = %path.display(), "a transcript without its header is not mended");
+        return end_line(path).map(|()| Mended::default());
+    }
+    lines.rewind()?;
     let folder = path.parent().unwrap_or(Path::new("."));
     // Mode 0600, as all temporary files of this kind.
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
@@ -68,6 +75,10 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
         is_torn = line.last() != Some(&b'\n');
+        if line.trim_ascii().is_empty() {
+            line.clear();
+            continue;
+        }
         match Record::parse(line.trim_ascii_end()) {
             Ok(Record::Message(record)) if is_unsendable(&record) => {
                 writer.write_all(&filled(&line, &record)?)?;
@@ -101,6 +112,30 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     }
     tracing::warn!(path = %path.display(), cut = mended.cut, filled = mended.filled, "mended a transcript");
     Ok(mended)
+}
+
+/// Whether the first line that is not blank is a transcript's header.
+fn has_header(lines: &mut impl io::BufRead) -> io::Result<bool> {
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let found = line.trim_ascii();
+        if !found.is_empty() {
+            return Ok(matches!(Record::parse(found), Ok(Record::Session(_))));
+        }
+        line.clear();
+    }
+    Ok(false)
+}
+
+/// Gives a torn last line its end: what is written next is a line of its own.
+fn end_line(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    let mut file = std::fs::File::options().read(true).append(true).open(path)?;
+    let mut last = [b'\n'];
+    if let Some(at) = file.metadata()?.len().checked_sub(1) {
+        file.read_exact_at(&mut last, at)?;
+    }
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 /// The line with a text where there was none. All else in it stays, what this version does not know too.
@@ -138,7 +173,15 @@ mod tests {
     use super::*;
     use crate::id::TurnId;
 
+    const HEADER: &str = "{\"type\":\"session\",\"version\":1,\"key\":\"agent:coder:flock:main:ann\",\"agent\":\"coder\",\"created\":1}\n";
+
+    /// Mends a file that has its header, and gives what is behind it.
     fn mend(text: &str) -> (Mended, String) {
+        let (mended, after) = mend_file(&format!("{HEADER}{text}"));
+        (mended, after.strip_prefix(HEADER).unwrap().to_owned())
+    }
+
+    fn mend_file(text: &str) -> (Mended, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         fs_err::write(&path, text).unwrap();
@@ -146,6 +189,25 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
         assert_eq!(repair(&path).unwrap(), Mended::default(), "there is nothing more to mend");
         (mended, fs_err::read_to_string(&path).unwrap())
+    }
+
+    #[test]
+    fn blank_lines_alone_are_nothing_to_mend() {
+        for text in ["\n", " \n\n", "\r\n\t\n"] {
+            assert_eq!(mend_file(text), (Mended::default(), text.to_owned()));
+            assert_eq!(mend(text), (Mended::default(), text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_without_its_header_keeps_all_that_is_in_it() {
+        let said = message("user", &json!([{"type": "text", "text": " "}]), &json!({}));
+        for text in [format!("{{\"type\":\"sess\n{said}"), format!("nonsense\n\n{said}{{\"no\":1}}\n"), said]
+        {
+            assert_eq!(mend_file(&text), (Mended::default(), text.clone()));
+            let torn = format!("{text}{{\"type\":\"mess");
+            assert_eq!(mend_file(&torn), (Mended::default(), format!("{torn}\n")));
+        }
     }
 
     fn message(role: &str, content: &Value, more: &Value) -> String {
@@ -162,7 +224,7 @@ mod tests {
         let unknown = r#"{"type":"later","z":1,  "a":2}"#;
         let damaged = format!("{unknown}\n\n{{\"type\":\"mess\nnonsense\n{unknown}\n{{\"no\":1}}\n{unknown}");
         let (mended, text) = mend(&damaged);
-        assert_eq!((mended.cut, mended.filled), (4, 0));
+        assert_eq!((mended.cut, mended.filled), (3, 0), "a blank line is nothing that was lost");
         assert_eq!(text, format!("{unknown}\n").repeat(3));
     }
 

@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use super::model::{Header, Record};
 use super::repair;
 use crate::agent::TurnError;
+use crate::home::regular;
 use crate::store::sync::Handle;
+
+/// Bytes of a file that is looked at whole for whether anything is in it: less than a header and one message.
+const MOST_BLANK: u64 = 128;
 
 /// A transcript that can be appended to. One turn holds it at a time.
 pub struct Transcript {
@@ -27,7 +31,7 @@ pub struct Transcript {
 ///
 /// [`TurnError::Transcript`].
 pub fn look(path: &Path) -> Result<Option<File>, TurnError> {
-    match File::open(path) {
+    match regular::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(TurnError::Transcript { what: "open", path: path.to_owned(), source }),
@@ -44,7 +48,7 @@ impl Transcript {
     pub fn open(path: &Path, header: &Header, syncer: &Handle) -> Result<Self, TurnError> {
         let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
         let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
-        if transcript.length == 0 {
+        if transcript.is_blank().map_err(fail("read"))? {
             transcript.append(&[Record::Session(header.clone())])?;
             if let Some(folder) = path.parent() {
                 // The new name in the folder must survive a power cut too.
@@ -57,7 +61,9 @@ impl Transcript {
     }
 
     fn open_file(path: &Path, syncer: Handle) -> io::Result<Self> {
-        let open = || OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).mode(0o600);
+        let mut open = || regular::open_with(path, &mut options);
         let file = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(folder) = path.parent() {
@@ -69,6 +75,16 @@ impl Transcript {
         };
         let length = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file, length, syncer, backups: Vec::new() })
+    }
+
+    /// Whether nothing is in it but white space.
+    fn is_blank(&self) -> io::Result<bool> {
+        if self.length > MOST_BLANK {
+            return Ok(false);
+        }
+        let mut all = vec![0; usize::try_from(self.length).unwrap_or_default()];
+        self.file.read_exact_at(&mut all, 0)?;
+        Ok(all.trim_ascii().is_empty())
     }
 
     fn is_whole(&self) -> io::Result<bool> {
@@ -180,6 +196,17 @@ mod tests {
         assert_eq!(text.lines().count(), 4);
         assert!(text.starts_with(r#"{"type":"session","version":1,"#));
         assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_of_blank_lines_gets_its_header_behind_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        fs_err::write(&path, "\n \n").unwrap();
+        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("a")]).unwrap();
+        let text = fs_err::read_to_string(&path).unwrap();
+        assert!(text.starts_with("\n \n{\"type\":\"session\"") && text.lines().count() == 4, "{text}");
     }
 
     #[test]

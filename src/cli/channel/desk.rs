@@ -8,13 +8,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::cli::reconnect::{Repeat, Waiting};
 use crate::cli::{Context, Failure, team};
 use crate::config::{self, Live};
-use crate::gateway::channels::{self, Assign, Create, Filter, Reading, Say, Step};
+use crate::gateway::channels::{self, Assign, Create, Filter, Reading, Retitle, Say, Step};
 use crate::home::Home;
 use crate::id::ChannelId;
 use crate::store::{Reader, Store};
-use crate::supervise::loopback::{Call, Client, Events};
+use crate::supervise::loopback::{Call, Client, Events, LoopbackError};
 use crate::swarm::{Bell, Parts, Swarm, SwarmError};
 
 /// How long the gateway may take for one request.
@@ -24,6 +25,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub struct Desk<'a> {
     home: Home,
     gateway: Option<Client>,
+    waiting: Waiting,
     context: &'a Context,
 }
 
@@ -34,7 +36,7 @@ impl<'a> Desk<'a> {
     ///
     /// If the home's configuration is not usable, or its gateway runs and can't be used.
     pub async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
-        let mut desk = Self { home, gateway: None, context };
+        let mut desk = Self { home, gateway: None, waiting: Waiting::default(), context };
         desk.look().await?;
         Ok(desk)
     }
@@ -74,10 +76,14 @@ impl<'a> Desk<'a> {
     /// In the words of whoever does it; so with all that follow.
     pub async fn list(&self, filter: &Filter) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            return Ok(gateway.get_json(&path("/api/channels", filter), LIMIT).await?);
+            match gateway.get_json(&path("/api/channels", filter), LIMIT).await {
+                // It went meanwhile. What it would read is there all the same.
+                Err(LoopbackError::Unreachable { .. } | LoopbackError::Broken { .. }) => {}
+                answer => return Ok(answer?),
+            }
         }
         match Reader::open(&self.home)? {
-            Some(reader) => Ok(channels::list(&reader, filter)?),
+            Some(reader) => Ok(channels::list(&reader, filter, |_| true)?),
             None => Ok(json!({"channels": []})),
         }
     }
@@ -85,9 +91,10 @@ impl<'a> Desk<'a> {
     /// Messages of a channel.
     pub async fn read(&self, id: &ChannelId, reading: &Reading) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            return Ok(gateway
-                .get_json(&path(&format!("/api/channels/{id}/messages"), reading), LIMIT)
-                .await?);
+            match gateway.get_json(&path(&format!("/api/channels/{id}/messages"), reading), LIMIT).await {
+                Err(LoopbackError::Unreachable { .. } | LoopbackError::Broken { .. }) => {}
+                answer => return Ok(answer?),
+            }
         }
         match Reader::open(&self.home)? {
             Some(reader) => Ok(channels::read(&reader, id, reading)?),
@@ -97,40 +104,77 @@ impl<'a> Desk<'a> {
 
     /// Makes a channel.
     pub async fn create(&self, new: Create) -> Result<Value, Failure> {
-        match &self.gateway {
-            Some(gateway) => Ok(gateway.post_json("/api/channels", &new, LIMIT).await?),
+        match &self.writer().await? {
+            // A second one would be told that the channel exists.
+            Some(gateway) => self.post(gateway, Repeat::Unsent, "/api/channels", &new).await,
             None => self.here(async |swarm| channels::create(swarm, new).await).await,
         }
     }
 
     /// Posts a message.
     pub async fn say(&self, id: &ChannelId, say: Say) -> Result<Value, Failure> {
-        match &self.gateway {
+        match &self.writer().await? {
             Some(gateway) => {
                 Ok(gateway.post_json(&format!("/api/channels/{id}/messages"), &say, LIMIT).await?)
             }
-            None => self.here(async |swarm| channels::say(swarm, id, say).await).await,
+            None => {
+                self.here(async |swarm| {
+                    channels::say(swarm, &channels::person(say.name.as_deref())?, id, say, None).await
+                })
+                .await
+            }
         }
     }
 
     /// Changes who is a member.
     pub async fn assign(&self, id: &ChannelId, change: Assign) -> Result<Value, Failure> {
-        match &self.gateway {
+        match &self.writer().await? {
             Some(gateway) => {
-                Ok(gateway.post_json(&format!("/api/channels/{id}/members"), &change, LIMIT).await?)
+                self.post(gateway, Repeat::Safe, &format!("/api/channels/{id}/members"), &change).await
             }
             None => self.here(async |swarm| channels::assign(swarm, id, change).await).await,
         }
     }
 
-    /// Does a step of the archive protocol.
-    pub async fn archive(&self, id: &ChannelId, step: Step) -> Result<Value, Failure> {
+    /// Gives a channel another shown name or topic.
+    pub async fn retitle(&self, id: &ChannelId, change: Retitle) -> Result<Value, Failure> {
         match &self.gateway {
             Some(gateway) => {
-                Ok(gateway.post_json(&format!("/api/channels/{id}/archive"), &step, LIMIT).await?)
+                let call = Call::put(&format!("/api/channels/{id}")).json(&change)?;
+                Ok(gateway.ask(call, LIMIT).await?.json(LIMIT).await?)
+            }
+            None => self.here(async |swarm| channels::retitle(swarm, id, change).await).await,
+        }
+    }
+
+    /// Does a step of the archive protocol.
+    pub async fn archive(&self, id: &ChannelId, step: Step) -> Result<Value, Failure> {
+        match &self.writer().await? {
+            Some(gateway) => {
+                self.post(gateway, Repeat::Safe, &format!("/api/channels/{id}/archive"), &step).await
             }
             None => self.here(async |swarm| channels::archive(swarm, id, step).await).await,
         }
+    }
+
+    /// The gateway that writes: also one that is about to run.
+    async fn writer(&self) -> Result<Option<Client>, Failure> {
+        match &self.gateway {
+            Some(gateway) => Ok(Some(gateway.clone())),
+            None => self.waiting.gateway(&self.home, self.context).await,
+        }
+    }
+
+    /// Has the gateway do it, or the one that takes its place.
+    async fn post(
+        &self,
+        gateway: &Client,
+        repeat: Repeat,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Value, Failure> {
+        let post = async |to: &Client| to.post_json(path, body, LIMIT).await;
+        self.waiting.ask(&self.home, self.context, gateway, repeat, post).await
     }
 
     /// Does it in the database. Nobody hears the bell; the gateway looks for what is new when it starts.

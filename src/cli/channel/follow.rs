@@ -49,12 +49,30 @@ struct Feed<'a, 'b> {
 impl Feed<'_, '_> {
     async fn run(&mut self) -> Result<(), Failure> {
         let mut was_there = true;
+        let mut has_read = false;
+        let mut is_waiting = false;
         loop {
-            let is_there = self.once().await?;
+            let is_there = match self.once().await {
+                Ok(is_there) => {
+                    has_read = true;
+                    if std::mem::take(&mut is_waiting) {
+                        self.printer.say("the channel can be read again");
+                    }
+                    is_there
+                }
+                // It was there before, so it will be: the database can't be read for a while.
+                Err(failure) if has_read => {
+                    if !std::mem::replace(&mut is_waiting, true) {
+                        self.printer.warn(&format!("waiting: {}", failure.text()));
+                    }
+                    false
+                }
+                Err(failure) => return Err(failure),
+            };
             if self.printer.closed() {
                 return Ok(());
             }
-            if was_there && !is_there {
+            if was_there && !is_there && !is_waiting {
                 self.printer.say("the gateway is not running: reading from the database until it is back");
             }
             tokio::time::sleep(AGAIN).await;

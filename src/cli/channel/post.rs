@@ -58,6 +58,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     } else {
         let line = Line::new().with(Tone::Good, "posted").plain(" to ").accent(format!("#{}", args.id));
         context.printer.line(line.plain(format!(" as message {}", said["seq"])));
+        for note in said["notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
+            context.printer.warn(note);
+        }
     }
     Ok(Exit::Done)
 }

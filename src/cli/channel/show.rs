@@ -33,7 +33,7 @@ pub fn channels(all: &[Value], printer: &Printer) {
             _ => Tone::Dim,
         };
         table.toned_row(vec![
-            (Tone::Accent, text("channelId")),
+            (Tone::Accent, called(&text("channelId"), &text("name"))),
             (tone, text("state")),
             (Tone::Plain, names(&channel["members"], 8)),
             (Tone::Plain, channel["lastSeq"].to_string()),
@@ -41,6 +41,11 @@ pub fn channels(all: &[Value], printer: &Printer) {
         ]);
     }
     printer.table(&table);
+}
+
+/// A channel's id, and its shown name where that is another.
+fn called(id: &str, name: &str) -> String {
+    if name.is_empty() || name == id { id.to_owned() } else { format!("{id} ({name})") }
 }
 
 /// Where a channel is in its life.

@@ -25,6 +25,16 @@ pub struct Answer {
     open_line: bool,
 }
 
+/// Who is asked, and how.
+pub struct Question {
+    /// The gateway.
+    pub gateway: Client,
+    /// The session that goes on.
+    pub session: SessionKey,
+    /// Whether a frozen agent is waited for.
+    pub waits: bool,
+}
+
 /// The gateway sends a sign of life every 15 seconds: after this it is gone.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -34,12 +44,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// # Errors
 ///
 /// In the gateway's words.
-pub async fn ask(
-    gateway: &Client,
-    session: &SessionKey,
-    text: String,
-    printer: &Printer,
-) -> Result<Answer, Failure> {
+pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result<Answer, Failure> {
+    let Question { gateway, session, waits } = question;
     let body = json!({
         "model": session.agent(),
         "messages": [{"role": "user", "content": text}],
@@ -49,6 +55,7 @@ pub async fn ask(
     let call = Call::post("/v1/chat/completions")
         .header("x-openclaw-session-key", session.as_str())
         .header("x-flock-activity", "1")
+        .header("x-flock-wait", if *waits { "1" } else { "0" })
         .json(&body)?;
     let response = gateway.ask(call, SILENCE).await?;
     let turn = response.header("x-flock-turn-id").unwrap_or_default().to_owned();

@@ -1,12 +1,16 @@
 //! The Docker engine, and what flock keeps in it.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::super::team;
-use super::check::Check;
-use crate::config::Config;
+use super::check::{Check, State};
+use crate::config::{Config, SandboxMode};
 use crate::home::Home;
-use crate::sandbox::engine::Engine;
+use crate::nix::{self, Flake, NixError, Pin};
+use crate::sandbox::advisory::{self, Advisory, Part};
+use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
 
 /// The engine; where it answers and there is a configuration, the images, too.
@@ -15,18 +19,115 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
     let engine = Engine::from_env();
     match engine.version().await {
         Err(error) => vec![Check::failed(NAME, error.into())],
-        Ok((version, api)) => {
-            let text = format!("Docker {version}, API {api}, at {}", engine.endpoint());
+        Ok(versions) => {
+            let runc = versions.runc.as_ref().map_or(String::new(), |version| format!(", runc {version}"));
+            let text =
+                format!("Docker {}, API {}{runc}, at {}", versions.engine, versions.api, engine.endpoint());
             let mut checks = vec![Check::ok(NAME, text)];
+            checks.extend(advisories(&versions));
+            checks.extend(users(config));
             if let Some(config) = config {
                 for recipe in Recipe::ALL {
                     checks.push(one_image(&engine, home, config, recipe).await);
                 }
-                checks.push(store(engine, home, config).await);
+                checks.extend(runtimes(&engine, config).await);
+                let running = store(engine.clone(), home, config).await;
+                if running.state == State::Ok {
+                    checks.push(builds(engine, home, config).await);
+                }
+                checks.push(running);
+                checks.push(packages(home, config));
             }
             checks
         }
     }
+}
+
+/// Known ways out of containers that these versions may still have.
+fn advisories(versions: &Versions) -> Vec<Check> {
+    let parts = [(Part::Engine, Some(&versions.engine)), (Part::Runc, versions.runc.as_ref())];
+    let open = parts.into_iter().filter_map(|(part, version)| Some((part, version?)));
+    open.flat_map(|(part, version)| {
+        advisory::open(part, version).map(move |known| warn(part, version, known))
+    })
+    .collect()
+}
+
+fn warn(part: Part, version: &str, known: &Advisory) -> Check {
+    let text = format!(
+        "{part} {version} may be open to {} of {}: {}. A distribution may have corrected it in this version; {} (looked up {})",
+        known.names,
+        known.published,
+        known.allows,
+        known.source,
+        advisory::LOOKED_UP
+    );
+    let package = match part {
+        Part::Engine => "docker.io",
+        Part::Runc => "runc",
+    };
+    let first = known.names.split(',').next().unwrap_or_default();
+    let mend =
+        format!("install {part} {}, or see that apt-get changelog {package} has {first}", known.fixed());
+    Check::warn("engine", text, mend)
+}
+
+/// Limits that the kernel counts by user are one for all sandboxes where they are all the same user.
+fn users(config: Option<&Config>) -> Option<Check> {
+    let several = config.is_some_and(|config| {
+        config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All).count() > 1
+    });
+    let user = ::nix::unistd::Uid::effective();
+    (several && !user.is_root()).then(|| {
+        let text = format!(
+            "all sandboxes run as this user ({user}): one agent can use up what the kernel limits by user, such as inotify \
+             watches, for all; only root can give each agent a user of its own"
+        );
+        Check::warn("users", text, "sudo sysctl fs.inotify.max_user_instances=1024")
+    })
+}
+
+/// The OCI runtimes that agents are to be run by.
+async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
+    const NAME: &str = "runtime";
+    let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
+    let mut wanted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for agent in sandboxed {
+        if let Some(runtime) = &agent.docker.runtime {
+            wanted.entry(runtime).or_default().push(agent.id.as_str());
+        }
+    }
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let known = match engine.runtimes().await {
+        Ok(known) => known,
+        Err(error) => return vec![Check::failed(NAME, error.into())],
+    };
+    let check = |(runtime, agents): (&str, Vec<&str>)| {
+        let agents = agents.join(", ");
+        match known.get(runtime) {
+            // A name that is a path into containerd's own runtimes need not be registered.
+            None if !runtime.starts_with("io.containerd.") => {
+                let known: Vec<&str> = known.keys().map(String::as_str).collect();
+                let text = format!(
+                    "the engine knows no runtime {runtime:?}, which runs {agents}; it knows {}",
+                    known.join(", ")
+                );
+                let mend = format!("register {runtime} in /etc/docker/daemon.json and restart Docker");
+                Check::bad(NAME, text, mend)
+            }
+            found => {
+                let program = found.and_then(Option::as_deref).unwrap_or_default();
+                if program.starts_with('/') && !Path::new(program).exists() {
+                    let text = format!("{runtime}, which runs {agents}, is not there: {program}");
+                    return Check::bad(NAME, text, format!("install {runtime}"));
+                }
+                Check::ok(NAME, format!("{runtime} runs {agents}"))
+            }
+        }
+    };
+    wanted.into_iter().map(check).collect()
 }
 
 async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe) -> Check {
@@ -35,6 +136,40 @@ async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe
     match image::id(engine, &reference).await {
         Ok(Some(_)) => Check::ok(NAME, reference),
         Ok(None) => Check::warn(NAME, format!("{reference} is not there yet"), "flock init"),
+        Err(error) => Check::failed(NAME, error.into()),
+    }
+}
+
+/// Whether what is built for packages is confined: tried, not read.
+async fn builds(engine: Engine, home: &Home, config: &Config) -> Check {
+    const NAME: &str = "builds";
+    match team::store(home, config, Arc::new(engine)).probe_builds().await {
+        Ok(()) => Check::ok(NAME, format!("a package is {}", nix::confinement())),
+        Err(error) => Check::failed(NAME, error.into()),
+    }
+}
+
+/// What the package set is pinned to, and whether it still is that.
+fn packages(home: &Home, config: &Config) -> Check {
+    const NAME: &str = "packages";
+    let configured = config.nix_flake.as_deref();
+    let looked = || -> Result<(Option<Pin>, bool), NixError> {
+        let pin = Pin::read(home, configured)?;
+        let changed = match (Flake::configured(configured)?, &pin) {
+            (Flake::Folder(folder), Some(pin)) => nix::pin::folder_hash(&folder)? != pin.nar_hash,
+            _ => false,
+        };
+        Ok((pin, changed))
+    };
+    match looked() {
+        Ok((Some(pin), false)) => Check::ok(NAME, format!("from {} ({})", pin.locked, pin.nar_hash)),
+        Ok((Some(pin), true)) => {
+            let text = format!("{} has another content than it was pinned to", pin.flake);
+            Check::warn(NAME, text, "flock nix pin --update")
+        }
+        Ok((None, _)) => {
+            Check::warn(NAME, "the package set is not pinned".to_owned(), "flock nix pin --update")
+        }
         Err(error) => Check::failed(NAME, error.into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use super::super::{handover, team};
+use super::super::{handover, room, team};
 use super::check::Check;
 use crate::config::Config;
 use crate::env;
@@ -18,7 +18,10 @@ pub async fn gateway(home: &Home, config: &Config) -> Check {
         Ok(Some(client)) if client.address().port() != port => {
             Check::warn(NAME, team::port_note(client.address().port(), port), "flock restart")
         }
-        Ok(Some(client)) => Check::ok(NAME, format!("runs at http://{}", client.address())),
+        Ok(Some(client)) => match team::trouble(home, client.address().port()).await {
+            Some(reason) => Check::bad(NAME, reason, "flock logs gateway"),
+            None => Check::ok(NAME, format!("runs at http://{}", client.address())),
+        },
         Err(failure) => Check::failed(NAME, failure),
         Ok(None) => match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => Check::ok(NAME, format!("not running; port {port} is free")),
@@ -74,6 +77,11 @@ pub fn space(home: &Home) -> Check {
         }
         Err(error) => Check::warn(NAME, format!("{}: {error}", there.display()), "df -h"),
     }
+}
+
+/// Whether anything can be written in the home.
+pub fn writable(home: &Home) -> Option<Check> {
+    room::unwritable(home).map(|error| Check::failed("disk", error.into()))
 }
 
 /// Below this the next image or package is likely to fail.

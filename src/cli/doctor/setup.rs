@@ -2,35 +2,65 @@
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use super::super::openclaw as bundled;
 use super::check::Check;
-use crate::cli::programs;
+use super::fix::Fix;
+use crate::agent::identity;
+use crate::cli::{programs, settings};
 use crate::config::{self, Agent, Config};
 use crate::error::{Explain as _, chain};
-use crate::home::{Home, version};
+use crate::home::{Home, HomeError, instance, version};
 use crate::id::ModelRef;
 use crate::provider::catalog::Catalog;
 use crate::provider::{effort, price};
+use crate::sandbox::SandboxError;
 
-/// The folder: made by `init`, of a format this flock writes, closed to others.
-pub fn home(home: &Home) -> Check {
+/// The folder: made by `init`, of a format this flock writes, whole, and closed to others.
+pub fn home(home: &Home) -> Vec<Check> {
     const NAME: &str = "home";
-    let root = home.root().display();
     if let Err(error) = home.require().and_then(|()| version::check_writable(home)) {
-        return Check::failed(NAME, error.into());
+        return vec![Check::failed(NAME, error.into())];
     }
-    if let Some((missing, _)) = home.folders().into_iter().find(|(folder, _)| !folder.is_dir()) {
-        return Check::bad(NAME, format!("{} is missing", missing.display()), "flock init");
+    let mut checks = Vec::new();
+    let folders = home.folders();
+    let missing: Vec<String> = folders
+        .iter()
+        .filter(|(folder, _)| !folder.is_dir())
+        .map(|(folder, _)| folder.display().to_string())
+        .collect();
+    if !missing.is_empty() {
+        let verb = if missing.len() == 1 { "is" } else { "are" };
+        let text = format!("{} {verb} missing", missing.join(", "));
+        checks.push(Check::bad(NAME, text, "flock doctor --fix").fixed_by(Fix::Folders));
     }
-    for closed in [home.root().to_owned(), home.secrets(), home.data()] {
-        let mode = fs_err::metadata(&closed).map_or(0, |meta| meta.mode());
-        if mode & 0o077 != 0 {
-            let text = format!("others can look into {}", closed.display());
-            return Check::bad(NAME, text, format!("chmod 700 {}", closed.display()));
-        }
+    let is_open = |path: &PathBuf| fs_err::metadata(path).is_ok_and(|meta| meta.mode() & 0o077 != 0);
+    for (folder, _) in folders.into_iter().filter(|(folder, mode)| *mode == 0o700 && is_open(folder)) {
+        let text = format!("others can look into {}", folder.display());
+        let mend = format!("chmod 700 {}", folder.display());
+        checks.push(Check::bad(NAME, text, mend).fixed_by(Fix::Mode(folder, 0o700)));
     }
-    Check::ok(NAME, format!("{root}, format {}", crate::home::FORMAT))
+    let secrets = fs_err::read_dir(home.secrets()).into_iter().flatten().flatten();
+    let is_file = |entry: &fs_err::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    for file in secrets.filter(is_file).map(|entry| entry.path()).filter(is_open) {
+        let text = format!("others could read the key in {}", file.display());
+        let mend = format!("chmod 600 {}", file.display());
+        checks.push(Check::bad(NAME, text, mend).fixed_by(Fix::Mode(file, 0o600)));
+    }
+    if checks.is_empty() {
+        let text = format!("{}, format {}", home.root().display(), crate::home::FORMAT);
+        checks.push(Check::ok(NAME, text));
+    }
+    checks
+}
+
+/// The home's own id, without which its gateway can't prove to be its.
+pub fn instance(home: &Home) -> Option<Check> {
+    let error = instance::read(home).err()?;
+    let is_missing = matches!(error, HomeError::NoInstance { .. });
+    let check = Check::failed("home", error.into());
+    Some(if is_missing { check.fixed_by(Fix::Instance) } else { check })
 }
 
 /// The configuration, which could be read.
@@ -39,7 +69,8 @@ pub fn config(home: &Home, config: &Config) -> Check {
     let path = home.config();
     if fs_err::metadata(&path).is_ok_and(|meta| meta.mode() & 0o077 != 0) {
         let text = format!("others can read the owner's token in {}", path.display());
-        return Check::bad(NAME, text, format!("chmod 600 {}", path.display()));
+        let mend = format!("chmod 600 {}", path.display());
+        return Check::bad(NAME, text, mend).fixed_by(Fix::Mode(path, 0o600));
     }
     let agents = config.agents.len();
     Check::ok(NAME, format!("{} with {agents} agents", path.display()))
@@ -52,6 +83,32 @@ pub fn unused(home: &Home) -> Vec<Check> {
         Check::warn("config", config::unused::warning(&path), format!("flock config unset {path}"))
     };
     config::unused::settings(&document).into_iter().map(warn).collect()
+}
+
+/// Settings that flock does not follow.
+pub fn unread(home: &Home) -> Vec<Check> {
+    let warn = |unread: config::unread::Unread| {
+        Check::warn("config", unread.text(), format!("flock config unset {}", unread.at))
+    };
+    settings::unread(home).into_iter().map(warn).collect()
+}
+
+/// Agents whose sandbox can't be made as it is configured.
+pub fn refused(home: &Home, config: &Config) -> Vec<Check> {
+    let bad = |error: SandboxError| Check::bad("sandbox", error.to_string(), "flock config get agents");
+    settings::refused(home, config).into_iter().map(bad).collect()
+}
+
+/// Files of workspaces that look as if they said who an agent is, and are not read.
+pub fn identity(config: &Config) -> Vec<Check> {
+    // OpenClaw puts texts of its own there.
+    let agents = config.agents.iter().filter(|agent| agent.runtime != crate::openclaw::RUNTIME);
+    let warn = |file: identity::Unread| {
+        let (found, read) = (file.found.display(), file.read.display());
+        let text = format!("{found} is not read: {read} is. Look at it first: the agent may have written it");
+        Check::warn("identity", text, format!("cp {found} {read}"))
+    };
+    agents.flat_map(|agent| identity::unread(&agent.identity, &agent.workspace)).map(warn).collect()
 }
 
 /// What stands in the way of the agents on OpenClaw, if there are any.

@@ -13,7 +13,7 @@ use crate::config::starter;
 use crate::config::{self, ConfigError, Role, agents};
 use crate::error::Kind;
 use crate::home::lock::Lock;
-use crate::home::{Home, atomic, version};
+use crate::home::{Home, atomic, instance, version};
 use crate::id::{AgentId, ModelRef};
 
 /// What a person asked for.
@@ -43,7 +43,7 @@ pub struct Made {
 /// The step that failed.
 pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     home.make_folders()?;
-    atomic::write_new(&home.instance(), format!("{}\n", uuid::Uuid::new_v4()).as_bytes(), 0o600)?;
+    instance::settle(home)?;
     let shared = home.vaults().join("shared");
     match fs_err::create_dir(&shared) {
         // Another init may be making this home, too; whatever stands there is a person's affair.
@@ -171,8 +171,15 @@ pub fn read_token(source: &str) -> Result<String, Failure> {
     } else {
         let path = std::path::Path::new(source);
         let missing = || Failure::new(Kind::Failed, format!("the token file {source} is not there"));
-        let bytes = atomic::read(path, CAP)?.ok_or_else(missing)?;
-        String::from_utf8_lossy(&bytes).into_owned()
+        if !path.exists() {
+            return Err(missing());
+        }
+        // It may be a pipe of the shell's.
+        let mut text = String::new();
+        fs_err::File::open(path)
+            .and_then(|file| file.take(CAP).read_to_string(&mut text))
+            .map_err(|error| Failure::caused("failed to read the token", &error))?;
+        text
     };
     let token = text.trim();
     if !(8..=512).contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {

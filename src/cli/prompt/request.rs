@@ -16,6 +16,8 @@ use crate::config::{ConfigError, Live};
 use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
+use crate::runtime::cli;
+use crate::store::Reader;
 
 /// Prints it.
 ///
@@ -37,6 +39,19 @@ pub(super) fn run(
     let model = model.map_or_else(own, Ok)?;
     let tools = tools::specs(&live)?;
     let preview = Preview { home, config: &config, tools: &tools, zone: TimeZone::system() };
+    if let Some(program) = cli::named(&agent.runtime) {
+        let reader = Reader::open(home)?;
+        let mut made = preview.of_program(program, agent, model, session.as_ref().zip(reader.as_ref()))?;
+        made["agent"] = json!(agent.id);
+        made["session"] = json!(session.as_ref().map(|session| &session.key));
+        made["model"] = json!(model);
+        context.printer.say(format!(
+            "{} is started with this, and writes the request to {model} itself; a turn adds what is new to the input.",
+            program.title()
+        ));
+        context.printer.json(&made);
+        return Ok(Exit::Done);
+    }
     let made = preview.of(agent, model, session.as_ref())?;
     if context.printer.json_wanted() {
         let key = session.as_ref().map(|session| &session.key);

@@ -17,6 +17,7 @@ use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
 use crate::provider::catalog::{label, listing};
+use crate::runtime::{NATIVE, cli};
 use crate::sandbox::policy;
 use crate::store::{Reader, Session};
 use crate::ui::{Line, Table, Tone};
@@ -46,6 +47,8 @@ struct Shown {
     tools: Vec<ToolSpec>,
     model: Option<String>,
     inputs: String,
+    /// What runs the agent's turns.
+    runtime: String,
 }
 
 /// Prints it.
@@ -62,6 +65,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&for_programs(args, &shown));
         return Ok(Exit::Done);
+    }
+    if shown.runtime != NATIVE {
+        context.printer.say(format!(
+            "{} has a prompt and tools of its own; this is what flock adds to them.",
+            title(&shown.runtime)
+        ));
     }
     context.printer.table(&table(&shown));
     for part in &shown.parts {
@@ -81,10 +90,17 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         Some(key) => find(home, &agent.id, key)?.began_at,
         None => clock::unix_ms(),
     };
+    let is_native = agent.runtime == NATIVE;
     let mut tools = policy::offered(agent, &tools::specs(&live)?);
-    locale::describe(home, agent.language.as_deref(), &mut tools);
-    let native = agent.model.as_ref().is_none_or(|model| listing::calls_tools(&config, model));
-    let model = agent.model.as_ref().map(label);
+    if is_native {
+        locale::describe(home, agent.language.as_deref(), &mut tools);
+    } else {
+        // The program has tools of its own beside these.
+        tools.retain(|tool| policy::is_flocks_own(&tool.name));
+    }
+    let native = !is_native || agent.model.as_ref().is_none_or(|model| listing::calls_tools(&config, model));
+    let name = |model: &ModelRef| if is_native { label(model) } else { model.to_string() };
+    let model = agent.model.as_ref().map(name);
     let knowledge = Knowledge::read(home, agent);
     let context = PromptContext {
         agent,
@@ -95,15 +111,25 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         began,
         zone: &TimeZone::system(),
     };
-    let inputs = context.inputs();
-    let parts = SystemPromptBuilder::for_team()
+    let (builder, inputs) = if is_native {
+        (SystemPromptBuilder::for_team(), context.inputs())
+    } else {
+        (SystemPromptBuilder::for_runtime(), format!("{} {}", agent.runtime, context.inputs()))
+    };
+    let parts = builder
         .parts(&context)
         .map_err(|error| Failure::caused(format!("failed to make the prompt of {}", agent.id), &error))?;
     if !native {
         // The prompt has them.
         tools.clear();
     }
-    Ok(Shown { parts, tools, model, inputs })
+    let runtime = agent.runtime.clone();
+    Ok(Shown { parts, tools, model, inputs, runtime })
+}
+
+/// What a runtime is called.
+fn title(runtime: &str) -> &str {
+    cli::named(runtime).map_or(runtime, |program| program.title())
 }
 
 /// A session of this agent.
@@ -155,6 +181,7 @@ fn for_programs(args: &Args, shown: &Shown) -> Value {
         "agent": args.agent,
         "session": args.session,
         "model": shown.model,
+        "runtime": shown.runtime,
         "inputs": shown.inputs,
         "tokens": prompt_cost(shown),
         "bytes": prompt_bytes(shown),

@@ -130,11 +130,12 @@ async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result
 /// If it is neither a key nor an agent.
 pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
     if named.contains(':') {
-        let parsed = named.parse::<SessionKey>();
-        return parsed.map_err(|error| {
+        let parsed: SessionKey = named.parse().map_err(|error| {
             Failure::new(Kind::Usage, format!("{named:?} is no session's key: {error}"))
                 .hint("flock session list")
-        });
+        })?;
+        let known = Reader::open(home)?.map(|reader| reader.spelled(&parsed)).transpose()?;
+        return Ok(known.unwrap_or(parsed));
     }
     let agent: AgentId = named.parse().map_err(|error| {
         Failure::new(Kind::Usage, format!("{named:?} is no agent: {error}")).hint("flock session list")

@@ -31,7 +31,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let key = desk::key(&args.which.session, &home)?;
     let session = desk::find(&home, &key)?;
     let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
-    let transcript = std::fs::File::open(&path)
+    let transcript = crate::home::regular::open(&path)
         .map_err(|error| Failure::caused(format!("failed to open {}", path.display()), &error))?;
     let mut document = Vec::new();
     let records = portable::export(&transcript, &key, session.created_at, &mut document)

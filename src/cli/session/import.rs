@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::desk::{self, Desk};
+use crate::agent::transcript::importing;
 use crate::agent::transcript::portable::{self, Imported};
 use crate::cli::{Context, Exit, Failure, person};
 use crate::clock;
@@ -59,13 +60,28 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             return Err(desk::exists(&key));
         }
         let name = uuid::Uuid::now_v7().to_string();
-        let path = put(&home, &key, &name, &imported)
-            .map_err(|error| Failure::caused(format!("failed to write the transcript of {key}"), &error))?;
-        let adopted = desk.adopt(&key, &name).await;
+        let failed =
+            |error: io::Error| Failure::caused(format!("failed to write the transcript of {key}"), &error);
+        let folder = made(&home, &key).map_err(failed)?;
+        let note = importing::begin(&folder, &name).map_err(failed)?;
+        let adopted = match put(&folder, &key, &name, &imported) {
+            Ok(()) => desk.adopt(&key, &name).await,
+            Err(error) => Err(failed(error)),
+        };
+        // A gateway that was killed before it answered may have made the session.
+        let has_session = |error| match Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()? {
+            Some(Some(made)) if made.file == name => Ok(()),
+            _ => Err(error),
+        };
+        let adopted = adopted.or_else(has_session);
         if adopted.is_err() {
-            // Nothing names it; where this fails too, nothing ever will.
-            let _ = fs_err::remove_file(&path);
+            // Nothing names it. Where this fails, too, the note has it removed at the next start.
+            match fs_err::remove_file(folder.join(format!("{name}.jsonl"))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
         }
+        importing::done(&note);
         adopted
     })?;
     if context.printer.json_wanted() {
@@ -94,16 +110,20 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Puts the transcript in its place, where nothing names it yet.
-fn put(home: &Home, key: &SessionKey, name: &str, imported: &Imported) -> io::Result<PathBuf> {
+/// The folder of the agent's transcripts, made where it is not there.
+fn made(home: &Home, key: &SessionKey) -> io::Result<PathBuf> {
     let folder = home.sessions(key.agent());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    Ok(folder)
+}
+
+/// Puts the transcript in its place, where nothing names it yet.
+fn put(folder: &Path, key: &SessionKey, name: &str, imported: &Imported) -> io::Result<()> {
     let path = folder.join(format!("{name}.jsonl"));
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, file);
     imported.write(key, clock::unix_ms(), &mut writer)?;
     writer.flush()?;
     writer.get_ref().sync_all()?;
-    std::fs::File::open(&folder)?.sync_all()?;
-    Ok(path)
+    std::fs::File::open(folder)?.sync_all()
 }

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use super::bundle;
 use super::report::{Agent, Docker, Gateway, Report, Supervisor};
 use super::unit::Unit;
-use crate::cli::{programs, team};
+use crate::agent::identity;
+use crate::cli::{programs, room, settings, team};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{Explain as _, chain};
 use crate::home::{FORMAT, Home, instance, version};
+use crate::install::own::underway::Underway;
 use crate::provider::catalog::Catalog;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
@@ -59,7 +61,32 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     let pids: Vec<i32> = gateway.unit.pid.into_iter().chain(others.into_iter().flatten()).collect();
     let used = figures::of(&pids);
     let frozen = team::frozen(home);
-    let agents = config.as_ref().map(|config| agents(home, config, &frozen)).unwrap_or_default();
+    let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
+    for agent in &agents {
+        if let Some(reason) = agent.paused.as_ref().and_then(|paused| paused["reason"].as_str()) {
+            warnings.push(format!(
+                "{reason}; flock usage, or a higher budget: flock config set \
+                                   plugins.entries.flock.config.budgets JSON"
+            ));
+        }
+    }
+    warnings.extend(
+        settings::unread(home).iter().map(|unread| format!("{}; flock goes on without it", unread.text())),
+    );
+    let refused = config.as_ref().map(|config| settings::refused(home, config)).unwrap_or_default();
+    for agent in config.iter().flat_map(|config| &config.agents) {
+        let files = identity::unread(&agent.identity, &agent.workspace);
+        if agent.runtime != crate::openclaw::RUNTIME && !files.is_empty() {
+            let names: Vec<String> = files.iter().map(|file| file.found.display().to_string()).collect();
+            warnings
+                .push(format!("not read: {}; `flock doctor` says what is in their place", names.join(", ")));
+        }
+    }
+    warnings.extend(refused.iter().map(|error| format!("{error}: it can run no command")));
+    let unwritable = room::unwritable(home);
+    if let Some(error) = &unwritable {
+        warnings.push(chain(error));
+    }
     if let Some(problem) = said["config"]["problem"].as_str() {
         warnings.push(format!("the gateway goes on with an older configuration: {problem}"));
     }
@@ -68,11 +95,16 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     {
         warnings.push(team::port_note(port, config.port));
     }
+    if Underway::interrupted(home).is_some() {
+        warnings.push("an update of flock itself was interrupted; flock update --self ends it".to_owned());
+    }
     let mut report = Report {
         home: home.root().to_owned(),
         format,
         newer_home: format.is_some_and(|format| format > FORMAT),
         version: env!("CARGO_PKG_VERSION"),
+        writable: unwritable.is_none(),
+        build: env!("FLOCK_VERSION"),
         running: gateway.proven,
         url: port.filter(|_| gateway.proven).map(|port| crate::cli::start::url(Some(port))),
         measured_at: clock::unix_ms(),
@@ -164,6 +196,7 @@ fn gateway(
     match found {
         Some(Ok(health)) => {
             gateway.proven = true;
+            gateway.healthy = health.reason.is_none();
             gateway.unit.pid = gateway.unit.pid.or(Some(health.pid));
             gateway.version = Some(health.version);
             gateway.started_at = Some(health.started_at);
@@ -171,6 +204,10 @@ fn gateway(
             gateway.uptime_ms = uptime.or(Some(clock::unix_ms() - health.started_at * 1000));
             if unit.is_none() {
                 "unsupervised".clone_into(&mut gateway.unit.state);
+            }
+            if let Some(reason) = health.reason {
+                "unhealthy".clone_into(&mut gateway.unit.state);
+                gateway.problem = Some(reason);
             }
         }
         // That nothing listens where nothing runs is no problem.
@@ -183,7 +220,8 @@ fn gateway(
     gateway
 }
 
-fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
+fn agents(home: &Home, config: &Config, frozen: &Frozen, said: &Value) -> Vec<Agent> {
+    let asleep = team::asleep(home);
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
         // On the host a model without a provider is left to the program's own login.
@@ -204,6 +242,8 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen) -> Vec<Agent> {
                 SandboxMode::Off => "off",
             },
             frozen: frozen.of(&agent.id).cloned(),
+            asleep: asleep.get(&agent.id).cloned(),
+            paused: said["paused"].get(agent.id.as_str()).cloned(),
             warning: match &trouble {
                 Some(error) => Some(chain(error)),
                 None => none.then(|| "it has no model".to_owned()),
@@ -257,7 +297,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     }
     let store = names::store(home);
     let state = found.iter().find(|one| one.name == store).map_or("absent", |one| one.state.as_str());
-    let store = json!({"container": store, "state": state, "volume": names::store_volume(home)});
+    let store = json!({"container": store, "state": state, "volume": names::store_volume(home), "builds": crate::nix::confinement()});
     let describe = |one: &owned::Container| {
         json!({
             "name": one.name,
@@ -265,6 +305,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
             "state": one.state,
             "status": one.status,
             "createdAt": one.created_at,
+            "runtime": one.runtime,
             "probe": null,
         })
     };

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::bundle::Bundle;
 use super::unit::Unit;
+use crate::cli::team::Asleep;
 use crate::store::Freeze;
 use crate::supervise::figures::Figures;
 
@@ -21,6 +22,10 @@ pub struct Report {
     pub newer_home: bool,
     /// This program's version.
     pub version: &'static str,
+    /// Whether files can be written in the home.
+    pub writable: bool,
+    /// The same with the commit that it was built from, where that is known.
+    pub build: &'static str,
     /// Whether the gateway answers and has proved to be this home's.
     pub running: bool,
     pub url: Option<String>,
@@ -67,7 +72,9 @@ pub struct Gateway {
     pub unit: Unit,
     /// Whether what answers has proved to be this home's gateway.
     pub proven: bool,
-    /// What was wrong with its answer.
+    /// Whether it can do its work: it answers and has no trouble with its database.
+    pub healthy: bool,
+    /// What was wrong with its answer, or why it is unhealthy.
     pub problem: Option<String>,
     pub version: Option<String>,
     /// Seconds since the epoch.
@@ -94,6 +101,10 @@ pub struct Agent {
     pub sandbox: &'static str,
     /// Since when and by whom it is frozen.
     pub frozen: Option<Freeze>,
+    /// Since when it sleeps, and why, as it said itself.
+    pub asleep: Option<Asleep>,
+    /// Since when and until when it has no budget, and which budget is used up: as the gateway says.
+    pub paused: Option<Value>,
     /// Why its model can't be asked.
     pub warning: Option<String>,
     pub hint: Option<String>,

@@ -236,10 +236,8 @@ fn agents(report: &Report) -> Table {
             (Tone::Plain, agent.role.to_owned()),
             (Tone::Plain, agent.runtime.clone()),
             (tone, model),
-            match &agent.frozen {
-                Some(freeze) => (Tone::Bad, team::frozen_text(freeze)),
-                None => sandbox(report, &agent.id, agent.sandbox),
-            },
+            team::held_text(agent.frozen.as_ref(), agent.paused.as_ref(), agent.asleep.as_ref())
+                .unwrap_or_else(|| sandbox(report, &agent.id, agent.sandbox)),
         ]);
     }
     table

@@ -7,7 +7,7 @@ use super::super::completions::{Shell, script};
 use super::super::{Failure, service};
 use crate::config::{self, ConfigError};
 use crate::home::lock::Lock;
-use crate::home::{Home, HomeError, atomic, version};
+use crate::home::{Home, HomeError, atomic, instance, version};
 use crate::install::versions;
 use crate::openclaw::{self, remains, sandboxes};
 use crate::sandbox::engine::Engine;
@@ -204,9 +204,7 @@ fn is_proven(home: &Home) -> bool {
     if dirs::home_dir().is_some_and(|own| own == home.root()) {
         return false;
     }
-    let instance = atomic::read(&home.instance(), 1024).ok().flatten();
-    let is_id = |text: &[u8]| String::from_utf8_lossy(text).trim().parse::<uuid::Uuid>().is_ok();
-    instance.is_some_and(|text| is_id(&text))
+    instance::read(home).is_ok_and(|id| id.parse::<uuid::Uuid>().is_ok())
         || config::file::read_document(home)
             .is_ok_and(|(_, document)| document.pointer("/plugins/entries/flock").is_some())
         || versions::list(home).is_ok_and(|list| !list.is_empty())

@@ -91,7 +91,7 @@ const OWN: [&str; 2] = ["logs", "run"];
 
 /// What people and agents made, in the order in which it goes. The last one proves that the folder is flock's, so that
 /// an uninstall that is killed on the way can be gone on with.
-const DATA: [(&str, &str); 12] = [
+const DATA: [(&str, &str); 13] = [
     ("workspaces", "what the agents made"),
     ("agents", "transcripts, and who the agents are"),
     ("vaults", "shared knowledge"),
@@ -101,6 +101,7 @@ const DATA: [(&str, &str); 12] = [
     ("scripts", "written conversations"),
     ("backups", "earlier configurations"),
     ("secrets", "keys"),
+    ("nix-pin.json", "what packages come from"),
     ("config.json", "the configuration"),
     ("version", "the number of the home's format"),
     ("data", "channels, messages, tasks, usage and audit"),

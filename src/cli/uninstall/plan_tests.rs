@@ -210,3 +210,17 @@ fn openclaw_goes_alone_and_not_while_agents_need_it() {
     facts.running = false;
     assert_eq!(words(&planned(&facts, BUNDLE))[0], "stop openclaw", "then nothing needs it now");
 }
+
+#[test]
+fn all_that_flock_puts_into_its_home_is_known() {
+    let layout = include_str!("../../home/layout.rs");
+    let names: Vec<&str> = layout
+        .split("self.root.join(\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .chain(layout.contains("gateways").then_some("gateways"))
+        .collect();
+    assert!(names.len() > 15, "{names:?}");
+    let strange: Vec<&&str> = names.iter().filter(|name| !is_known(name)).collect();
+    assert!(strange.is_empty(), "an uninstall takes these for somebody else's: {strange:?}");
+}

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::{Failure, service, settled, stop};
+use super::super::{Failure, service, stop};
 use super::facts;
 use super::plan::{OPENCLAW_FOLDERS, Step};
 use crate::error::Kind;
@@ -19,6 +19,7 @@ use crate::supervise::control;
 use crate::supervise::halt::Halted;
 use crate::supervise::leftover;
 use crate::supervise::mark::Mark;
+use crate::supervise::settled;
 use crate::supervise::unit::OPENCLAW;
 
 /// What holds the home still until all is done.

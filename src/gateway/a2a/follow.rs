@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::gateway::events::Next;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
-use crate::store::{StoreError, Task};
+use crate::store::{StoreError, Task, TaskMessage};
 
 /// What a follower sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,15 @@ impl Follower {
     #[must_use]
     pub const fn task(&self) -> &Task {
         &self.task
+    }
+
+    /// What was said in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn said(&self) -> Result<Vec<TaskMessage>, StoreError> {
+        self.gateway.swarm.store().task_messages(&self.task.id)
     }
 
     /// Waits for what comes next.

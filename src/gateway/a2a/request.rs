@@ -8,12 +8,16 @@ use crate::store::TaskState;
 
 /// The most bytes of an id that a client chooses.
 const MAX_ID: usize = 64;
+/// The most bytes of a message's name.
+const MAX_NAME: usize = 256;
 /// The most parts of a message.
 const MAX_PARTS: usize = 64;
 
 /// A message for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
+    /// The name that the client gave it.
+    pub name: String,
     /// What it says: its texts, and its data as JSON.
     pub text: String,
     /// The conversation it belongs to, where the client names one.
@@ -35,8 +39,10 @@ type Object = Map<String, Value>;
 /// What is wrong with it.
 pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
     let message = object(params, "message")?.ok_or_else(|| Fault::params("`message` is missing"))?;
-    if text(message, "messageId")?.is_none_or(str::is_empty) {
-        return Err(Fault::params("`message.messageId` is missing"));
+    let name = text(message, "messageId")?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Fault::params("`message.messageId` is missing"))?;
+    if name.len() > MAX_NAME {
+        return Err(Fault::params(format!("`message.messageId` must have at most {MAX_NAME} bytes")));
     }
     let role = match version {
         Version::V03 => "user",
@@ -59,10 +65,11 @@ pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
     }
     accepts_text(settings)?;
     let waits = match version {
-        Version::V03 => settings.get("blocking").and_then(Value::as_bool).unwrap_or(true),
-        Version::V1 => !settings.get("returnImmediately").and_then(Value::as_bool).unwrap_or(false),
+        Version::V03 => field(settings, "blocking").and_then(Value::as_bool).unwrap_or(true),
+        Version::V1 => !field(settings, "returnImmediately").and_then(Value::as_bool).unwrap_or(false),
     };
     Ok(Incoming {
+        name: name.to_owned(),
         text: texts.join("\n"),
         context: chosen_id(message, "contextId")?,
         task: chosen_id(message, "taskId")?,
@@ -78,6 +85,16 @@ fn part(part: &Value) -> Result<String, Fault> {
     {
         return Err(Fault::content("files are not taken: send text, or data as JSON"));
     }
+    let kind = part.get("kind").and_then(Value::as_str);
+    if let Some(kind) = kind.filter(|kind| !matches!(*kind, "text" | "data")) {
+        let kind = crate::clean::summary(kind, 64);
+        return Err(Fault::content(format!(
+            "parts of kind {kind:?} are not taken: send text, or data as JSON"
+        )));
+    }
+    if kind.is_some_and(|kind| !part.contains_key(kind)) {
+        return Err(Fault::params("a part must hold what its `kind` says"));
+    }
     match (part.get("text"), part.get("data")) {
         (Some(Value::String(text)), None) => Ok(text.clone()),
         (None, Some(data)) => Ok(format!("Attached data: {data}")),
@@ -87,7 +104,7 @@ fn part(part: &Value) -> Result<String, Fault> {
 
 /// Answers are text: a client that takes nothing of the kind is told at once.
 fn accepts_text(settings: &Object) -> Result<(), Fault> {
-    let Some(modes) = settings.get("acceptedOutputModes").and_then(Value::as_array) else { return Ok(()) };
+    let Some(modes) = field(settings, "acceptedOutputModes").and_then(Value::as_array) else { return Ok(()) };
     let is_text = |mode: &Value| {
         mode.as_str().is_some_and(|mode| matches!(mode, "text" | "*/*" | "*") || mode.starts_with("text/"))
     };
@@ -147,7 +164,7 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
     let since = text(params, "statusTimestampAfter")?.map(|time| {
         time.parse::<jiff::Timestamp>().map_err(|_| Fault::params("`statusTimestampAfter` is no time"))
     });
-    let limit = match params.get("pageSize") {
+    let limit = match field(params, "pageSize") {
         None | Some(Value::Null) => 50,
         Some(size) => match size.as_u64() {
             Some(0) => 50,
@@ -162,12 +179,12 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
         after: text(params, "pageToken")?.filter(|token| !token.is_empty()).map(str::to_owned),
         limit,
         history: history(params)?,
-        artifacts: params.get("includeArtifacts").and_then(Value::as_bool).unwrap_or(false),
+        artifacts: field(params, "includeArtifacts").and_then(Value::as_bool).unwrap_or(false),
     })
 }
 
 fn history(object: &Object) -> Result<Option<usize>, Fault> {
-    match object.get("historyLength") {
+    match field(object, "historyLength") {
         None | Some(Value::Null) => Ok(None),
         Some(length) => match length.as_u64() {
             Some(length) => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
@@ -176,12 +193,29 @@ fn history(object: &Object) -> Result<Option<usize>, Fault> {
     }
 }
 
+/// What an object has under this name, or under the one that the protocol's buffers have for it: who reads their JSON
+/// form takes both.
+fn field<'a>(of: &'a Object, key: &str) -> Option<&'a Value> {
+    of.get(key).or_else(|| of.get(&snake_case(key)))
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
 fn is_there(object: &Object, key: &str) -> bool {
-    object.get(key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
+    field(object, key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
 fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, Fault> {
-    match of.get(key) {
+    match field(of, key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(object)) => Ok(Some(object)),
         Some(_) => Err(Fault::params(format!("`{key}` must be an object"))),
@@ -189,7 +223,7 @@ fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, Fault> {
 }
 
 fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, Fault> {
-    match of.get(key) {
+    match field(of, key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(Fault::params(format!("`{key}` must be a string"))),
@@ -247,6 +281,31 @@ mod tests {
                 assert_eq!(read(version, message(version, json!([part]))), Err(-32005), "{part}");
             }
         }
+    }
+
+    #[test]
+    fn a_part_of_an_unknown_kind_is_refused() {
+        for version in [Version::V03, Version::V1] {
+            for (part, code) in [
+                (json!({"kind": "video", "text": "x"}), -32005),
+                (json!({"kind": "", "text": "x"}), -32005),
+                (json!({"kind": "data", "text": "x"}), -32602),
+                (json!({"kind": "text", "data": {}}), -32602),
+            ] {
+                assert_eq!(read(version, message(version, json!([part]))), Err(code), "{part}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_the_protocols_buffers_are_taken_too() {
+        let params = json!({"message": {"message_id": "m", "role": "ROLE_USER", "context_id": "c",
+            "parts": [{"text": "x"}]}, "configuration": {"history_length": 3, "return_immediately": true}});
+        let read = read(Version::V1, params).unwrap();
+        assert_eq!((read.history, read.waits, read.context.as_deref()), (Some(3), false, Some("c")));
+        assert_eq!(task(json!({"id": "t", "history_length": 1}).as_object().unwrap()).unwrap().1, Some(1));
+        let asked = listing(json!({"page_size": 2, "context_id": "c"}).as_object().unwrap()).unwrap();
+        assert_eq!((asked.limit, asked.context.as_deref()), (2, Some("c")));
     }
 
     #[test]

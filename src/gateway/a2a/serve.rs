@@ -11,11 +11,13 @@ use serde_json::{Value, json};
 use super::follow::{Follower, Seen};
 use super::request::{self, Incoming};
 use super::rpc::{Call, Fault, Method, answer};
+use super::stream::{Telling, Until};
 use super::{Version, stream, view};
+use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
-use crate::store::{StoreError, Task, TaskFilter, TaskKind, TaskState};
+use crate::store::{IdempotencyKey, StoreError, Task, TaskFilter, TaskKind, TaskState, text_digest};
 use crate::swarm::SwarmError;
 use crate::swarm::task::a2a_requester;
 
@@ -37,14 +39,14 @@ pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
     match done(client, call).await {
         Ok(Done::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),
-        Ok(Done::Stream(follower, history)) => stream::tell(*follower, version, id, history),
+        Ok(Done::Stream(follower, telling)) => stream::tell(*follower, version, id, telling),
         Err(fault) => axum::Json(answer(&id, Err(fault))).into_response(),
     }
 }
 
 enum Done {
     Value(Value),
-    Stream(Box<Follower>, Option<usize>),
+    Stream(Box<Follower>, Telling),
 }
 
 async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
@@ -54,23 +56,24 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
             let task = if incoming.waits { client.settled(task).await? } else { task };
-            Done::Value(view::given(version, view::task(version, &task, incoming.history, true)))
+            Done::Value(view::given(version, client.shown(version, &task, incoming.history, true)?))
         }
         Method::Stream => {
             let incoming = request::incoming(version, &call.params)?;
             let task = client.accept(&incoming).await?;
-            Done::Stream(Box::new(client.follow(&task.id)?), incoming.history)
+            let telling = Telling { history: incoming.history, until: Until::Settled };
+            Done::Stream(Box::new(client.follow(&task.id)?), telling)
         }
         Method::Get => {
             let (id, history) = request::task(&call.params)?;
-            Done::Value(view::task(version, &client.own(&id)?, history, true))
+            Done::Value(client.shown(version, &client.own(&id)?, history, true)?)
         }
         Method::Cancel => {
             let (id, history) = request::task(&call.params)?;
-            Done::Value(view::task(version, &client.cancel(&id).await?, history, true))
+            Done::Value(client.shown(version, &client.cancel(&id).await?, history, true)?)
         }
         Method::Subscribe => {
-            let (id, _) = request::task(&call.params)?;
+            let (id, history) = request::task(&call.params)?;
             let task = client.own(&id)?;
             if task.state.is_final() {
                 return Err(Fault::unsupported(format!(
@@ -78,7 +81,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
                     task.state.as_str()
                 )));
             }
-            Done::Stream(Box::new(client.follow(&id)?), None)
+            Done::Stream(Box::new(client.follow(&id)?), Telling { history, until: Until::Final })
         }
         Method::List => Done::Value(client.list(version, &request::listing(&call.params)?)?),
         Method::Push => return Err(Fault::push()),
@@ -95,8 +98,13 @@ impl Client<'_> {
                 Some(context) => context.clone(),
                 None => uuid::Uuid::now_v7().to_string(),
             };
-            return swarm.send_a2a(self.name, self.agent, &context, &incoming.text).await.map_err(fault);
+            let sent =
+                swarm.send_a2a(self.name, self.agent, &context, &incoming.text, Some(self.key(incoming)));
+            return sent.await.map_err(fault);
         };
+        if let Some(task) = self.replied(id, incoming)? {
+            return Ok(task);
+        }
         let task = self.own(id)?;
         if incoming.context.as_ref().is_some_and(|context| *context != task.context) {
             return Err(Fault::params("`message.contextId` is not the one of this task"));
@@ -107,7 +115,46 @@ impl Client<'_> {
                 task.state.as_str()
             )));
         }
-        swarm.reply_a2a(self.name, id, &incoming.text).await.map_err(fault)
+        let sent = swarm.reply_a2a(self.name, id, &incoming.text, Some(self.key(incoming))).await;
+        if let Err(SwarmError::Refused(_)) = &sent
+            && let Some(task) = self.replied(id, incoming)?
+        {
+            // The same reply came twice at once.
+            return Ok(task);
+        }
+        sent.map_err(fault)
+    }
+
+    /// A message's name is its idempotency key: the client that sends it again gets what came of the first.
+    fn key(&self, incoming: &Incoming) -> IdempotencyKey {
+        let said = json!([incoming.text, incoming.context, incoming.task]);
+        IdempotencyKey {
+            caller: format!("{}@{}", a2a_requester(self.name), self.agent),
+            name: incoming.name.clone(),
+            digest: text_digest(&said.to_string()),
+        }
+    }
+
+    /// The task, where it has this reply already.
+    fn replied(&self, id: &str, incoming: &Incoming) -> Result<Option<Task>, Fault> {
+        let key = self.key(incoming);
+        let first = self.gateway.swarm.store().keyed_request(&key, unix_ms());
+        match first.map_err(|error| failed(&error))? {
+            None => Ok(None),
+            Some(first) if first.digest == key.digest => self.own(id).map(Some),
+            Some(_) => Err(fault(SwarmError::KeyReused)),
+        }
+    }
+
+    fn shown(
+        &self,
+        version: Version,
+        task: &Task,
+        history: Option<usize>,
+        artifacts: bool,
+    ) -> Result<Value, Fault> {
+        let said = self.gateway.swarm.store().task_messages(&task.id).map_err(|error| failed(&error))?;
+        Ok(view::task(version, task, &said, history, artifacts))
     }
 
     /// The task once nothing more comes by itself, or as it is when that takes too long.
@@ -157,8 +204,8 @@ impl Client<'_> {
         let has_more = tasks.len() > limit;
         tasks.truncate(limit);
         let token = tasks.last().filter(|_| has_more).map(|task| task.id.clone()).unwrap_or_default();
-        let shown: Vec<Value> =
-            tasks.iter().map(|task| view::task(version, task, asked.history, asked.artifacts)).collect();
+        let shown = tasks.iter().map(|task| self.shown(version, task, asked.history, asked.artifacts));
+        let shown: Vec<Value> = shown.collect::<Result<_, _>>()?;
         Ok(json!({"tasks": shown, "nextPageToken": token, "pageSize": tasks.len(), "totalSize": total}))
     }
 
@@ -182,6 +229,9 @@ fn fault(error: SwarmError) -> Fault {
     match error {
         SwarmError::Store(error) => failed(&error),
         SwarmError::Invalid(reason) => Fault::params(reason),
+        SwarmError::KeyReused => {
+            Fault::params("`message.messageId` was used for another message in the last 24 hours")
+        }
         other => Fault::unsupported(other.to_string()),
     }
 }

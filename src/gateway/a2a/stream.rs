@@ -20,15 +20,33 @@ struct Teller {
     follower: Follower,
     version: Version,
     id: Value,
-    history: Option<usize>,
+    telling: Telling,
     begun: bool,
     over: bool,
 }
 
-/// The answer to the call with this id: everything about the followed task until nothing more comes by itself.
+/// Until when a stream goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Until nothing more comes by itself: the client that sent a message has the next word where it is asked something.
+    Settled,
+    /// Until the task has come to its end: a subscriber need not be the one that replies.
+    Final,
+}
+
+/// How a task is told of.
+#[derive(Clone, Copy, Debug)]
+pub struct Telling {
+    /// How many messages of its conversation go along at first; all without it.
+    pub history: Option<usize>,
+    /// Until when.
+    pub until: Until,
+}
+
+/// The answer to the call with this id: everything about the followed task.
 #[must_use]
-pub fn tell(follower: Follower, version: Version, id: Value, history: Option<usize>) -> Response<Body> {
-    let teller = Teller { follower, version, id, history, begun: false, over: false };
+pub fn tell(follower: Follower, version: Version, id: Value, telling: Telling) -> Response<Body> {
+    let teller = Teller { follower, version, id, telling, begun: false, over: false };
     let body = stream::unfold(teller, async |mut teller| {
         let piece = teller.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), teller))
@@ -47,21 +65,13 @@ impl Teller {
         }
         if !self.begun {
             self.begun = true;
-            let task = self.follower.task();
-            let shown = view::given(self.version, view::task(self.version, task, self.history, true));
-            let mut out = self.data(shown);
-            if view::settles(task.state) {
-                // It has come to this while it was taken on: the end is told all the same.
-                self.over = true;
-                out.push_str(&self.data(view::status_update(self.version, task, None)));
-            }
-            return Some(out);
+            return Some(self.begin());
         }
         match self.follower.next().await {
             Ok(Seen::Changed) => Some(self.change()),
             Ok(Seen::Tool(tool)) => {
                 let note = format!("calls {tool}");
-                Some(self.data(view::status_update(self.version, self.follower.task(), Some(&note))))
+                Some(self.data(view::status_update(self.version, self.follower.task(), Some(&note), false)))
             }
             Ok(Seen::Nothing) => Some(": still working\n\n".to_owned()),
             Ok(Seen::Stopping) => None,
@@ -73,14 +83,40 @@ impl Teller {
         }
     }
 
+    fn begin(&mut self) -> String {
+        let task = self.follower.task();
+        let said = match self.follower.said() {
+            Ok(said) => said,
+            Err(error) => {
+                tracing::error!(error = chain(&error), "failed to read what was said in a task");
+                Vec::new()
+            }
+        };
+        let shown = view::task(self.version, task, &said, self.telling.history, true);
+        let mut out = self.data(view::given(self.version, shown));
+        self.over = self.is_last(task.state);
+        if self.over {
+            // It has come to this while it was taken on: the end is told all the same.
+            out.push_str(&self.data(view::status_update(self.version, task, None, true)));
+        }
+        out
+    }
+
+    const fn is_last(&self, state: TaskState) -> bool {
+        match self.telling.until {
+            Until::Settled => view::settles(state),
+            Until::Final => state.is_final(),
+        }
+    }
+
     fn change(&mut self) -> String {
         let task = self.follower.task();
         let mut out = String::new();
         if task.state == TaskState::Completed {
             out.push_str(&self.data(view::artifact_update(self.version, task)));
         }
-        out.push_str(&self.data(view::status_update(self.version, task, None)));
-        self.over = view::settles(task.state);
+        self.over = self.is_last(task.state);
+        out.push_str(&self.data(view::status_update(self.version, task, None, self.over)));
         out
     }
 

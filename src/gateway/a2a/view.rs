@@ -3,12 +3,19 @@
 use serde_json::{Map, Value, json};
 
 use super::Version;
-use crate::store::{Task, TaskState};
+use crate::store::{Task, TaskMessage, TaskState};
 
-/// A task as it is. `history` is how many messages of its conversation go along, the newest; all without it.
+/// A task as it is, with what was `said` in it. `history` is how many messages of that go along, the newest; all without
+/// it.
 #[must_use]
-pub fn task(version: Version, task: &Task, history: Option<usize>, artifacts: bool) -> Value {
-    let mut messages = conversation(version, task);
+pub fn task(
+    version: Version,
+    task: &Task,
+    said: &[TaskMessage],
+    history: Option<usize>,
+    artifacts: bool,
+) -> Value {
+    let mut messages = conversation(version, task, said);
     let skip = messages.len() - messages.len().min(history.unwrap_or(usize::MAX));
     messages.drain(..skip);
     let mut shown = json!({
@@ -25,9 +32,9 @@ pub fn task(version: Version, task: &Task, history: Option<usize>, artifacts: bo
     kind(version, "task", shown)
 }
 
-/// That a task changed. `note` says what is being done meanwhile.
+/// That a task changed. `note` says what is being done meanwhile, `is_last` that the stream ends with it.
 #[must_use]
-pub fn status_update(version: Version, task: &Task, note: Option<&str>) -> Value {
+pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last: bool) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,
@@ -36,7 +43,7 @@ pub fn status_update(version: Version, task: &Task, note: Option<&str>) -> Value
     match version {
         Version::V03 => {
             let mut update = kind(version, "status-update", update);
-            update["final"] = settles(task.state).into();
+            update["final"] = is_last.into();
             update
         }
         Version::V1 => json!({"statusUpdate": update}),
@@ -94,7 +101,22 @@ fn status(version: Version, task: &Task, note: Option<&str>) -> Value {
     status
 }
 
-fn conversation(version: Version, task: &Task) -> Vec<Value> {
+fn conversation(version: Version, task: &Task, said: &[TaskMessage]) -> Vec<Value> {
+    if said.is_empty() {
+        return last_words(version, task);
+    }
+    let shown = |(at, said): (usize, &TaskMessage)| {
+        let mut shown = message(version, task, &format!("message-{at}"), said.is_client, &said.text);
+        if let Some(name) = &said.name {
+            shown["messageId"] = name.as_str().into();
+        }
+        shown
+    };
+    said.iter().enumerate().map(shown).collect()
+}
+
+/// What is known of the conversation of a task that was begun before all of it was kept.
+fn last_words(version: Version, task: &Task) -> Vec<Value> {
     let mut messages = vec![message(version, task, "request", true, &task.request)];
     if let Some(question) = &task.question {
         messages.push(message(version, task, "question", false, question));
@@ -179,33 +201,54 @@ mod tests {
 
     #[test]
     fn a_completed_task_has_its_answer_as_an_artifact() {
-        let old = task(Version::V03, &sample(TaskState::Completed), None, true);
+        let old = task(Version::V03, &sample(TaskState::Completed), &[], None, true);
         assert_eq!((&old["kind"], &old["status"]["state"]), (&json!("task"), &json!("completed")));
         assert_eq!(old["artifacts"][0]["parts"], json!([{"kind": "text", "text": "done"}]));
         assert_eq!(old["status"]["timestamp"], "1970-01-01T00:00:01.5Z");
         let roles: Vec<_> = old["history"].as_array().unwrap().iter().map(|m| m["role"].clone()).collect();
         assert_eq!(roles, ["user", "agent", "user"]);
-        let new = task(Version::V1, &sample(TaskState::Completed), Some(1), true);
+        let new = task(Version::V1, &sample(TaskState::Completed), &[], Some(1), true);
         assert_eq!(new["status"]["state"], "TASK_STATE_COMPLETED");
         assert_eq!(new["artifacts"][0]["parts"], json!([{"text": "done"}]));
         assert_eq!(new["history"].as_array().unwrap().len(), 1);
         assert_eq!(new["history"][0]["role"], "ROLE_USER");
         assert!(!new.to_string().contains("\"kind\""), "{new}");
-        let none = task(Version::V1, &sample(TaskState::Completed), Some(0), false);
+        let none = task(Version::V1, &sample(TaskState::Completed), &[], Some(0), false);
         assert!(none.get("history").is_none() && none.get("artifacts").is_none());
     }
 
     #[test]
+    fn the_history_has_all_that_was_said_under_the_clients_names() {
+        let said = |is_client, name: Option<&str>, text: &str| TaskMessage {
+            is_client,
+            name: name.map(str::to_owned),
+            text: text.to_owned(),
+        };
+        let said = [
+            said(true, Some("m-1"), "do it"),
+            said(false, None, "which?"),
+            said(true, Some("m-2"), "that"),
+            said(false, None, "sure?"),
+        ];
+        let shown = task(Version::V1, &sample(TaskState::InputRequired), &said, None, true);
+        let of = |key: &str| -> Vec<Value> {
+            shown["history"].as_array().unwrap().iter().map(|message| message[key].clone()).collect()
+        };
+        assert_eq!(of("messageId"), ["m-1", "t-message-1", "m-2", "t-message-3"]);
+        assert_eq!(of("role"), ["ROLE_USER", "ROLE_AGENT", "ROLE_USER", "ROLE_AGENT"]);
+    }
+
+    #[test]
     fn updates_say_what_is_asked_and_whether_more_comes() {
-        let old = status_update(Version::V03, &sample(TaskState::InputRequired), None);
+        let old = status_update(Version::V03, &sample(TaskState::InputRequired), None, true);
         assert_eq!((&old["kind"], &old["final"]), (&json!("status-update"), &json!(true)));
         assert_eq!(old["status"]["message"]["parts"][0]["text"], "which?");
-        let new = status_update(Version::V1, &sample(TaskState::Working), Some("calls exec"));
+        let new = status_update(Version::V1, &sample(TaskState::Working), Some("calls exec"), false);
         let new = &new["statusUpdate"];
         assert_eq!(new["status"]["state"], "TASK_STATE_WORKING");
         assert_eq!(new["status"]["message"]["parts"], json!([{"text": "calls exec"}]));
         assert!(new.get("final").is_none());
-        let failed = status_update(Version::V1, &sample(TaskState::Failed), None);
+        let failed = status_update(Version::V1, &sample(TaskState::Failed), None, true);
         assert_eq!(failed["statusUpdate"]["status"]["message"]["parts"][0]["text"], "done");
         let answer = artifact_update(Version::V1, &sample(TaskState::Completed));
         assert_eq!(answer["artifactUpdate"]["lastChunk"], true);

@@ -1,8 +1,10 @@
 //! A streamed answer: writes the parts of one turn as server-sent events.
 
+use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::bound::{Bound, Cutter};
 use super::{Head, Tokens, finish_reason};
 use crate::agent::{TurnEvent, TurnOutcome};
 use crate::gateway::error::ApiError;
@@ -26,8 +28,14 @@ pub struct Writer {
     extras: Extras,
     /// Text was written, so more of it after a tool call needs a gap.
     gap: Gap,
-    /// Text was written since the last tool call.
-    answered: bool,
+    /// Text came since the last tool call.
+    came: bool,
+    /// What was written since the last tool call is no part of the answer.
+    replaced: bool,
+    /// Cuts each text of the answer.
+    cutter: Cutter,
+    /// The text is written when it is known to have the form that was asked for.
+    is_checked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +46,9 @@ enum Gap {
 }
 
 impl Writer {
-    /// A writer of this answer.
+    /// A writer of this answer, which ends where `bound` says. One that `is_checked` is written at its end.
     #[must_use]
-    pub fn new(head: &Head, extras: Extras) -> Self {
+    pub fn new(head: &Head, extras: Extras, bound: Bound, is_checked: bool) -> Self {
         let before = json!({
             "id": head.id,
             "object": "chat.completion.chunk",
@@ -51,7 +59,8 @@ impl Writer {
         let mut before = before.to_string();
         before.pop();
         let after = if extras.usage { r#","usage":null}"# } else { "}" };
-        Self { before, after, extras, gap: Gap::None, answered: false }
+        let cutter = Cutter::new(bound);
+        Self { before, after, extras, gap: Gap::None, came: false, replaced: false, cutter, is_checked }
     }
 
     /// The first chunk, which says who speaks.
@@ -62,10 +71,15 @@ impl Writer {
     /// What happened in the turn.
     pub fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
         match event {
-            TurnEvent::TextDelta(text) => self.text(out, text),
+            TurnEvent::TextDelta(_) if self.is_checked => {}
+            TurnEvent::TextDelta(text) => {
+                self.came |= !text.is_empty();
+                let text = self.cutter.take(text);
+                self.text(out, &text);
+            }
             TurnEvent::Began | TurnEvent::ThinkingDelta(_) => {}
             TurnEvent::ToolStarted { call_id, name, arguments_preview } => {
-                self.interrupt();
+                self.interrupt(out);
                 self.activity(
                     out,
                     "tool.started",
@@ -79,21 +93,34 @@ impl Writer {
             }
             TurnEvent::Retrying { attempt, after, reason } => {
                 // What was streamed can't be taken back; the gap shows where the answer begins again.
-                self.interrupt();
+                self.interrupt(out);
                 let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                 let what = json!({"attempt": attempt, "afterMs": after, "reason": reason});
                 self.activity(out, "turn.retrying", &what);
+            }
+            TurnEvent::TextReplaced if self.is_checked => {}
+            TurnEvent::TextReplaced => {
+                self.replaced = true;
+                self.activity(out, "turn.notice", &json!({"text": REPLACED}));
             }
             TurnEvent::Notice(text) => self.activity(out, "turn.notice", &json!({"text": text})),
         }
     }
 
-    /// The end of a turn that ended well.
+    /// The end of a turn that ended well. Where what was written is no part of its answer, that is an error: two answers
+    /// would be read as one.
     pub fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
-        if !self.answered && !outcome.text.is_empty() {
-            self.text(out, &outcome.text);
+        if self.replaced {
+            let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED);
+            return self.fail(out, &error.with_hint("flock session list"));
         }
-        let reason = format!("\"{}\"", finish_reason(outcome.stop));
+        if !self.came {
+            let text = self.cutter.take(&outcome.text);
+            self.text(out, &text);
+        }
+        let rest = self.cutter.rest();
+        self.text(out, &rest);
+        let reason = format!("\"{}\"", finish_reason(self.cutter.ended.unwrap_or(outcome.stop)));
         self.chunk(out, "{}", &reason);
         if self.extras.usage {
             out.extend_from_slice(b"data: ");
@@ -125,15 +152,19 @@ impl Writer {
         }
         delta.push(b'}');
         self.gap = Gap::Written;
-        self.answered = true;
         self.raw_chunk(out, &delta, "null");
     }
 
-    fn interrupt(&mut self) {
+    /// What comes next is another text.
+    fn interrupt(&mut self, out: &mut Vec<u8>) {
+        let rest = self.cutter.rest();
+        self.text(out, &rest);
+        self.cutter.begin_anew();
         if self.gap == Gap::Written {
             self.gap = Gap::Needed;
         }
-        self.answered = false;
+        self.came = false;
+        self.replaced = false;
     }
 
     fn activity(&self, out: &mut Vec<u8>, name: &str, what: &Value) {
@@ -163,6 +194,10 @@ impl Writer {
     }
 }
 
+/// Why a stream does not end well though its turn did.
+const REPLACED: &str = "the answer was cut off after its beginning had been sent, and another was begun; the session has the \
+                        whole answer";
+
 /// How a stream says that it is complete.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
@@ -187,6 +222,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_answer_that_was_replaced_ends_with_an_error_and_not_with_two_answers() {
+        let written = |after: &[TurnEvent]| {
+            let head = Head { id: "i".into(), created: 7, model: "coder".into() };
+            let mut writer = Writer::new(&head, Extras::default(), Bound::default(), false);
+            let mut out = Vec::new();
+            writer.event(&mut out, &TurnEvent::TextDelta("It is f".into()));
+            writer.event(&mut out, &TurnEvent::TextReplaced);
+            for event in after {
+                writer.event(&mut out, event);
+            }
+            writer.end(&mut out, &outcome("Four it is."));
+            data(&out)
+        };
+        let ended = written(&[]);
+        let last = ended.last().unwrap();
+        assert_eq!((&last["error"]["code"], ended.len()), (&json!("answer_replaced"), 2), "{ended:?}");
+        assert!(!Value::from(ended).to_string().contains("Four"));
+        // What was said before a call is no part of the answer anyhow.
+        let call = TurnEvent::ToolStarted {
+            call_id: "1".into(),
+            name: "read".into(),
+            arguments_preview: String::new(),
+        };
+        let ended = written(&[call, TurnEvent::TextDelta("Four it is.".into())]);
+        assert_eq!(ended.last().unwrap()["choices"][0]["finish_reason"], "stop", "{ended:?}");
+    }
+
     /// The `data` of all events; every one but the last is JSON.
     fn data(out: &[u8]) -> Vec<Value> {
         let text = std::str::from_utf8(out).unwrap();
@@ -206,7 +269,7 @@ mod tests {
     #[test]
     fn an_answer_is_a_row_of_chunks() {
         let head = Head { id: "chatcmpl-1".into(), created: 7, model: "coder".into() };
-        let mut writer = Writer::new(&head, Extras { usage: true, activity: false });
+        let mut writer = Writer::new(&head, Extras { usage: true, activity: false }, Bound::default(), false);
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.event(&mut out, &TurnEvent::TextDelta("I \"look\"\n".into()));
@@ -235,9 +298,38 @@ mod tests {
     }
 
     #[test]
+    fn each_text_is_cut_where_it_is_to_end() {
+        let head = Head { id: "i".into(), created: 7, model: "coder".into() };
+        let bound = Bound { stops: vec!["END".into()], tokens: Some(5) };
+        let mut writer = Writer::new(&head, Extras::default(), bound, false);
+        let mut out = Vec::new();
+        writer.begin(&mut out);
+        writer.event(&mut out, &TurnEvent::TextDelta("first EN".into()));
+        let (call_id, name) = ("c".to_owned(), "exec".to_owned());
+        writer.event(&mut out, &TurnEvent::ToolStarted { call_id, name, arguments_preview: "{}".into() });
+        for piece in ["one E", "ND two", " three"] {
+            writer.event(&mut out, &TurnEvent::TextDelta(piece.into()));
+        }
+        writer.end(&mut out, &outcome("one END two three"));
+        let chunks = data(&out);
+        assert_eq!(content(&chunks), "first EN\n\none ");
+        assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "stop");
+
+        let bound = Bound { stops: Vec::new(), tokens: Some(1) };
+        let mut writer = Writer::new(&head, Extras::default(), bound, true);
+        let mut out = Vec::new();
+        writer.event(&mut out, &TurnEvent::TextDelta("not yet".into()));
+        assert!(out.is_empty(), "it is not checked");
+        writer.end(&mut out, &outcome("12345"));
+        let chunks = data(&out);
+        assert_eq!(content(&chunks), "1234");
+        assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "length");
+    }
+
+    #[test]
     fn text_that_was_not_streamed_comes_at_the_end() {
         let head = Head { id: "i".into(), created: 7, model: "coder".into() };
-        let mut writer = Writer::new(&head, Extras { usage: false, activity: true });
+        let mut writer = Writer::new(&head, Extras { usage: false, activity: true }, Bound::default(), false);
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.event(&mut out, &TurnEvent::Notice("careful".into()));

@@ -2,7 +2,9 @@
 //!
 //! Sampling parameters and the like are accepted and have no effect: an agent's model is the agent's own.
 
+pub mod bound;
 pub mod chunk;
+pub mod format;
 pub mod request;
 
 use serde::Serialize;
@@ -12,6 +14,8 @@ use crate::agent::{Stop, TurnOutcome};
 use crate::id::TurnId;
 use crate::provider::Usage;
 
+pub use bound::Bound;
+pub use format::Format;
 pub use request::ChatRequest;
 
 /// What stays the same in every part of one answer.

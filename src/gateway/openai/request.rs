@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::{Bound, Format};
 use crate::gateway::error::ApiError;
 use crate::provider::{Block, Message, Role};
 
@@ -19,6 +20,23 @@ pub struct ChatRequest {
     n: Option<u32>,
     tools: Option<Value>,
     functions: Option<Value>,
+    response_format: Option<Value>,
+    stop: Option<Stops>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    modalities: Option<Vec<String>>,
+    logprobs: Option<bool>,
+    top_logprobs: Option<Value>,
+    logit_bias: Option<Value>,
+    audio: Option<Value>,
+    web_search_options: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Stops {
+    One(String),
+    Some(Vec<String>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,12 +73,16 @@ enum ImageUrl {
 }
 
 /// What a turn gets.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Input {
     /// The conversation; the last message is a user's.
     pub messages: Vec<Message>,
     /// The client's system texts.
     pub context: Vec<String>,
+    /// The form that the answer is to have.
+    pub format: Option<Format>,
+    /// Where the answer is to end.
+    pub bound: Bound,
 }
 
 impl ChatRequest {
@@ -82,11 +104,10 @@ impl ChatRequest {
     ///
     /// 400 for what an agent can't be asked.
     pub fn into_input(self) -> Result<Input, ApiError> {
-        let is_given = |list: &Option<Value>| match list {
-            None | Some(Value::Null) => false,
-            Some(Value::Array(list)) => !list.is_empty(),
-            Some(_) => true,
-        };
+        self.refuse_what_no_agent_does()?;
+        let format = self.response_format.as_ref().filter(|format| !format.is_null());
+        let format = format.map(Format::read).transpose()?.flatten();
+        let bound = self.bound()?;
         if is_given(&self.tools) || is_given(&self.functions) {
             return Err(ApiError::invalid(
                 "tools_not_supported",
@@ -94,9 +115,12 @@ impl ChatRequest {
             ));
         }
         if self.n.is_some_and(|n| n != 1) {
-            return Err(ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1"));
+            let mut error = ApiError::invalid("n_not_supported", "an agent gives one answer: n must be 1");
+            error.details.param = Some("n");
+            return Err(error);
         }
-        let mut input = Input { messages: Vec::with_capacity(self.messages.len()), context: Vec::new() };
+        let mut input =
+            Input { messages: Vec::with_capacity(self.messages.len()), context: Vec::new(), format, bound };
         let mut images = 0;
         for (at, message) in self.messages.into_iter().enumerate() {
             let content = blocks(message.content, at, &mut images)?;
@@ -133,9 +157,82 @@ impl ChatRequest {
                 "the last message must be a user's and hold something",
             ));
         }
+        if let Some(format) = &input.format
+            && let Some(last) = input.messages.last_mut()
+        {
+            last.content.push(Block::text(format!("\n\n{}", format.instruction())));
+        }
         Ok(input)
     }
+
+    /// Refuses by name what has no meaning for an agent and changes what the client would get.
+    fn refuse_what_no_agent_does(&self) -> Result<(), ApiError> {
+        let speaks = self.modalities.iter().flatten().any(|kind| kind != "text");
+        for (name, is_asked, why) in [
+            ("logprobs", self.logprobs == Some(true), "no probabilities come with an agent's answer"),
+            ("top_logprobs", is_given(&self.top_logprobs), "no probabilities come with an agent's answer"),
+            (
+                "logit_bias",
+                is_given(&self.logit_bias),
+                "an agent's model is asked as the agent's settings say",
+            ),
+            ("audio", is_given(&self.audio), "an agent answers with text"),
+            ("modalities", speaks, "an agent answers with text"),
+            ("web_search_options", is_given(&self.web_search_options), "an agent has tools of its own"),
+        ] {
+            if is_asked {
+                let mut error =
+                    ApiError::invalid("parameter_not_supported", format!("{name} is not supported: {why}"));
+                error.details.param = Some(name);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the answer is to end.
+    fn bound(&self) -> Result<Bound, ApiError> {
+        let invalid = |name: &'static str, what: &str| {
+            let mut error = ApiError::invalid("invalid_parameter", format!("{name} {what}"));
+            error.details.param = Some(name);
+            error
+        };
+        let stops = match &self.stop {
+            None => Vec::new(),
+            Some(Stops::One(stop)) => vec![stop.clone()],
+            Some(Stops::Some(stops)) => stops.clone(),
+        };
+        if stops.len() > MAX_STOPS || stops.iter().any(|stop| stop.is_empty() || stop.len() > MAX_STOP) {
+            let what = format!("is at most {MAX_STOPS} texts of 1 to {MAX_STOP} bytes");
+            return Err(invalid("stop", &what));
+        }
+        let mut tokens = None;
+        for (name, most) in
+            [("max_tokens", self.max_tokens), ("max_completion_tokens", self.max_completion_tokens)]
+        {
+            if most == Some(0) {
+                return Err(invalid(name, "must be 1 or more"));
+            }
+            tokens = most.or(tokens);
+        }
+        Ok(Bound { stops, tokens: tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)) })
+    }
 }
+
+/// Whether a parameter asks for something.
+fn is_given(value: &Option<Value>) -> bool {
+    match value {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Object(map)) => !map.is_empty(),
+        Some(Value::Number(number)) => number.as_u64() != Some(0),
+        Some(_) => true,
+    }
+}
+
+/// The most texts that an answer can end before, and the most bytes of one.
+const MAX_STOPS: usize = 4;
+const MAX_STOP: usize = 1 << 10;
 
 /// The most images of one request.
 const MAX_IMAGES: usize = 20;
@@ -221,6 +318,20 @@ mod tests {
     }
 
     #[test]
+    fn what_asks_for_nothing_is_taken_and_limits_are_read() {
+        let user = json!([{"role": "user", "content": "x"}]);
+        let nothing = json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"],
+            "audio": null, "response_format": {"type": "text"}, "stop": null, "max_tokens": null});
+        let read = input(&user, &nothing).unwrap();
+        assert!(read.format.is_none() && read.bound.is_none());
+        let limits = json!({"stop": "END", "max_tokens": 5, "max_completion_tokens": 7});
+        let read = input(&user, &limits).unwrap();
+        assert_eq!(read.bound, Bound { stops: vec!["END".into()], tokens: Some(7) });
+        let read = input(&user, &json!({"response_format": {"type": "json_object"}})).unwrap();
+        assert!(read.messages[0].joined_text().contains("JSON object"));
+    }
+
+    #[test]
     fn what_an_agent_cannot_be_asked_is_refused() {
         let user = json!([{"role": "user", "content": "x"}]);
         let part = |part: Value| json!([{"role": "user", "content": [part]}]);
@@ -230,6 +341,16 @@ mod tests {
             (&user, &json!({"tools": [{"type": "function"}]}), "tools_not_supported"),
             (&user, &json!({"functions": [{}]}), "tools_not_supported"),
             (&user, &json!({"n": 2}), "n_not_supported"),
+            (&user, &json!({"logprobs": true}), "parameter_not_supported"),
+            (&user, &json!({"top_logprobs": 2}), "parameter_not_supported"),
+            (&user, &json!({"logit_bias": {"50256": -100}}), "parameter_not_supported"),
+            (&user, &json!({"audio": {"voice": "alloy"}}), "parameter_not_supported"),
+            (&user, &json!({"modalities": ["text", "audio"]}), "parameter_not_supported"),
+            (&user, &json!({"web_search_options": {"user_location": {}}}), "parameter_not_supported"),
+            (&user, &json!({"response_format": {"type": "xml"}}), "invalid_response_format"),
+            (&user, &json!({"stop": ["a", "b", "c", "d", "e"]}), "invalid_parameter"),
+            (&user, &json!({"stop": ""}), "invalid_parameter"),
+            (&user, &json!({"max_tokens": 0}), "invalid_parameter"),
             (&json!([]), &none, "no_user_message"),
             (&json!([{"role": "user", "content": ""}]), &none, "no_user_message"),
             (&json!([{"role": "user"}]), &none, "no_user_message"),

@@ -123,7 +123,7 @@ impl Relay {
             step: ticket.step(),
         };
         let size = (call.input_estimate, call.max_output);
-        let reserved = Toll::reserve(&self.oversight, ticket, call).await;
+        let reserved = Toll::reserve(&self.oversight, ticket, call, question.written.text()).await;
         let toll = reserved
             .map_err(|paused| No::Forbidden(Forbidden::Paused { why: paused.to_string(), call: size }))?;
         ticket.calls.note(|count| {

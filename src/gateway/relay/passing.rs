@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, Response};
 use bytes::Bytes;
-use futures_util::stream::unfold;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, unfold};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::toll::Toll;
@@ -24,10 +25,12 @@ pub(super) fn response(
 ) -> Response<Body> {
     let (status, headers): (_, HeaderMap) =
         (answer.status, headers::answered(&std::mem::take(&mut answer.headers)));
-    let passing = Passing { answer, toll, ticket, _place: place };
+    let mut passing = Passing { answer, toll, ticket, _place: place };
+    // It goes out in one write with the head, before any other task has to be woken for it.
+    let first = passing.first();
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(passing.on(sender));
-    let pieces = unfold(Some(receiver), |receiver| async move {
+    let rest = unfold(Some(receiver), |receiver| async move {
         let mut receiver = receiver?;
         match receiver.recv().await {
             Some(Some(piece)) => Some((Ok(piece), Some(receiver))),
@@ -36,6 +39,7 @@ pub(super) fn response(
             None => Some((Err(io::Error::other("the answer broke off")), None)),
         }
     });
+    let pieces = stream::iter(first.map(Ok)).chain(rest);
     // Without a length: a program that knows it might be gone before the count is made.
     let mut response = Response::new(Body::from_stream(pieces));
     *response.status_mut() = status;
@@ -81,9 +85,7 @@ impl Passing {
         let piece = self.answer.chunk().await;
         match piece {
             Ok(Some(piece)) => {
-                if self.answer.is_over() || self.answer.failure().is_some() {
-                    self.settle(true);
-                }
+                self.look();
                 Ok(Some(piece))
             }
             Ok(None) => {
@@ -102,12 +104,26 @@ impl Passing {
         }
     }
 
+    /// What came with the answer's head.
+    fn first(&mut self) -> Option<Bytes> {
+        let piece = self.answer.first()?;
+        self.look();
+        Some(piece)
+    }
+
+    /// Settles it where what has come is all there is, before that is passed on.
+    fn look(&mut self) {
+        if self.answer.is_over() || self.answer.failure().is_some() {
+            self.settle(true);
+        }
+    }
+
     /// `is_end` where the answer has come to its end, and it was not the program that went.
     fn settle(&mut self, is_end: bool) {
         let Some(mut toll) = self.toll.take() else { return };
         let usage = self.answer.usage();
         if let Some(usage) = usage {
-            toll.told(usage);
+            toll.told(usage, self.answer.written());
         }
         // The count of what it took first: whoever sees the answer counted sees that, too.
         drop(toll);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Ticket;
-use crate::agent::{ModelCall, Oversight, Paused, Reservation, Taken};
+use crate::agent::{ModelCall, Oversight, Paused, Reservation, Seen, Taken};
 use crate::provider::{ProviderError, Usage};
 
 /// What was set aside for one call; settled when this is dropped.
@@ -13,6 +13,8 @@ pub(super) struct Toll {
     reservation: Option<Reservation>,
     ticket: Arc<Ticket>,
     call: ModelCall,
+    /// What was seen of it.
+    seen: Seen,
     /// What the attempts took that have ended.
     ended: Taken,
     /// Whether the answer of the one that runs has begun; `None` where none runs.
@@ -20,11 +22,12 @@ pub(super) struct Toll {
 }
 
 impl Toll {
-    /// Sets aside what this call may cost. It may wait.
+    /// Sets aside what this call may cost, whose text comes to `text` tokens. It may wait.
     pub(super) async fn reserve(
         oversight: &Arc<dyn Oversight>,
         ticket: &Arc<Ticket>,
         call: ModelCall,
+        text: u64,
     ) -> Result<Self, Paused> {
         let reservation = oversight.reserve(&call).await?;
         let (oversight, ticket) = (Arc::clone(oversight), Arc::clone(ticket));
@@ -33,6 +36,7 @@ impl Toll {
             reservation: Some(reservation),
             ticket,
             call,
+            seen: Seen { input: text, output: 0 },
             ended: Taken::Nothing,
             begun: None,
         })
@@ -55,8 +59,9 @@ impl Toll {
         }
     }
 
-    /// It has said what its answer took.
-    pub(super) const fn told(&mut self, usage: Usage) {
+    /// It has said what its answer took, of which `written` tokens were seen.
+    pub(super) const fn told(&mut self, usage: Usage, written: u64) {
+        self.seen.output = written;
         self.begun = None;
         self.ended = Taken::Told(usage);
     }
@@ -67,7 +72,7 @@ impl Drop for Toll {
         // Given up in the middle, if it still runs.
         self.failed(None);
         let Some(reservation) = self.reservation.take() else { return };
-        self.oversight.settle(reservation, self.ended);
+        self.oversight.settle(reservation.with_seen(self.seen), self.ended);
         let taken = counted(self.ended, &self.call);
         self.ticket.calls.note(|count| count.usage += taken);
     }

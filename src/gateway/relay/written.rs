@@ -59,14 +59,20 @@ impl Written {
         Ok(Self { model, start, is_empty, length, seen, bytes })
     }
 
+    /// Tokens of the request's text, estimated.
+    #[must_use]
+    pub const fn text(&self) -> u64 {
+        let Seen { bytes, picture_bytes, document_bytes, .. } = self.seen;
+        bytes.saturating_sub(picture_bytes + document_bytes).div_ceil(4)
+    }
+
     /// Tokens of the request, estimated, for a model of this name that takes so many in all.
     #[must_use]
     pub fn input(&self, api: Api, model: &str, window: u64) -> u64 {
-        let Seen { bytes, pictures, picture_bytes, document_bytes } = self.seen;
-        let text = bytes.saturating_sub(picture_bytes + document_bytes).div_ceil(4);
+        let Seen { pictures, document_bytes, .. } = self.seen;
         // A page of a document may be a picture in a few hundred bytes; what does not fit the model it does not take.
         let documents = document_bytes.min(window);
-        text + pictures.saturating_mul(picture(api, model)) + documents
+        self.text() + pictures.saturating_mul(picture(api, model)) + documents
     }
 
     /// The most tokens of the answer to it, from a model that answers with this many at most.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Extension, Path, State};
-use axum::http::{HeaderMap, Response};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use axum::response::IntoResponse as _;
 use axum::{Json, http::StatusCode};
 use serde_json::Value;
@@ -15,7 +15,10 @@ use crate::gateway::a2a::{card, rpc};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::Raw;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
+use crate::store::text_digest;
+use crate::swarm::card::Card;
 
 /// Answers a call.
 pub async fn call(
@@ -26,6 +29,7 @@ pub async fn call(
     Raw(body): Raw,
 ) -> Result<Response<Body>, ApiError> {
     let agent = gateway.agent(&id)?;
+    caller.check_agent(&agent.id)?;
     let name = client_name(&caller)?;
     let version = headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
     Ok(match rpc::call(&body, version) {
@@ -37,32 +41,79 @@ pub async fn call(
 /// The card of an agent.
 pub async fn agent_card(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response<Body>, ApiError> {
     let agent = gateway.agent(&id)?;
+    caller.check_agent(&agent.id)?;
     let found = gateway.swarm.card(&agent.id).map_err(ApiError::explained)?;
-    Ok(Json(card::show(&found, gateway.port)))
+    Ok(cached(&headers, &card::show(&found, gateway.port)))
 }
 
-/// The card of the agent that a stranger to this home talks to first: its orchestrator.
-pub async fn home_card(State(gateway): State<Arc<Gateway>>) -> Result<Json<Value>, ApiError> {
-    let cards = gateway.swarm.cards().map_err(ApiError::explained)?;
-    let found = cards.iter().find(|card| card.role == Role::Orchestrator).ok_or_else(|| {
-        ApiError::not_found("agent_not_found", "this home has no orchestrator").with_hint("flock init")
-    })?;
-    Ok(Json(card::show(found, gateway.port)))
+/// The card of the agent that a stranger to this home talks to first: its orchestrator, or the first agent of a token
+/// that is not for the orchestrator.
+pub async fn home_card(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let cards = cards(&gateway, &caller)?;
+    let first = || cards.first().filter(|_| caller.client().is_some());
+    let found =
+        cards.iter().find(|card| card.role == Role::Orchestrator).or_else(first).ok_or_else(|| {
+            ApiError::not_found("agent_not_found", "this home has no orchestrator").with_hint("flock init")
+        })?;
+    Ok(cached(&headers, &card::show(found, gateway.port)))
 }
 
 /// All cards.
-pub async fn directory(State(gateway): State<Arc<Gateway>>) -> Result<Json<Value>, ApiError> {
-    let cards = gateway.swarm.cards().map_err(ApiError::explained)?;
-    Ok(Json(card::directory(&cards, gateway.port)))
+pub async fn directory(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, ApiError> {
+    let cards = cards(&gateway, &caller)?;
+    Ok(cached(&headers, &card::directory(&cards, gateway.port)))
+}
+
+/// The cards of the agents that the caller may see.
+fn cards(gateway: &Gateway, caller: &Caller) -> Result<Vec<Card>, ApiError> {
+    let mut cards = gateway.swarm.cards().map_err(ApiError::explained)?;
+    cards.retain(|card| caller.covers(&card.agent));
+    Ok(cards)
+}
+
+/// An answer that a client may keep for a minute and then ask for again by its tag.
+fn cached(headers: &HeaderMap, value: &Value) -> Response<Body> {
+    let body = value.to_string();
+    let tag = format!("\"{}\"", text_digest(&body));
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let is_known = known
+        .flat_map(|tags| tags.split(','))
+        .map(str::trim)
+        .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag);
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+    };
+    let headers = response.headers_mut();
+    // Private: it is for whoever shows the token.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=60"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    response
 }
 
 /// What a caller is called as the requester of tasks.
-fn client_name(caller: &Caller) -> Result<&'static str, ApiError> {
-    if *caller == Caller::Owner {
-        return Ok("owner");
+fn client_name(caller: &Caller) -> Result<&str, ApiError> {
+    match caller {
+        Caller::Owner | Caller::Client(_) => Ok(caller.name()),
+        Caller::Plugin => {
+            let message = "only the owner's token and those of clients may ask agents by A2A";
+            Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", message))
+        }
     }
-    Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", "only the owner's token may ask agents by A2A"))
 }

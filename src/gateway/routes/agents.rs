@@ -4,24 +4,40 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::config::{Agent, SandboxMode};
+use crate::error::{Explain as _, Kind};
+use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
+use crate::gateway::unfinished;
 use crate::id::AgentId;
 
 /// All agents.
-pub async fn list(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let config = gateway.config();
-    let agents: Vec<Value> = config.agents.iter().map(describe).collect();
+    let frozen = gateway.swarm.watch_frozen().borrow().clone();
+    let paused = gateway.swarm.paused();
+    let agents: Vec<Value> = config
+        .agents
+        .iter()
+        .filter(|agent| caller.covers(&agent.id))
+        .map(|agent| {
+            let mut value = describe(agent);
+            value["frozen"] = json!(frozen.of(&agent.id));
+            value["paused"] = json!(paused.get(&agent.id));
+            value
+        })
+        .collect();
     Json(json!({"agents": agents}))
 }
 
-/// Returns when the agent's sandbox is there and confined. An agent without one is ready at once, and the one of
-/// a frozen agent is not made.
+/// Returns when the agent's sandbox is there and confined. An agent without one is ready at once; what it had of one
+/// before is removed. The one of a frozen agent is not made.
 pub async fn prepare(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
@@ -38,6 +54,14 @@ pub async fn prepare(
         let id = agent.id.clone();
         let made = tokio::spawn(async move { sandbox.ensure(&id).await }).await;
         made.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    } else {
+        let (sandbox, id) = (gateway.sandbox.clone(), agent.id.clone());
+        match tokio::spawn(async move { sandbox.remove(&id).await }).await.map_err(ApiError::internal)? {
+            Ok(()) => {}
+            // Where there is no engine there is none.
+            Err(error) if error.kind() == Kind::DockerUnavailable => {}
+            Err(error) => return Err(ApiError::explained(error)),
+        }
     }
     Ok(Json(json!({"id": agent.id, "sandbox": if has_sandbox { "ready" } else { "off" }})))
 }
@@ -48,6 +72,10 @@ pub async fn probe(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?;
+    if agent.sandbox == SandboxMode::Off {
+        let message = format!("agent {} has no sandbox to probe: its commands run on this machine", agent.id);
+        return Err(ApiError::invalid("no_sandbox", message).with_hint("flock status"));
+    }
     // In a task, as above: it may make the sandbox first.
     let probed = tokio::spawn(async move { gateway.records.probe(&agent.id).await }).await;
     Ok(Json(probed.map_err(ApiError::internal)??))
@@ -68,7 +96,7 @@ pub async fn remove(
         )
         .with_hint(format!("flock remove {id}")));
     }
-    let turns = gateway.driver.cancel_agent(&id);
+    let turns = unfinished::release(&gateway.driver, &id).await;
     let sandbox = gateway.sandbox.clone();
     let agent = id.clone();
     let removed = tokio::spawn(async move { sandbox.remove(&agent).await }).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use crate::clock::unix_ms;
 use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
@@ -78,7 +79,8 @@ pub async fn list(
         Some("all") => false,
         Some(_) => return Err(ApiError::invalid("invalid_state", "state is open or all")),
     };
-    let rows = gateway.swarm.store().requests(open, LISTED).map_err(ApiError::internal)?;
+    let mut rows = gateway.swarm.store().requests(open, LISTED).map_err(ApiError::internal)?;
+    rows.retain(|row| caller.covers(&row.agent));
     Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
 }
 
@@ -91,6 +93,7 @@ pub async fn show(
     owner(&caller)?;
     let row = gateway.swarm.store().request(&id).map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
+    caller.check_agent(&row.agent)?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
@@ -103,7 +106,7 @@ pub async fn approve(
     body: Result<Json<Approval>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decider = decider(&caller, body.by.as_deref())?;
+    let decider = decider(&gateway, &caller, &id, body.by.as_deref())?;
     let triage = triage(&gateway)?;
     let row =
         triage.decide(&id, Decision::Approve { sha256: body.sha256 }, &decider).await.map_err(refused)?;
@@ -119,7 +122,7 @@ pub async fn deny(
     body: Result<Json<Denial>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decider = decider(&caller, body.by.as_deref())?;
+    let decider = decider(&gateway, &caller, &id, body.by.as_deref())?;
     let triage = triage(&gateway)?;
     let row = triage.decide(&id, Decision::Deny { reason: body.reason }, &decider).await.map_err(refused)?;
     Ok(Json(json!({"request": view::json(&row)})))
@@ -133,9 +136,12 @@ pub async fn revoke(
     body: Result<Json<Revocation>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    owner(&caller)?;
-    let party = Party::human(body.by.as_deref().unwrap_or("owner"));
-    let row = decide::revoke(gateway.swarm.store(), &id, &party, unix_ms()).await.map_err(refused)?;
+    let party = decides(&gateway, &caller, &id, body.by.as_deref())?;
+    let revoked = match gateway.triage.get() {
+        Some(triage) => triage.revoke(&id, &party).await,
+        None => decide::revoke(gateway.swarm.store(), &id, &party, unix_ms()).await,
+    };
+    let row = revoked.map_err(refused)?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
@@ -155,16 +161,29 @@ async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, 
 /// A token that is not the owner's decides nothing, whoever it says that it is.
 fn owner(caller: &Caller) -> Result<(), ApiError> {
     match caller {
-        Caller::Owner => Ok(()),
+        // What a client's token opens here was looked at before.
+        Caller::Owner | Caller::Client(_) => Ok(()),
         Caller::Plugin => {
             Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", "only the owner decides about requests"))
         }
     }
 }
 
-fn decider(caller: &Caller, name: Option<&str>) -> Result<Decider, ApiError> {
+/// The person that decides about this request, whose agent the caller's token must be for.
+fn decides(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Party, ApiError> {
     owner(caller)?;
-    Ok(Decider::Owner(Party::human(name.unwrap_or("owner"))))
+    if let Some(row) = gateway.swarm.store().request(id).map_err(ApiError::internal)? {
+        caller.check_agent(&row.agent)?;
+    }
+    match caller {
+        // A login may hold anything.
+        Caller::Owner => Ok(Party::human(name.unwrap_or("owner"))),
+        caller => Ok(caller.speaks(name)?.party),
+    }
+}
+
+fn decider(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Decider, ApiError> {
+    decides(gateway, caller, id, name).map(Decider::Owner)
 }
 
 fn triage(gateway: &Gateway) -> Result<&Arc<Triage>, ApiError> {
@@ -180,6 +199,8 @@ fn refused(error: DecideError) -> ApiError {
         DecideError::Expired(_) => (StatusCode::CONFLICT, "expired"),
         DecideError::NoGrant(_) => (StatusCode::CONFLICT, "no_grant"),
         DecideError::Changed(_) => (StatusCode::CONFLICT, "changed"),
+        DecideError::Left { .. } => (StatusCode::BAD_GATEWAY, "not_undone"),
+        DecideError::Outdated(_) => (StatusCode::CONFLICT, "outdated"),
         DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),
         DecideError::Store(_) => return ApiError::internal(error),
     };

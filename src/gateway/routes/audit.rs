@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Query;
 use crate::gateway::state::Gateway;
 use crate::store::{AuditFilter, UsageBy};
 use crate::swarm::budget;

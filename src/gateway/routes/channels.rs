@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Path, Query, State};
-use axum::http::StatusCode;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::gateway::auth::Caller;
 use crate::gateway::body::Json;
-use crate::gateway::channels::{self, Assign, Create, Filter, Reading, Say, Step};
+use crate::gateway::channels::{self, Assign, Create, Filter, Reading, Retitle, Say, Step};
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query};
+use crate::gateway::idempotency;
+use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::ChannelId;
+use crate::store::Channel;
 use crate::swarm::SwarmError;
 use crate::swarm::channel::MAX_MESSAGE;
 
@@ -24,11 +27,11 @@ type Made = Result<(StatusCode, axum::Json<Value>), ApiError>;
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    filter: Result<Query<Filter>, QueryRejection>,
+    Query(filter): Query<Filter>,
 ) -> Answer {
     owner(&caller)?;
-    let filter = query(filter)?;
-    blocking(move || channels::list(&**gateway.swarm.store(), &filter)).await
+    let is_shown = move |channel: &Channel| covers(&caller, channel);
+    blocking(move || channels::list(&**gateway.swarm.store(), &filter, is_shown)).await
 }
 
 /// Makes one.
@@ -52,6 +55,7 @@ pub async fn show(
 ) -> Answer {
     owner(&caller)?;
     let id = channel(&id)?;
+    check(&gateway, &caller, &id)?;
     blocking(move || channels::show(&**gateway.swarm.store(), &id)).await
 }
 
@@ -60,10 +64,11 @@ pub async fn read(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    reading: Result<Query<Reading>, QueryRejection>,
+    Query(reading): Query<Reading>,
 ) -> Answer {
     owner(&caller)?;
-    let (id, reading) = (channel(&id)?, query(reading)?);
+    let id = channel(&id)?;
+    check(&gateway, &caller, &id)?;
     blocking(move || channels::read(&**gateway.swarm.store(), &id, &reading)).await
 }
 
@@ -72,11 +77,18 @@ pub async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Json(say): Json<Say>,
 ) -> Made {
     owner(&caller)?;
     check_size(&say.content)?;
-    Ok((StatusCode::CREATED, axum::Json(channels::say(&gateway.swarm, &channel(&id)?, say).await?)))
+    let id = channel(&id)?;
+    let by = caller.speaks(say.name.as_deref())?;
+    check(&gateway, &caller, &id)?;
+    let said = serde_json::to_vec(&say).map_err(ApiError::internal)?;
+    let parts: [&[u8]; 3] = [b"post", id.as_str().as_bytes(), &said];
+    let key = idempotency::key(&headers, caller.name(), &parts)?;
+    Ok((StatusCode::CREATED, axum::Json(channels::say(&gateway.swarm, &by, &id, say, key).await?)))
 }
 
 /// Changes who is a member.
@@ -90,6 +102,17 @@ pub async fn assign(
     Ok(axum::Json(channels::assign(&gateway.swarm, &channel(&id)?, change).await?))
 }
 
+/// Gives it another shown name or topic.
+pub async fn retitle(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Json(change): Json<Retitle>,
+) -> Answer {
+    owner(&caller)?;
+    Ok(axum::Json(channels::retitle(&gateway.swarm, &channel(&id)?, change).await?))
+}
+
 /// Archives it, calls that off, or opens it again.
 pub async fn archive(
     State(gateway): State<Arc<Gateway>>,
@@ -101,10 +124,11 @@ pub async fn archive(
     Ok(axum::Json(channels::archive(&gateway.swarm, &channel(&id)?, step).await?))
 }
 
-/// Only the owner speaks as a human. Whoever adds a caller decides here, too.
+/// Only the owner and clients with a token speak as humans. Whoever adds a caller decides here, too.
 fn owner(caller: &Caller) -> Result<(), ApiError> {
     match caller {
-        Caller::Owner => Ok(()),
+        // What a client's token opens here was looked at before.
+        Caller::Owner | Caller::Client(_) => Ok(()),
         Caller::Plugin => Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "owner_only",
@@ -113,15 +137,22 @@ fn owner(caller: &Caller) -> Result<(), ApiError> {
     }
 }
 
-fn channel(id: &str) -> Result<ChannelId, ApiError> {
-    id.parse().map_err(|error| ApiError::invalid("invalid_channel_id", format!("{error}")))
+fn covers(caller: &Caller, channel: &Channel) -> bool {
+    caller.client().is_none_or(|token| scope::covers_channel(token, channel))
 }
 
-fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
-    match query {
-        Ok(Query(query)) => Ok(query),
-        Err(error) => Err(ApiError::invalid("invalid_query", error.body_text())),
+/// Refuses a client whose token is not for all agents of this channel: they read what it says, and it reads them.
+fn check(gateway: &Gateway, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
+    match caller.client() {
+        Some(token) if !scope::covers_channel(token, &gateway.swarm.channel(id)?) => {
+            Err(scope::of_another(token))
+        }
+        _ => Ok(()),
     }
+}
+
+fn channel(id: &str) -> Result<ChannelId, ApiError> {
+    id.parse().map_err(|error| ApiError::invalid("invalid_channel_id", format!("{error}")))
 }
 
 fn check_size(text: &str) -> Result<(), ApiError> {

@@ -4,23 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse as _;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
-use crate::agent::{Command, TurnError, TurnRequest};
-use crate::clock::unix_ms;
-use crate::gateway::body::Json;
-use crate::gateway::driver::{Failure, Origin, Refused};
-use crate::gateway::error::ApiError;
+use crate::agent::{
+    Command, Paused, Stop, Trouble, TurnError, TurnEvent, TurnOutcome, TurnRequest, trouble_of,
+};
+use crate::clock::{self, unix_ms};
+use crate::error::{Explain as _, Kind};
+use crate::gateway::auth::Caller;
+use crate::gateway::body::{Raw, parsed};
+use crate::gateway::driver::{Failure, Origin, Refused, Turn};
+use crate::gateway::error::{ApiError, name_turn};
+use crate::gateway::idempotency::{self, Claim, Claimed, Earlier, REPLAYED};
 use crate::gateway::openai::chunk::{Extras, Writer};
-use crate::gateway::openai::{ChatRequest, Head, completion};
+use crate::gateway::openai::format::once_more;
+use crate::gateway::openai::{Bound, ChatRequest, Format, Head, completion, finish_reason};
+use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::{Inlet, Outlet};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
-use crate::provider::{Block, Message, ProviderError};
+use crate::provider::{Block, Message, ProviderError, Role};
 use crate::runtime::RuntimeError;
 use crate::store::{Level, text_digest};
 use crate::swarm::By;
@@ -31,10 +39,8 @@ const AGENT: &str = "x-openclaw-agent-id";
 const SESSION: &str = "x-openclaw-session-key";
 /// `1`: a streamed answer also tells, as named events, what the agent does.
 pub const ACTIVITY: &str = "x-flock-activity";
-/// Tells the session's key.
-const OUR_SESSION: &str = "x-flock-session-key";
-/// Tells the turn's id.
-const OUR_TURN: &str = "x-flock-turn-id";
+/// `1`: a frozen agent is waited for instead of refused.
+pub const WAIT: &str = "x-flock-wait";
 
 /// The configuration's switch for this path.
 const ENABLED: &str = "gateway.http.endpoints.chatCompletions.enabled";
@@ -45,8 +51,9 @@ const FIRST_WORD: Duration = Duration::from_secs(10);
 /// Runs a turn and answers with its text, whole or as it comes.
 pub async fn complete(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Json(request): Json<ChatRequest>,
+    Raw(body): Raw,
 ) -> Result<Response<Body>, ApiError> {
     if !gateway.config().chat_completions {
         return Err(ApiError::not_found(
@@ -55,8 +62,15 @@ pub async fn complete(
         )
         .with_hint(format!("flock config set {ENABLED} true")));
     }
+    let request: ChatRequest = parsed(&body)?;
     let agent = chosen_agent(&gateway, &headers, &request.model)?;
-    let key = session_key(&headers, &agent)?;
+    caller.check_agent(&agent)?;
+    refuse_frozen(&gateway, &headers, &agent)?;
+    let key = session_key(&gateway, &headers, &agent)?;
+    key.as_ref().map_or(Ok(()), |key| caller.check_session(key))?;
+    let named = key.as_ref().map_or("", SessionKey::as_str).as_bytes();
+    let said: [&[u8]; 4] = [b"chat", agent.as_str().as_bytes(), named, &body];
+    let idempotency = idempotency::key(&headers, caller.name(), &said)?;
     let model = request.model.clone();
     let streams = request.streams();
     let extras = Extras {
@@ -74,9 +88,18 @@ pub async fn complete(
             input.messages.drain(..input.messages.len() - 1);
             key
         }
-        None => SessionKey::new(&agent, SessionKind::Request, &turn.to_string()),
+        None => SessionKey::new(&agent, SessionKind::Request, &new_peer(&caller, turn)),
     };
-    record(&gateway, &agent, &session, turn, &input.messages).await?;
+    let claim = match idempotency {
+        None => None,
+        Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
+            Claimed::Now(claim) => Some(claim),
+            Claimed::Before(earlier) => {
+                return replayed(&earlier, model, streams.then_some(extras), &input.bound);
+            }
+        },
+    };
+    record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
     let head = Head::new(turn, model);
     let order = TurnRequest {
         agent,
@@ -84,32 +107,166 @@ pub async fn complete(
         turn,
         input: input.messages,
         context: input.context,
+        guidance: Vec::new(),
         provenance: None,
         command,
         inbox: None,
+        format: input.format.as_ref().map(|format| format.asked.clone()),
     };
+    let (format, bound) = (input.format, input.bound);
     let mut response = if streams {
-        stream(&gateway, order, &head, extras).await?
+        let is_checked = format.is_some();
+        let writer = Writer::new(&head, extras, bound, is_checked);
+        stream(&gateway, order, (claim, format), writer).await?
     } else {
-        let mut turn = gateway
-            .driver
-            .start(order, Origin::Request, CancellationToken::new(), |_| {})
-            .map_err(refusal)?;
-        let outcome = turn.end().await.map_err(failure)?;
-        axum::Json(completion(&head, &outcome)).into_response()
+        let mut turn = start(&gateway, order, (claim, format), CancellationToken::new(), |_| {})?;
+        let ended = turn.end().await;
+        let outcome =
+            ended.map_err(|failure| failed(failure, turn.did_something(), &turn.session, turn.id))?;
+        axum::Json(completion(&head, &bound.applied(outcome))).into_response()
+    };
+    name_turn(response.headers_mut(), &session, turn);
+    Ok(response)
+}
+
+/// The peer of a session that begins with this turn. That of a client's is known by it as its own.
+fn new_peer(caller: &Caller, turn: TurnId) -> String {
+    caller.client().map_or_else(|| turn.to_string(), |token| format!("{}:{turn}", scope::peer(token)))
+}
+
+/// The turn, which goes on without its client where it has an idempotency key: the client may come back for the answer.
+fn kept(turn: Turn, claim: Option<Claim>) -> Turn {
+    let Some(mut claim) = claim else { return turn };
+    claim.began();
+    let (session, id) = (turn.session.clone(), turn.id);
+    let turn = turn.then(move |ended, did_something| async move {
+        let kept = ended.as_ref().map(written).map_err(|failure| {
+            let error = described(failure).finally().of_turn(&session, id);
+            if did_something && !never_ran(failure) { error.after_something() } else { error }
+        });
+        claim.end(&kept).await;
+        ended
+    });
+    turn.kept()
+}
+
+/// Takes a turn on whose answer is checked and kept, where its client asked for that.
+fn start(
+    gateway: &Arc<Gateway>,
+    order: TurnRequest,
+    (claim, format): (Option<Claim>, Option<Format>),
+    cancel: CancellationToken,
+    on_event: impl FnMut(TurnEvent) + Send + 'static,
+) -> Result<Turn, ApiError> {
+    let again = format.map(|format| (format, TurnRequest { input: Vec::new(), ..order.clone() }));
+    let started = gateway.driver.start(order, Origin::Request, cancel.clone(), on_event);
+    let mut turn = started.map_err(refusal)?;
+    if let Some((format, again)) = again.filter(|(_, again)| again.command.is_none()) {
+        turn = checked(turn, Arc::clone(gateway), format, again, cancel);
+    }
+    Ok(kept(turn, claim))
+}
+
+/// The turn with an answer that has this form. Where it does not, the agent is asked once more.
+fn checked(
+    turn: Turn,
+    gateway: Arc<Gateway>,
+    format: Format,
+    again: TurnRequest,
+    cancel: CancellationToken,
+) -> Turn {
+    turn.then(move |ended, _| async move {
+        let first = ended?;
+        let wrong = match format.check(&first.text) {
+            Ok(text) => return Ok(TurnOutcome { text, ..first }),
+            Err(wrong) => wrong,
+        };
+        let input = vec![Message::text(Role::User, once_more(&wrong))];
+        let again = TurnRequest { turn: TurnId::new(), input, ..again };
+        let Ok(mut second) = gateway.driver.start(again, Origin::Request, cancel, |_| {}) else {
+            return Err(Failure::Form(wrong));
+        };
+        let mut second = second.end().await?;
+        second.usage += first.usage;
+        second.steps += first.steps;
+        match format.check(&second.text) {
+            Ok(text) => Ok(TurnOutcome { text, ..second }),
+            Err(wrong) => Err(Failure::Form(wrong)),
+        }
+    })
+}
+
+/// The answer to an earlier request under the same key, as that of this one.
+fn replayed(
+    earlier: &Earlier,
+    model: String,
+    stream: Option<Extras>,
+    bound: &Bound,
+) -> Result<Response<Body>, ApiError> {
+    let outcome = read(&earlier.answer).ok_or_else(|| ApiError::internal("a kept answer can't be read"))?;
+    let head = Head { created: earlier.created_at / 1000, ..Head::new(earlier.turn, model) };
+    let mut response = match stream {
+        None => axum::Json(completion(&head, &bound.applied(outcome))).into_response(),
+        Some(extras) => {
+            let (mut writer, mut body) = (Writer::new(&head, extras, bound.clone(), true), Vec::new());
+            writer.begin(&mut body);
+            writer.end(&mut body, &outcome);
+            event_stream(Body::from(body))
+        }
     };
     let headers = response.headers_mut();
-    for (name, value) in [(OUR_SESSION, session.as_str()), (OUR_TURN, &turn.to_string())] {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(name, value);
-        }
-    }
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    name_turn(headers, &earlier.session, earlier.turn);
     Ok(response)
+}
+
+/// How a turn ended, as it is kept for a client that comes back.
+fn written(outcome: &TurnOutcome) -> Value {
+    json!({
+        "text": outcome.text,
+        "stop": finish_reason(outcome.stop),
+        "usage": outcome.usage,
+        "model": outcome.model,
+        "steps": outcome.steps,
+    })
+}
+
+fn read(kept: &Value) -> Option<TurnOutcome> {
+    let stop = kept["stop"].as_str()?;
+    Some(TurnOutcome {
+        text: kept["text"].as_str()?.to_owned(),
+        stop: [Stop::End, Stop::Length, Stop::Refusal]
+            .into_iter()
+            .find(|known| finish_reason(*known) == stop)?,
+        usage: serde_json::from_value(kept["usage"].clone()).ok()?,
+        model: kept["model"].as_str()?.parse().ok()?,
+        steps: u32::try_from(kept["steps"].as_u64()?).ok()?,
+    })
+}
+
+fn event_stream(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Refuses a turn of a frozen agent, which would begin only with its thaw, unless the client wants to wait for that.
+pub(super) fn refuse_frozen(gateway: &Gateway, headers: &HeaderMap, agent: &AgentId) -> Result<(), ApiError> {
+    let waits = headers.get(WAIT).is_some_and(|value| value == "1");
+    let frozen = gateway.swarm.watch_frozen();
+    let Some(freeze) = frozen.borrow().of(agent).filter(|_| !waits).cloned() else { return Ok(()) };
+    let message = format!("{agent} is frozen since {} by {}", clock::local(freeze.at), freeze.by);
+    // Not 409, 429 or 503: OpenAI's clients repeat those by themselves.
+    Err(ApiError::new(StatusCode::LOCKED, "agent_frozen", message)
+        .with_hint(format!("flock thaw {agent}, or wait for that: flock chat {agent} --wait")))
 }
 
 /// Writes into the audit that a person has a turn, without what they say.
 pub(super) async fn record(
     gateway: &Gateway,
+    caller: &Caller,
     agent: &AgentId,
     session: &SessionKey,
     turn: TurnId,
@@ -121,31 +278,24 @@ pub(super) async fn record(
         .filter_map(|block| if let Block::Text { text, .. } = block { Some(text.as_str()) } else { None })
         .collect();
     let detail = format!("{} bytes, sha256 {}", text.len(), text_digest(&text));
-    let by = By { session: Some(session.clone()), turn: Some(turn), ..By::human("owner") };
+    let by = By { session: Some(session.clone()), turn: Some(turn), ..By::party(caller.party()?) };
     let entry = by.entry("chat.turn", agent.as_str(), Level::Green, detail);
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::internal)
 }
 
 async fn stream(
-    gateway: &Gateway,
+    gateway: &Arc<Gateway>,
     order: TurnRequest,
-    head: &Head,
-    extras: Extras,
+    wishes: (Option<Claim>, Option<Format>),
+    writer: Writer,
 ) -> Result<Response<Body>, ApiError> {
     let cancel = CancellationToken::new();
-    let inlet = Inlet::new(Writer::new(head, extras), gateway.limits.unread, cancel.clone());
+    let inlet = Inlet::new(writer, gateway.limits.unread, cancel.clone());
     let sink = inlet.clone();
-    let turn = gateway
-        .driver
-        .start(order, Origin::Request, cancel, move |event| sink.put(&event))
-        .map_err(refusal)?;
+    let turn = start(gateway, order, wishes, cancel, move |event| sink.put(&event))?;
     let mut outlet = Outlet::new(&inlet, turn);
-    outlet.first(FIRST_WORD).await.map_err(failure)?;
-    let mut response = Response::new(Body::new(outlet));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(response)
+    outlet.first(FIRST_WORD).await?;
+    Ok(event_stream(Body::new(outlet)))
 }
 
 /// The agent that `model` and the header name; both may, if they agree.
@@ -165,7 +315,11 @@ fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<A
     Ok(gateway.agent(name).map_err(as_model)?.id)
 }
 
-fn session_key(headers: &HeaderMap, agent: &AgentId) -> Result<Option<SessionKey>, ApiError> {
+fn session_key(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    agent: &AgentId,
+) -> Result<Option<SessionKey>, ApiError> {
     let Some(key) = text(headers, SESSION)? else { return Ok(None) };
     let key: SessionKey =
         key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
@@ -175,7 +329,7 @@ fn session_key(headers: &HeaderMap, agent: &AgentId) -> Result<Option<SessionKey
             format!("session {key} is not one of agent {agent}"),
         ));
     }
-    Ok(Some(key))
+    gateway.swarm.store().spelled(&key).map(Some).map_err(ApiError::internal)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, ApiError> {
@@ -199,20 +353,53 @@ pub fn refusal(refused: Refused) -> ApiError {
     error
 }
 
-/// What a client is told whose turn failed.
+/// What a client is told whose turn failed, after it did something or before.
 #[must_use]
-pub fn failure(failure: Failure) -> ApiError {
-    let mut error = match failure {
-        Failure::Lost => ApiError::internal("the turn's task broke"),
-        Failure::Turn(TurnError::Provider(error)) => provider_failure(error),
-        Failure::Turn(error) => turn_failure(error),
-    };
-    error.begun = true;
-    error
+pub fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
+    let did_something = did_something && !never_ran(&failure);
+    let error = self::failure(failure).of_turn(session, turn);
+    if did_something { error.after_something() } else { error }
 }
 
-fn turn_failure(error: TurnError) -> ApiError {
-    let (status, code) = match &error {
+/// Whether the program that was to run the turn did nothing of it, although its input was kept.
+const fn never_ran(failure: &Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Turn(TurnError::Runtime(
+            RuntimeError::NotInstalled { .. }
+                | RuntimeError::NoModel { .. }
+                | RuntimeError::NotRunning { .. }
+                | RuntimeError::NotBegun { .. }
+        ))
+    )
+}
+
+/// What a client is told of a failure.
+#[must_use]
+pub fn failure(failure: Failure) -> ApiError {
+    let error = described(&failure).finally();
+    match failure {
+        Failure::Lost | Failure::Form(_) => error,
+        Failure::Turn(TurnError::Provider(cause)) => error.because(cause),
+        Failure::Turn(cause) => error.because(cause),
+    }
+}
+
+/// The same without its cause.
+fn described(failure: &Failure) -> ApiError {
+    match failure {
+        Failure::Lost => ApiError::internal("the turn's task broke"),
+        Failure::Form(_) => {
+            let status = StatusCode::FAILED_DEPENDENCY;
+            ApiError::new(status, "response_format_not_met", failure.to_string()).after_something()
+        }
+        Failure::Turn(TurnError::Provider(error)) => provider_failure(error),
+        Failure::Turn(error) => turn_failure(error),
+    }
+}
+
+fn turn_failure(error: &TurnError) -> ApiError {
+    let (status, code) = match error {
         TurnError::UnknownAgent(_) => (StatusCode::NOT_FOUND, "model_not_found"),
         TurnError::WrongAgent { .. } => (StatusCode::BAD_REQUEST, "session_of_another_agent"),
         TurnError::NoInput => (StatusCode::BAD_REQUEST, "no_user_message"),
@@ -223,7 +410,10 @@ fn turn_failure(error: TurnError) -> ApiError {
             RuntimeError::NoModel { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_no_model"),
             RuntimeError::NotRunning { .. } => (StatusCode::SERVICE_UNAVAILABLE, "runtime_not_running"),
             RuntimeError::NotBegun { .. } => (StatusCode::SERVICE_UNAVAILABLE, "runtime_not_begun"),
-            RuntimeError::Unanswered { .. } => (StatusCode::BAD_GATEWAY, "provider_failed"),
+            RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. } => {
+                (StatusCode::BAD_GATEWAY, "provider_failed")
+            }
+            RuntimeError::Paused { why, .. } if Paused::is_unknown(why) => return unavailable(why),
             RuntimeError::Paused { .. } => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
             RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
             RuntimeError::Failed { .. } => (StatusCode::BAD_GATEWAY, "runtime_failed"),
@@ -235,27 +425,62 @@ fn turn_failure(error: TurnError) -> ApiError {
         TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
         TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),
         TurnError::Looping { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "looping"),
+        TurnError::Paused(paused) if Paused::is_unknown(&paused.0) => return unavailable(&paused.0),
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
+        TurnError::Store(_) => {
+            let mut answer =
+                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.kind().code(), error.to_string());
+            answer.hint = error.hint();
+            return answer;
+        }
+        // The machine's trouble, which its owner can mend. The path stays in the log.
+        TurnError::Transcript { source, .. } if is_full(source) => {
+            let text = format!("the conversation can't be written: {source}");
+            let answer = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Failed.code(), text);
+            return answer.with_hint("make room on its disk, then try again");
+        }
         TurnError::Tool { .. }
         | TurnError::Prompt(_)
-        | TurnError::Store(_)
         | TurnError::Hygiene(_)
         | TurnError::Transcript { .. } => {
-            return ApiError::internal(error);
+            return ApiError::internal("the turn failed");
         }
         TurnError::Provider(_) => (StatusCode::BAD_GATEWAY, "provider_failed"),
     };
-    let hint = crate::error::Explain::hint(&error);
-    let mut answer = ApiError::new(status, code, error.to_string()).because(error);
-    answer.hint = hint;
+    let message = match error {
+        // Clients know an overflow by these words, which are OpenAI's.
+        TurnError::TooLong { tokens, room, model } => format!(
+            "This model's maximum context length is {room} tokens. However, the input has about {tokens} tokens \
+             ({model}, without what its prompt, its tools and its answer need)."
+        ),
+        error => error.to_string(),
+    };
+    let mut answer = ApiError::new(status, code, message);
+    answer.hint = error.hint();
     answer
 }
 
+/// The database can't be read or written for the moment.
+fn unavailable(why: &str) -> ApiError {
+    let mut answer = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", why);
+    answer.retry_after = Some(Duration::from_secs(5));
+    answer.with_hint("flock status")
+}
+
+fn is_full(source: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
+}
+
 /// A provider's failure is never the client's 401 or 400: its own credential and request were fine.
-fn provider_failure(error: ProviderError) -> ApiError {
-    let (status, code) = match &error {
+fn provider_failure(error: &ProviderError) -> ApiError {
+    if trouble_of(error) == Some(Trouble::TooLong) {
+        let message = format!("This model's maximum context length is exceeded: {error}");
+        return ApiError::invalid("context_length_exceeded", message);
+    }
+    let (status, code) = match error {
         ProviderError::NotConfigured { .. } => (StatusCode::FAILED_DEPENDENCY, "provider_not_configured"),
         ProviderError::Unauthorised { .. } => (StatusCode::BAD_GATEWAY, "provider_unauthorised"),
         ProviderError::Rejected { .. } => (StatusCode::BAD_GATEWAY, "provider_rejected"),
@@ -264,15 +489,40 @@ fn provider_failure(error: ProviderError) -> ApiError {
         ProviderError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, "provider_timed_out"),
         ProviderError::Garbled { .. } => (StatusCode::BAD_GATEWAY, "provider_garbled"),
     };
-    let retry_after = match &error {
+    let retry_after = match error {
         ProviderError::Limited { retry_after, .. } | ProviderError::Failed { retry_after, .. } => {
             *retry_after
         }
         _ => None,
     };
-    let hint = crate::error::Explain::hint(&error);
-    let mut answer = ApiError::new(status, code, error.to_string()).because(error);
-    answer.hint = hint;
+    let mut answer = ApiError::new(status, code, error.to_string());
+    answer.hint = error.hint();
     answer.retry_after = retry_after;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_can_not_be_read_is_no_pause() {
+        let unknown = failure(Failure::Turn(TurnError::Paused(Paused::unknown())));
+        assert_eq!((unknown.status, unknown.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
+        let paused = failure(Failure::Turn(TurnError::Paused(Paused("used up".to_owned()))));
+        assert_eq!(paused.status, StatusCode::PAYMENT_REQUIRED);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_in_words() {
+        let full = TurnError::Transcript {
+            what: "append to",
+            path: "/x".into(),
+            source: std::io::Error::from(std::io::ErrorKind::StorageFull),
+        };
+        let answer = failure(Failure::Turn(full));
+        assert_eq!(answer.code, Kind::Failed.code());
+        assert!(answer.message.contains("no storage space"), "{}", answer.message);
+        assert_eq!(answer.hint.as_deref(), Some("make room on its disk, then try again"));
+    }
 }

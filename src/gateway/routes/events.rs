@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::watch;
 
-use crate::gateway::events::Next;
+use crate::gateway::auth::Caller;
+use crate::gateway::events::{Event, Next};
+use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
 
@@ -18,7 +20,11 @@ use crate::gateway::stream::SILENCE;
 const BATCH: usize = 256;
 
 /// Streams until the reader goes away, falls out of the ring, or the gateway stops.
-pub async fn watch(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response<Body> {
+pub async fn watch(
+    State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Response<Body> {
     let changes = gateway.events.watch();
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
     let known = last.map(|id| gateway.events.position(id));
@@ -28,7 +34,7 @@ pub async fn watch(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> R
         None | Some(Some(_)) => ": listening\n\n".to_owned(),
         Some(None) => format!("id: {}\nevent: reset\ndata: {{}}\n\n", gateway.events.id(position)),
     };
-    let reader = Reader { gateway, changes, position, greeting: Some(greeting) };
+    let reader = Reader { gateway, caller, changes, position, greeting: Some(greeting) };
     let body = stream::unfold(reader, async |mut reader| {
         let piece = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), reader))
@@ -42,12 +48,22 @@ pub async fn watch(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> R
 
 struct Reader {
     gateway: Arc<Gateway>,
+    caller: Caller,
     changes: watch::Receiver<u64>,
     position: u64,
     greeting: Option<String>,
 }
 
 impl Reader {
+    /// Whether the caller may see an event. A client of some agents sees those that name nothing else.
+    fn is_shown(&self, event: &Event) -> bool {
+        let Some(token) = self.caller.client() else { return true };
+        scope::shows(token, &event.data(), |channel| {
+            let channel = channel.parse().ok().and_then(|id| self.gateway.swarm.channel(&id).ok());
+            channel.is_some_and(|channel| scope::covers_channel(token, &channel))
+        })
+    }
+
     /// The next piece; `None` at the end. The server asks for one only when the connection has room for it,
     /// so a slow reader holds up nothing but itself.
     async fn next(&mut self) -> Option<Bytes> {
@@ -62,8 +78,12 @@ impl Reader {
                 Next::Events(events) => {
                     if let Some(last) = events.last() {
                         self.position = last.position();
-                        let text: String = events.iter().map(|event| event.text.as_str()).collect();
-                        return Some(text.into());
+                        let shown = events.iter().filter(|event| self.is_shown(event));
+                        let text: String = shown.map(|event| event.text.as_str()).collect();
+                        if !text.is_empty() {
+                            return Some(text.into());
+                        }
+                        continue;
                     }
                 }
             }

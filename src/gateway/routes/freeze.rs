@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use futures_util::future;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::chain;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;

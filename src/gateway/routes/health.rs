@@ -4,21 +4,30 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 
 use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::supervise::health::{CHALLENGE, Health, proof};
 
-/// Answers without a credential, so it tells nothing that is not for everybody on this machine.
-pub async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Json<Health> {
+/// Answers without a credential, so it tells nothing that is not for everybody on this machine. The status is 503 where
+/// the gateway can't do its work.
+pub async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> (StatusCode, Json<Health>) {
     let challenge = headers.get(CHALLENGE).and_then(|value| value.to_str().ok());
-    Json(Health {
-        status: if gateway.stop.is_cancelled() { "stopping" } else { "ok" }.to_owned(),
+    let trouble = gateway.swarm.store().trouble();
+    let (code, status) = match &trouble {
+        _ if gateway.stop.is_cancelled() => (StatusCode::OK, "stopping"),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
+        None => (StatusCode::OK, "ok"),
+    };
+    let health = Health {
+        status: status.to_owned(),
+        reason: trouble.map(|trouble| format!("the database can't be written: {}", trouble.reason)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance: gateway.instance.clone(),
         pid: ProcessId::current().pid,
         started_at: gateway.started_ms / 1000,
         proof: challenge.and_then(|challenge| proof(&gateway.config().token, challenge)),
-    })
+    };
+    (code, Json(health))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::plugin::shown;
@@ -25,8 +25,12 @@ use crate::tool::{CallContext, bounded};
 /// The most bytes of a message.
 pub const MOST: usize = 2 << 20;
 
-/// Versions of the protocol that this is right in, the newest last.
-const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// Versions of the protocol that are spoken here, the newest last. 2025-03-26 is left out: it wants batches taken, which
+/// no version before or after it does.
+const VERSIONS: [&str; 3] = ["2024-11-05", "2025-06-18", "2025-11-25"];
+
+/// The header in which a client repeats the version that was agreed on.
+const VERSION: &str = "mcp-protocol-version";
 
 /// The most bytes of a call's id and of a tool's name.
 const MAX_NAME: usize = 128;
@@ -41,9 +45,13 @@ const BAD_PARAMS: i32 = -32_602;
 pub async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
+    headers: HeaderMap,
     Raw(body): Raw,
 ) -> Response<Body> {
-    let (status, answer) = exchange(&gateway, &ticket, &body).await;
+    let (status, answer) = match check_version(&headers) {
+        Ok(()) => exchange(&gateway, &ticket, &body).await,
+        Err(wrong) => wrong,
+    };
     let body = answer.map_or_else(Body::empty, |answer| Body::from(answer.to_string()));
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -52,6 +60,21 @@ pub async fn post(
         response.headers_mut().insert(header::CONTENT_TYPE, json);
     }
     response
+}
+
+/// Refuses a version of the protocol that is not spoken here.
+fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)> {
+    let Some(version) = headers.get(VERSION) else { return Ok(()) };
+    let version = version.to_str().unwrap_or("?").trim();
+    if VERSIONS.contains(&version) {
+        return Ok(());
+    }
+    let text = format!(
+        "version {:?} of the protocol is not spoken here; these are: {}",
+        bounded::start(version, MAX_NAME),
+        VERSIONS.join(", ")
+    );
+    Err(wrong(NO_REQUEST, &text))
 }
 
 /// Answers one message, however it came here: the status, and what is said, if anything is. Dropping the future cancels
@@ -218,7 +241,12 @@ mod tests {
         for version in VERSIONS {
             assert_eq!(greeting(&json!({"protocolVersion": version}))["protocolVersion"], version);
         }
-        for params in [json!({"protocolVersion": "1999-01-01"}), json!({"protocolVersion": 5}), Value::Null] {
+        for params in [
+            json!({"protocolVersion": "1999-01-01"}),
+            json!({"protocolVersion": 5}),
+            json!({"protocolVersion": "2025-03-26"}),
+            Value::Null,
+        ] {
             assert_eq!(greeting(&params)["protocolVersion"], "2025-11-25");
         }
     }

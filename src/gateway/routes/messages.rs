@@ -3,21 +3,27 @@
 use std::sync::Arc;
 
 use axum::Json as Answer;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, Response};
+use axum::response::IntoResponse as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::chat::{failure, record, refusal};
+use super::chat::{failed, failure, record, refusal, refuse_frozen};
 use super::sessions;
 use crate::agent::messages::Stored;
 use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
-use crate::gateway::body::Json;
+use crate::gateway::auth::Caller;
+use crate::gateway::body::{Raw, parsed};
 use crate::gateway::driver::Origin;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Query;
+use crate::gateway::idempotency::{self, Claimed, Earlier, REPLAYED};
+use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::process::login;
@@ -52,18 +58,36 @@ pub struct Filter {
 /// Runs a turn, and gives its answer. With `forceNew` in a conversation that begins with it.
 pub async fn say(
     State(gateway): State<Arc<Gateway>>,
-    Json(Say { prompt, agent, session_key, force_new }): Json<Say>,
-) -> Result<Answer<Value>, ApiError> {
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Raw(body): Raw,
+) -> Result<Response<Body>, ApiError> {
+    let Say { prompt, agent, session_key, force_new } = parsed(&body)?;
     if prompt.trim().is_empty() {
         return Err(ApiError::invalid("no_user_message", "the prompt is empty"));
     }
     let agent = chosen(&gateway, agent.as_deref(), session_key.as_deref())?;
-    let session = session_of(&agent, session_key.as_deref())?;
+    caller.check_agent(&agent.id)?;
+    refuse_frozen(&gateway, &headers, &agent.id)?;
+    let session = session_of(&gateway, &caller, &agent, session_key.as_deref())?;
+    caller.check_session(&session)?;
     let turn = TurnId::new();
+    let key = idempotency::key(&headers, caller.name(), &[b"message", session.as_str().as_bytes(), &body])?;
+    let claim = match key {
+        None => None,
+        Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
+            Claimed::Now(claim) => Some(claim),
+            Claimed::Before(earlier) => {
+                let mut response = Answer(whole(&gateway, &agent, &earlier).await?).into_response();
+                response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+                return Ok(response);
+            }
+        },
+    };
     let input = vec![Message::text(Speaker::User, &*prompt)];
-    record(&gateway, &agent.id, &session, turn, &input).await?;
+    record(&gateway, &caller, &agent.id, &session, turn, &input).await?;
     if force_new {
-        sessions::record(&gateway, &session, "session.reset").await?;
+        sessions::record(&gateway, &caller, &session, "session.reset").await?;
     }
     let order = TurnRequest {
         agent: agent.id.clone(),
@@ -71,10 +95,49 @@ pub async fn say(
         turn,
         input,
         context: Vec::new(),
+        guidance: Vec::new(),
         provenance: None,
         command: Command::parse(&prompt),
         inbox: None,
+        format: None,
     };
+    let said = answer(Arc::clone(&gateway), agent, order, force_new);
+    let Some(mut claim) = claim else { return Ok(Answer(said.await?).into_response()) };
+    claim.began();
+    // It goes on without its client, which may come back for the answer.
+    let said = tokio::spawn(async move {
+        let ended = said.await;
+        claim.end(&ended).await;
+        ended
+    });
+    Ok(Answer(said.await.map_err(ApiError::internal)??).into_response())
+}
+
+/// What an earlier request under the same key was answered. Of one whose gateway was killed only the text may be known.
+async fn whole(gateway: &Gateway, agent: &Agent, earlier: &Earlier) -> Result<Value, ApiError> {
+    if earlier.answer.get("content").is_some() {
+        return Ok(earlier.answer.clone());
+    }
+    let stored = stored(gateway, &earlier.session, earlier.turn).await?;
+    let mut answer = stored.map_or_else(
+        || {
+            json!({"id": earlier.turn, "role": "assistant", "content": earlier.answer["text"],
+                "cli": agent.runtime, "model": earlier.answer["model"], "created_at": earlier.created_at})
+        },
+        |stored| shown(&stored, false),
+    );
+    answer["sessionKey"] = json!(earlier.session);
+    Ok(answer)
+}
+
+/// Runs the turn and gives its answer.
+async fn answer(
+    gateway: Arc<Gateway>,
+    agent: Agent,
+    order: TurnRequest,
+    force_new: bool,
+) -> Result<Value, ApiError> {
+    let (session, turn) = (order.session.clone(), order.turn);
     // One right behind the other in the session's line: no other turn comes between.
     let begun = force_new.then(|| sessions::queued(&gateway, &session, Command::Fresh)).transpose()?;
     let mut running =
@@ -82,11 +145,10 @@ pub async fn say(
     if let Some(mut begun) = begun {
         begun.end().await.map_err(failure)?;
     }
-    let outcome = running.end().await.map_err(failure)?;
-    let stored = stored(&gateway, &session, turn).await.map_err(|mut error| {
-        error.begun = true;
-        error
-    })?;
+    let ended = running.end().await;
+    let outcome = ended.map_err(|error| failed(error, running.did_something(), &session, turn))?;
+    let stored = stored(&gateway, &session, turn).await;
+    let stored = stored.map_err(|error| error.of_turn(&session, turn).after_something())?;
     let mut answer = stored.map_or_else(
         // What a command says is for people, and no message of the conversation.
         || {
@@ -96,15 +158,15 @@ pub async fn say(
         |stored| shown(&stored, false),
     );
     answer["sessionKey"] = json!(session);
-    Ok(Answer(answer))
+    Ok(answer)
 }
 
 /// The newest messages of a session, oldest first.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
-    filter: Result<Query<Filter>, QueryRejection>,
+    Extension(caller): Extension<Caller>,
+    Query(filter): Query<Filter>,
 ) -> Result<Answer<Value>, ApiError> {
-    let Query(filter) = filter.map_err(|error| ApiError::invalid("invalid_query", error.body_text()))?;
     let with_trace = match &*filter.include_trace {
         "" | "0" | "false" => false,
         "1" | "true" => true,
@@ -115,7 +177,9 @@ pub async fn list(
         return Err(ApiError::invalid("invalid_query", format!("limit is a number from 1 to {MAX_LIMIT}")));
     }
     let key = filter.session_key.as_deref();
-    let session = session_of(&chosen(&gateway, filter.agent.as_deref(), key)?, key)?;
+    let agent = chosen(&gateway, filter.agent.as_deref(), key)?;
+    caller.check_agent(&agent.id)?;
+    let session = session_of(&gateway, &caller, &agent, key)?;
     let engine = sessions::engine(&gateway)?.clone();
     let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit, with_trace)).await;
     let messages = read.map_err(ApiError::internal)?.map_err(failure_of)?;
@@ -161,9 +225,14 @@ pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) 
     })
 }
 
-/// The session that is named, else the one that this home's person has with the agent.
-fn session_of(agent: &Agent, key: Option<&str>) -> Result<SessionKey, ApiError> {
-    let Some(key) = key else { return Ok(own_session(&agent.id)) };
+/// The session that is named, else the one that the client, or this home's person, has with the agent.
+fn session_of(
+    gateway: &Gateway,
+    caller: &Caller,
+    agent: &Agent,
+    key: Option<&str>,
+) -> Result<SessionKey, ApiError> {
+    let Some(key) = key else { return Ok(own_session(caller, &agent.id)) };
     let key: SessionKey =
         key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
     if key.agent() != &agent.id {
@@ -172,10 +241,11 @@ fn session_of(agent: &Agent, key: Option<&str>) -> Result<SessionKey, ApiError> 
             format!("session {key} is not one of agent {}", agent.id),
         ));
     }
-    Ok(key)
+    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
 }
 
-/// As `flock chat` names it.
-fn own_session(agent: &AgentId) -> SessionKey {
-    SessionKey::new(agent, SessionKind::Main, &login())
+/// The session of a client, or that of the person as `flock chat` names it.
+fn own_session(caller: &Caller, agent: &AgentId) -> SessionKey {
+    let peer = caller.client().map_or_else(login, scope::peer);
+    SessionKey::new(agent, SessionKind::Main, &peer)
 }

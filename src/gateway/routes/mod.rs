@@ -17,3 +17,4 @@ pub mod sessions;
 pub mod settings;
 pub mod status;
 pub mod tasks;
+pub mod tokens;

@@ -3,27 +3,32 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
 /// All of them, in the order of the configuration.
-pub async fn list(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
+pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let config = gateway.config();
-    let models: Vec<Value> = config.agents.iter().map(|agent| model(&gateway, &agent.id)).collect();
+    let agents = config.agents.iter().filter(|agent| caller.covers(&agent.id));
+    let models: Vec<Value> = agents.map(|agent| model(&gateway, &agent.id)).collect();
     Json(json!({"object": "list", "data": models}))
 }
 
 /// One of them.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(agent_name(&name)).map_err(as_model)?;
+    caller.check_agent(&agent.id)?;
     Ok(Json(model(&gateway, &agent.id)))
 }
 

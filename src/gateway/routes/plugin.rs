@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::agent::delegated::{Answered, Asked, Source, Told};
 use crate::agent::{Engine, TurnEvent};
 use crate::gateway::body::Json;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
 use crate::openclaw::plugin::RUNTIME;
 use crate::provider::Block;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,9 +13,11 @@ use crate::agent::session::Report;
 use crate::agent::transcript::{Record, Tail};
 use crate::agent::{Command, Engine, TurnError, TurnRequest};
 use crate::clock::unix_ms;
+use crate::gateway::auth::Caller;
 use crate::gateway::body::Json;
 use crate::gateway::driver::{Origin, Turn};
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
 use crate::id::{SessionKey, TurnId};
 use crate::provider::{Message, Role};
@@ -39,15 +41,29 @@ pub struct Adopt {
 /// The sessions, and the turns that run or wait.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Query(filter): Query<Filter>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
-    let sessions = gateway.records.sessions(agent.as_ref()).await?;
+    agent.as_ref().map_or(Ok(()), |agent| caller.check_agent(agent))?;
+    let sessions = match caller.client().and_then(|token| token.agents.as_ref()) {
+        // For each of its agents: those of others don't take its places in the list.
+        Some(agents) if agent.is_none() => {
+            let mut all = Vec::new();
+            for agent in agents {
+                all.extend(gateway.records.sessions(Some(agent)).await?);
+            }
+            all
+        }
+        _ => gateway.records.sessions(agent.as_ref()).await?,
+    };
     let turns: Vec<Value> = gateway
         .driver
         .list()
         .into_iter()
-        .filter(|(_, turn)| agent.as_ref().is_none_or(|agent| turn.agent == *agent))
+        .filter(|(_, turn)| {
+            agent.as_ref().is_none_or(|agent| turn.agent == *agent) && caller.covers(&turn.agent)
+        })
         .map(|(id, turn)| {
             json!({"turn": id, "agent": turn.agent, "session": turn.session,
                 "state": if turn.waits { "waiting" } else { "running" }})
@@ -59,20 +75,24 @@ pub async fn list(
 /// What a session's next request would hold.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let report = report(&gateway, key_of(&gateway, &key)?).await?;
+    let key = key_of(&gateway, &key)?;
+    caller.check_agent(key.agent())?;
+    let report = report(&gateway, key).await?;
     Ok(axum::Json(json!(report)))
 }
 
 /// Makes room in a session, after the turns that wait for it.
 pub async fn compact(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let key = key_of(&gateway, &key)?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
-    command(&gateway, &key, Command::Compact).await?;
+    command(&gateway, &caller, &key, Command::Compact).await?;
     let last = report(&gateway, key).await?.compaction.filter(|last| Some(last.at) != before);
     Ok(axum::Json(json!({"compacted": last})))
 }
@@ -80,6 +100,7 @@ pub async fn compact(
 /// Begins a session anew, after the turns that wait for it.
 pub async fn reset(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let key = key_of(&gateway, &key)?;
@@ -87,13 +108,14 @@ pub async fn reset(
     if known.is_none() {
         return Err(failure(TurnError::NoSession(key).into()));
     }
-    command(&gateway, &key, Command::New).await?;
+    command(&gateway, &caller, &key, Command::New).await?;
     Ok(axum::Json(json!({"reset": true})))
 }
 
 /// Makes the session of a transcript that the command line has checked and put into its place.
 pub async fn adopt(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Json(adopt): Json<Adopt>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let Adopt { key, file } = adopt;
@@ -117,14 +139,14 @@ pub async fn adopt(
             format!("session {key} exists already"),
         ));
     }
-    record(&gateway, &key, "session.import").await?;
+    record(&gateway, &caller, &key, "session.import").await?;
     Ok((StatusCode::CREATED, axum::Json(json!({"key": key}))))
 }
 
 /// Whether this is a transcript of this session that ends with the note that it was imported.
 fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
     use std::io::BufRead as _;
-    let Ok(file) = std::fs::File::open(path) else { return false };
+    let Ok(file) = crate::home::regular::open(path) else { return false };
     let last = Tail::new(&file).ok().and_then(|mut tail| {
         let line = tail.next_line().ok()??;
         Record::parse(line).ok()
@@ -139,7 +161,7 @@ fn key_of(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     let key: SessionKey =
         key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
     gateway.agent(key.agent().as_str())?;
-    Ok(key)
+    gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
 }
 
 pub(super) fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
@@ -155,13 +177,18 @@ async fn report(gateway: &Gateway, key: SessionKey) -> Result<Report, ApiError> 
 }
 
 /// Has a command carried out in the session's own line of turns, so that it meets no turn.
-async fn command(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<(), ApiError> {
+async fn command(
+    gateway: &Gateway,
+    caller: &Caller,
+    key: &SessionKey,
+    command: Command,
+) -> Result<(), ApiError> {
     let action = match command {
         Command::Compact => "session.compact",
         Command::Context => "session.show",
         Command::New | Command::Fresh => "session.reset",
     };
-    record(gateway, key, action).await?;
+    record(gateway, caller, key, action).await?;
     queued(gateway, key, command)?.end().await.map_err(failure)?;
     Ok(())
 }
@@ -174,19 +201,22 @@ pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> R
         turn: TurnId::new(),
         input: vec![Message::text(Role::User, command.as_str())],
         context: Vec::new(),
+        guidance: Vec::new(),
         provenance: None,
         command: Some(command),
         inbox: None,
+        format: None,
     };
     gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {}).map_err(refusal)
 }
 
 pub(super) async fn record(
     gateway: &Gateway,
+    caller: &Caller,
     key: &SessionKey,
     action: &'static str,
 ) -> Result<(), ApiError> {
-    let by = By { session: Some(key.clone()), ..By::human("owner") };
+    let by = By { session: Some(key.clone()), ..By::party(caller.party()?) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
     gateway.swarm.store().audit(entry, unix_ms()).await.map_err(ApiError::explained)
 }

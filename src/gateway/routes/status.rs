@@ -24,6 +24,7 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "memoryBytes": resident(),
         "config": {"problem": gateway.config_problem()},
         "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
+        "paused": gateway.swarm.paused(),
         "turns": {"running": turns.len() - waiting, "waiting": waiting},
         "team": team(&gateway),
     });

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
+use crate::gateway::extract::{Path, Query};
+use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 use crate::store::{StoreError, Task, TaskFilter, TaskState};
@@ -25,6 +28,7 @@ pub struct Asked {
 /// Tasks, the newest first.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Query(asked): Query<Asked>,
 ) -> Result<Json<Value>, ApiError> {
     let invalid = |reason: String| ApiError::invalid("invalid_filter", reason);
@@ -32,23 +36,36 @@ pub async fn list(
     let state = asked.state.map(|word| {
         TaskState::named(&word).ok_or_else(|| invalid("`state` is no state of a task".to_owned()))
     });
-    let filter = TaskFilter {
+    let mut filter = TaskFilter {
         party: party.map_err(|error| invalid(error.to_string()))?,
         state: state.transpose()?,
         before: asked.before,
         ..TaskFilter::default()
     };
     let limit = asked.limit.unwrap_or(50).clamp(1, 200);
-    let found = gateway.swarm.store().tasks(&filter, limit).map_err(ApiError::explained)?;
+    let mut found = Vec::new();
+    loop {
+        let page = gateway.swarm.store().tasks(&filter, limit).map_err(ApiError::explained)?;
+        filter.before = page.last().map(|task| task.id.clone());
+        let is_last = page.len() < limit as usize;
+        found.extend(page.into_iter().filter(|task| covers(&caller, task)));
+        // Tasks that the caller may not see don't take the place of others.
+        if is_last || found.len() >= limit as usize {
+            break;
+        }
+    }
+    found.truncate(limit as usize);
     Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
 }
 
 /// One task with its texts.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let task = find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
+    let task = find(&gateway, &id).map_err(ApiError::explained)?;
+    let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
     let mut shown = describe(&task);
     for (key, text) in [
         ("request", Some(&task.request)),
@@ -74,6 +91,10 @@ pub async fn cancel(
         }
         Err(error) => Err(ApiError::explained(error)),
     }
+}
+
+fn covers(caller: &Caller, task: &Task) -> bool {
+    caller.client().is_none_or(|token| scope::covers_task(token, task))
 }
 
 fn find(gateway: &Gateway, id: &str) -> Result<Option<Task>, StoreError> {

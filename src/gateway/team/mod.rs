@@ -2,16 +2,19 @@
 //! swarm. One task owns the scheduler; each turn is a task of its own.
 
 mod compose;
+mod drift;
 mod inbox;
+mod lost;
 mod outcome;
 mod recover;
 mod turn;
+mod watchdog;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::inbox::ChannelInbox;
@@ -20,7 +23,7 @@ use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
-use crate::id::SessionKey;
+use crate::id::{SessionKey, TurnId};
 use crate::store::Wake;
 use crate::swarm::Swarm;
 use crate::swarm::channel;
@@ -33,6 +36,12 @@ pub struct Team {
     driver: Arc<Driver>,
     /// What a channel's turn takes in while it runs.
     inboxes: Mutex<HashMap<SessionKey, Arc<ChannelInbox>>>,
+    /// Turns that are prepared, run or are concluded.
+    held: Mutex<HashSet<TurnId>>,
+    /// Held while what is under way in the database only is settled.
+    settling: tokio::sync::Mutex<()>,
+    /// Rung where all that waits is to be looked for once more.
+    look: Notify,
     /// Stopping: what runs is left as it is, and taken up by the next start.
     stop: CancellationToken,
 }
@@ -43,6 +52,18 @@ const LOOK: Duration = Duration::from_secs(2);
 /// itself where it finds no gateway, and one may start at that moment.
 const LOOK_AGAIN: i64 = 10_000;
 
+/// A turn that something works on.
+struct Held {
+    team: Arc<Team>,
+    turn: TurnId,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.team.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.turn);
+    }
+}
+
 impl Team {
     /// A team of these parts. Nothing runs yet.
     #[must_use]
@@ -52,7 +73,26 @@ impl Team {
         driver: Arc<Driver>,
         stop: CancellationToken,
     ) -> Arc<Self> {
-        Arc::new(Self { swarm, engine, driver, inboxes: Mutex::default(), stop })
+        Arc::new(Self {
+            swarm,
+            engine,
+            driver,
+            inboxes: Mutex::default(),
+            held: Mutex::default(),
+            settling: tokio::sync::Mutex::default(),
+            look: Notify::new(),
+            stop,
+        })
+    }
+
+    /// Takes note that something works on this turn, until the result is dropped.
+    fn hold(self: &Arc<Self>, turn: TurnId) -> Held {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(turn);
+        Held { team: Arc::clone(self), turn }
+    }
+
+    fn held(&self) -> HashSet<TurnId> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes up what an earlier run left, then works until the gateway stops.
@@ -60,12 +100,18 @@ impl Team {
         let mut scheduler = Scheduler::new(settings);
         let mut known = None;
         let mut effects = self.meet(&mut scheduler, &mut known);
-        if let Err(error) = recover::recover(&self).await {
-            tracing::error!(error = chain(&error), "failed to take up what an earlier run left");
+        if let Err(error) = lost::settle(&self).await {
+            tracing::error!(error = chain(&error), "failed to look whether the disk lost writes");
         }
-        if let Err(error) = self.swarm.settle_tasks().await {
-            tracing::error!(error = chain(&error), "failed to end the tasks that an earlier run left");
+        let recovered = recover::recover(&self).await;
+        if let Err(error) = &recovered {
+            tracing::error!(error = chain(error), "failed to take up what an earlier run left");
         }
+        let settled = self.swarm.settle_tasks().await;
+        if let Err(error) = &settled {
+            tracing::error!(error = chain(error), "failed to end the tasks that an earlier run left");
+        }
+        tokio::spawn(watchdog::watch(Arc::clone(&self), recovered.is_err() || settled.is_err()));
         let mut mark = None;
         effects.extend(self.look_for_work(&mut scheduler, &mut mark));
         let mut looked_at = unix_ms();
@@ -80,6 +126,11 @@ impl Team {
             let first = tokio::select! {
                 () = self.stop.cancelled() => return,
                 event = events.recv() => event,
+                () = self.look.notified() => {
+                    // From the beginning: what could not be looked up then is not after the mark now.
+                    (mark, looked_at) = (None, i64::MIN);
+                    None
+                }
                 () = tokio::time::sleep(wait) => None,
             };
             effects = self.meet(&mut scheduler, &mut known);
@@ -90,7 +141,7 @@ impl Team {
                 next = events.try_recv().ok();
             }
             effects.extend(scheduler.due(now));
-            if !(0..LOOK_AGAIN).contains(&(now - looked_at)) {
+            if !(0..LOOK_AGAIN).contains(&now.saturating_sub(looked_at)) {
                 looked_at = now;
                 if let Err(error) = self.swarm.reload_frozen().await {
                     tracing::error!(error = chain(&error), "failed to look who is frozen");
@@ -134,7 +185,11 @@ impl Team {
         }
         match self.swarm.agent_events() {
             Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
-            Err(error) => tracing::error!(error = chain(&error), "failed to read the agents' states"),
+            Err(error) => {
+                tracing::error!(error = chain(&error), "failed to read the agents' states");
+                // Not known yet: they are met with the next look.
+                return effects;
+            }
         }
         *known = Some(config);
         let swarm = Arc::clone(&self.swarm);

@@ -8,16 +8,20 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{Party, SessionKey};
+use crate::provider::BoxFuture;
 use crate::runtime::RuntimeError;
 use crate::store::{Page, StoreError};
 use crate::swarm::scheduler::Ended;
-use crate::swarm::{By, TaskEnd};
+use crate::swarm::{By, SwarmError, TaskEnd};
 
 /// What a turn is told that is gone on with after its model's provider failed.
 const UNANSWERED: &str = "the model's provider did not answer";
 
 /// How often a turn that broke off is taken up again.
 pub(super) const RESUMES: u32 = 1;
+
+/// How often the end of a turn is written before it is left to the watchdog.
+const TRIES: u32 = 5;
 
 impl Team {
     /// The turn ended well.
@@ -27,13 +31,15 @@ impl Team {
         if self.stop.run_until_cancelled(thawed).await.is_none() {
             return Ended::Cancelled;
         }
-        let result = async {
-            self.hand_over(work, text).await?;
-            checkpoint::reach(Checkpoint::Replied);
-            self.conclude(work, true).await?;
-            checkpoint::reach(Checkpoint::Concluded);
-            Ok::<_, StoreError>(())
-        };
+        let result = self.insist(move || {
+            Box::pin(async move {
+                self.hand_over(work, text).await?;
+                checkpoint::reach(Checkpoint::Replied);
+                self.conclude(work, true).await?;
+                checkpoint::reach(Checkpoint::Concluded);
+                Ok(())
+            })
+        });
         match logged(result.await, work, "failed to hand over an outcome") {
             true => Ended::Done,
             false => Ended::Failed,
@@ -58,11 +64,35 @@ impl Team {
             session: Some(work.session.clone()),
             turn: Some(work.turn),
         };
-        if let Err(error) = self.swarm.post_final(&by, &channel, text.to_owned()).await {
-            // The channel may have been archived meanwhile; the text is in the transcript.
-            tracing::warn!(error = chain(&error), session = %work.session, "a final text was not posted");
+        match self.swarm.post_final(&by, &channel, text.to_owned()).await {
+            Ok(_) => {}
+            Err(SwarmError::Store(error)) if error.is_fault() => return Err(error),
+            Err(error) => {
+                // The channel may have been archived meanwhile; the text is in the transcript.
+                tracing::warn!(error = chain(&error), session = %work.session, "a final text was not posted");
+            }
         }
         Ok(())
+    }
+
+    /// Does this, and again where the storage failed and can be written once more. It must do no harm done twice.
+    async fn insist<'w>(
+        &self,
+        work: impl Fn() -> BoxFuture<'w, Result<(), StoreError>> + Send + Sync,
+    ) -> Result<(), StoreError> {
+        for _ in 1..TRIES {
+            match work().await {
+                Err(error) if error.is_fault() => {
+                    let writable = self.swarm.store().until_writable();
+                    if self.stop.run_until_cancelled(writable).await.is_none() {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+        // What is left open then, the watchdog ends.
+        work().await
     }
 
     /// The turn ended with an error.
@@ -74,6 +104,8 @@ impl Team {
             return match error {
                 // A budget is its channel's or its day's: the agent's other sessions go on.
                 TurnError::Paused(_) => Ended::Refused,
+                // The storage's fault says nothing of the agent.
+                TurnError::Store(error) if error.is_fault() => Ended::Refused,
                 error if is_down(error) => Ended::Unavailable,
                 _ => Ended::Failed,
             };
@@ -82,7 +114,7 @@ impl Team {
             TurnError::Provider(problem) if problem.is_passing() => {
                 (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
             }
-            TurnError::Runtime(RuntimeError::Unanswered { .. }) => {
+            TurnError::Runtime(RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. }) => {
                 (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
             }
             // The machine's trouble, and not the provider's.
@@ -140,13 +172,15 @@ impl Team {
     /// Lets everything that the turn was given wait again.
     pub(super) async fn give_back(&self, work: &Work) {
         let store = self.swarm.store();
-        let result = async {
-            store.return_items(work.turn).await?;
-            if let Some(channel) = work.session.channel() {
-                store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
-            }
-            Ok::<_, StoreError>(())
-        };
+        let result = self.insist(move || {
+            Box::pin(async move {
+                store.return_items(work.turn).await?;
+                if let Some(channel) = work.session.channel() {
+                    store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
+                }
+                Ok(())
+            })
+        });
         logged(result.await, work, "failed to give back what a turn took");
     }
 
@@ -154,15 +188,26 @@ impl Team {
     async fn later(&self, work: &Work, reason: &str, attempts: u32) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let attempts = attempts.max(work.attempts());
-        store.resume_later(work.session.clone(), work.turn, reason.to_owned(), attempts, unix_ms()).await?;
-        self.conclude(work, false).await
+        // Apart from what follows: done twice, it could tell the session twice.
+        self.insist(move || {
+            let (session, reason) = (work.session.clone(), reason.to_owned());
+            Box::pin(store.resume_later(session, work.turn, reason, attempts, unix_ms()))
+        })
+        .await?;
+        self.insist(move || Box::pin(self.conclude(work, false))).await
     }
 
     async fn end(&self, work: &Work, end: TaskEnd) -> Result<(), StoreError> {
-        if let Some(task) = work.task() {
-            self.swarm.task_ended(task, &work.session, work.turn, end).await?;
-        }
-        self.conclude(work, true).await
+        let end = &end;
+        self.insist(move || {
+            Box::pin(async move {
+                if let Some(task) = work.task() {
+                    self.swarm.task_ended(task, &work.session, work.turn, end.clone()).await?;
+                }
+                self.conclude(work, true).await
+            })
+        })
+        .await
     }
 
     /// What is in the transcript is delivered; with `items`, what waited for the session is done.

@@ -1,7 +1,7 @@
 //! Taking up what an earlier run left half done. The transcript is the truth of what a turn was given: what
 //! it holds is delivered, what it does not hold is new again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::Team;
@@ -9,12 +9,27 @@ use super::inbox::ChannelInbox;
 use super::outcome::RESUMES;
 use super::turn::Work;
 use crate::agent::{Inbox as _, Provenance, TurnError};
+use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
 use crate::store::{Item, TurnState};
 use crate::swarm::channel;
 
-/// Ends or takes up again every turn of the team that did not end in order.
+/// Ends or takes up again every turn of the team that did not end in order before this process. One that can't be taken
+/// up holds none of the others up.
+///
+/// # Errors
+///
+/// The first error there was.
 pub(super) async fn recover(team: &Arc<Team>) -> Result<(), TurnError> {
+    taken_up(team, |_| true).await
+}
+
+/// The same of these turns only.
+pub(super) async fn take_up(team: &Arc<Team>, turns: &HashSet<TurnId>) -> Result<(), TurnError> {
+    taken_up(team, |turn| turns.contains(turn)).await
+}
+
+async fn taken_up(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<(), TurnError> {
     let store = team.swarm.store();
     let mut left: BTreeMap<TurnId, (SessionKey, Option<Item>)> = BTreeMap::new();
     for delivery in store.deliveries_in_flight()? {
@@ -25,10 +40,15 @@ pub(super) async fn recover(team: &Arc<Team>) -> Result<(), TurnError> {
             left.insert(turn, (item.session.clone(), Some(item)));
         }
     }
-    for (turn, (session, item)) in left {
-        one(team, turn, session, item).await?;
+    let mut failed = None;
+    for (turn, (session, item)) in left.into_iter().filter(|(turn, _)| wanted(turn)) {
+        let name = session.clone();
+        if let Err(error) = one(team, turn, session, item).await {
+            tracing::error!(error = chain(&error), session = %name, %turn, "failed to take up a turn");
+            failed.get_or_insert(error);
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 async fn one(
@@ -61,8 +81,11 @@ async fn one(
         (Some(TurnState::Done), Some(text)) => {
             if team.swarm.frozen().contains(session.agent()) {
                 // The others are not kept waiting for its thaw.
-                let team = Arc::clone(team);
-                tokio::spawn(async move { team.done(&work, &text).await });
+                let (team, held) = (Arc::clone(team), team.hold(turn));
+                tokio::spawn(async move {
+                    team.done(&work, &text).await;
+                    drop(held);
+                });
             } else {
                 team.done(&work, &text).await;
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::inbox::{self, ChannelInbox};
-use super::{Team, compose};
+use super::{Team, compose, watchdog};
 use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
@@ -49,7 +49,14 @@ impl Work {
 impl Team {
     /// Runs a turn of this session with what is new for it, and tells the scheduler how it ended.
     pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
-        let how = match self.prepare(&session).await {
+        // Nothing could be written of it: it would only fail.
+        let writable = self.swarm.store().until_writable();
+        if self.stop.run_until_cancelled(writable).await.is_none() {
+            return;
+        }
+        let turn = TurnId::new();
+        let held = self.hold(turn);
+        let how = match self.prepare(&session, turn).await {
             Ok(Some((work, order))) => {
                 checkpoint::reach(Checkpoint::Taken);
                 let how = self.run_one(&work, order).await;
@@ -61,16 +68,28 @@ impl Team {
             Ok(None) => Ended::Empty,
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to prepare a turn");
-                Ended::Failed
+                self.give_back(&Work { session: session.clone(), turn, item: None, inbox: None }).await;
+                // The storage's fault says nothing of the agent.
+                if error.is_fault() { Ended::Refused } else { Ended::Failed }
             }
         };
+        drop(held);
         self.swarm.bell().tell(Event::Ended { session, how });
     }
 
     /// Takes what is new; `None` where nothing is.
-    async fn prepare(&self, session: &SessionKey) -> Result<Option<(Work, TurnRequest)>, StoreError> {
+    async fn prepare(
+        self: &Arc<Self>,
+        session: &SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<(Work, TurnRequest)>, StoreError> {
         let store = self.swarm.store();
-        let turn = TurnId::new();
+        let running = self.held();
+        if store.turns_in_flight(session)?.iter().any(|turn| !running.contains(turn))
+            && let Err(error) = watchdog::settle(self).await
+        {
+            tracing::error!(error = chain(&error), %session, "failed to settle an earlier turn");
+        }
         let agent = session.agent().clone();
         let item = loop {
             let Some(item) = store.take_item(session.clone(), turn).await? else { break None };
@@ -104,11 +123,11 @@ impl Team {
             inbox.expect_answer();
         }
         let mut parts = Vec::new();
-        let mut context = Vec::new();
+        let mut guidance = Vec::new();
         if let Some(item) = &item {
             let (text, about) = compose::item(item);
             parts.push(text);
-            context.extend(about);
+            guidance.extend(about);
         }
         parts.extend(batch.as_ref().map(|batch| compose::batch(batch, inbox::BYTES)));
         let provenance = match (&batch, &item) {
@@ -121,10 +140,12 @@ impl Team {
             session: session.clone(),
             turn,
             input: vec![Message::text(Role::User, parts.join("\n\n"))],
-            context,
+            context: Vec::new(),
+            guidance,
             provenance,
             command,
             inbox: inbox.clone().map(|inbox| inbox as Arc<dyn Inbox>),
+            format: None,
         };
         Ok(Some((Work { session: session.clone(), turn, item, inbox }, order)))
     }
@@ -213,7 +234,7 @@ impl Team {
                 self.done(work, &outcome.text).await
             }
             Err(Failure::Turn(error)) => self.failed(work, &error, began).await,
-            Err(Failure::Lost) => self.broke_off(work, began).await,
+            Err(Failure::Lost | Failure::Form(_)) => self.broke_off(work, began).await,
         }
     }
 

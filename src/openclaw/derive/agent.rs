@@ -101,6 +101,9 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
         let network = agent.network.as_str();
         return Err(format!("the network {network:?}: what OpenClaw runs has no way to the gateway's proxy"));
     }
+    if let Some(runtime) = &agent.docker.runtime {
+        return Err(format!("the runtime {runtime:?}: OpenClaw has no setting for it"));
+    }
     let workspace = fs_err::canonicalize(&agent.workspace).unwrap_or_else(|_| agent.workspace.clone());
     spec::check_workspace(home, agent, &workspace, socket).map_err(|error| error.to_string())?;
     let mut binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
@@ -119,7 +122,11 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
         env[name] = value.as_str().into();
     }
     let image = agent.docker.image.as_ref().unwrap_or(&facts.image);
-    Ok(whole_sandbox(&docker(home, facts, image, &binds, (memory, tmp, cpu_millis), &env)))
+    let mut docker = docker(home, facts, image, &binds, (memory, tmp, cpu_millis), &env);
+    if let Some(user) = facts.users.get(&agent.id) {
+        docker["user"] = format!("{}:{}", user.uid, user.gid).into();
+    }
+    Ok(whole_sandbox(&docker))
 }
 
 /// The sandbox of an agent that only OpenClaw knows: nothing of the host but a folder of its own.

@@ -38,8 +38,10 @@ pub struct Facts {
     pub port: u16,
     /// The image of agents that have none of their own.
     pub image: String,
-    /// Who sandboxes run as.
+    /// Who the sandboxes of agents run as that only OpenClaw knows.
     pub user: User,
+    /// Who those of flock's agents run as.
+    pub users: BTreeMap<AgentId, User>,
     /// Processor cores there are.
     pub cores: u64,
     /// The engine's socket, which no bind may reach.

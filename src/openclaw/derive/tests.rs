@@ -16,6 +16,9 @@ fn facts() -> Facts {
         port: 3790,
         image: "flock-sandbox:1".to_owned(),
         user: User { uid: 1000, gid: 1000 },
+        users: ["boss", "coder", "admin"]
+            .map(|id| (id.parse().unwrap(), User { uid: 1000, gid: 1000 }))
+            .into(),
         cores: 8,
         engine_socket: Some("/var/run/docker.sock".into()),
         store: Some("/var/lib/docker/volumes/flock-nix/_data".into()),
@@ -166,6 +169,11 @@ fn what_a_sandbox_may_not_have_is_refused_by_flocks_own_rules() {
         ("seccompProfile", json!("unconfined")),
         ("apparmorProfile", json!("unconfined")),
         ("extraHosts", json!(["x:127.0.0.1"])),
+        ("user", json!("0:0")),
+        ("readOnlyRoot", json!(false)),
+        ("capDrop", json!([])),
+        ("tmpfs", json!(["/"])),
+        ("runtime", json!("runsc")),
         ("dangerouslyAllowExternalBindSources", json!(true)),
         ("dangerouslyAllowContainerNamespaceJoin", json!(true)),
         ("dangerouslyAllowReservedContainerTargets", json!(true)),
@@ -471,10 +479,9 @@ fn limits_are_those_of_flocks_own_sandboxes() {
     docker["cpus"] = 1.5.into();
     docker["env"]["LANG"] = "C".into();
     docker["image"] = "mine:1".into();
-    docker["user"] = "0:0".into();
-    docker["readOnlyRoot"] = false.into();
-    docker["capDrop"] = json!([]);
-    docker["tmpfs"] = json!(["/"]);
+    docker["readOnlyRoot"] = true.into();
+    docker["capDrop"] = json!(["ALL"]);
+    docker["tmpfs"] = json!(["/tmp"]);
     for version in [OLD, NEW] {
         let derived = ok(&document, version);
         let docker = &agent(&derived, "coder")["sandbox"]["docker"];

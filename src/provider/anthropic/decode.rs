@@ -205,6 +205,10 @@ impl Decoder for Messages<'_> {
     fn usage(&self) -> Usage {
         self.answer.usage
     }
+
+    fn written(&self) -> usize {
+        self.answer.readable()
+    }
 }
 
 fn stop(reason: &str) -> StopReason {

@@ -81,7 +81,7 @@ mod tests {
     use crate::provider::ToolSpec;
 
     fn told(model: &str, effort: Effort, tools: bool, began: bool) -> Value {
-        let tool = ToolSpec { name: "exec".into(), description: "x".into(), parameters: json!({}) };
+        let tool = ToolSpec { name: "exec".into(), description: "x".into(), parameters: json!({}).into() };
         let request = Request {
             model: model.into(),
             max_tokens: 20_000,

@@ -67,7 +67,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
         .map(|tool| Tool::ToolSpec {
             name: Cow::Borrowed(tool.name.as_str()),
             description: Some(tool.description.as_str()).filter(|text| !is_blank(text)),
-            input_schema: Json { json: Cow::Borrowed(&tool.parameters) },
+            input_schema: Json { json: Cow::Borrowed(&*tool.parameters) },
         })
         .collect();
     if tools.is_empty() {

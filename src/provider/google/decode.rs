@@ -216,6 +216,10 @@ impl Decoder for Chunks<'_> {
     fn usage(&self) -> Usage {
         self.answer.usage
     }
+
+    fn written(&self) -> usize {
+        self.answer.readable()
+    }
 }
 
 fn failure(error: &Value) -> EventError {

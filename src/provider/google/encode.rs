@@ -170,7 +170,7 @@ fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {
     Declaration {
         name: &tool.name,
         description: &tool.description,
-        parameters_json_schema: whole.then_some(&tool.parameters),
+        parameters_json_schema: whole.then_some(&*tool.parameters),
         parameters: if whole { None } else { schema::reduce(&tool.parameters) },
     }
 }

@@ -65,9 +65,8 @@ fn general(connect: Duration) -> reqwest::Result<Client> {
         .tcp_keepalive(Duration::from_secs(30))
         // A connection that died while the machine slept would else be waited for until the limit.
         .http2_keep_alive_interval(Duration::from_secs(20))
-        .http2_keep_alive_timeout(Duration::from_secs(20));
-    #[cfg(target_os = "linux")]
-    let client = client.tcp_user_timeout(Duration::from_secs(60));
+        .http2_keep_alive_timeout(Duration::from_secs(20))
+        .tcp_user_timeout(Duration::from_secs(60));
     client.build()
 }
 
@@ -80,6 +79,8 @@ fn common(connect: Duration) -> ClientBuilder {
         .redirect(Policy::none())
         .connect_timeout(connect)
         .pool_idle_timeout(Duration::from_secs(60))
+        // As many turns as ran at once would else leave as many connections behind, each with its buffers.
+        .pool_max_idle_per_host(16)
         .tcp_nodelay(true)
 }
 

@@ -139,7 +139,7 @@ impl Endpoint {
         request: impl Into<reqwest::Body>,
     ) -> Result<reqwest::Response, ProviderError> {
         let limits = http.limits();
-        let client = http.client(&self.url).await.map_err(|reason| self.failed(reason))?;
+        let client = http.client(&self.url).await.map_err(|reason| self.unreached(reason))?;
         let sent = client.post(self.url.clone()).headers(headers).body(request).send();
         let after = if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
         tokio::time::timeout(after, sent)
@@ -161,7 +161,14 @@ impl Endpoint {
             provider: self.provider.clone(),
             message: self.clean(message.as_ref()),
             retry_after: None,
+            unsent: false,
         }
+    }
+
+    /// There was no connection to send the request over, because of this.
+    fn unreached(&self, message: impl AsRef<str>) -> ProviderError {
+        let (provider, message) = (self.provider.clone(), self.clean(message.as_ref()));
+        ProviderError::Failed { provider, message, retry_after: None, unsent: true }
     }
 
     /// The provider sent something that is not its format.
@@ -180,7 +187,7 @@ impl Endpoint {
         let at = self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"));
         let cause = innermost(error);
         if error.is_connect() {
-            self.failed(format!("can't connect to {at}: {cause}"))
+            self.unreached(format!("can't connect to {at}: {cause}"))
         } else {
             self.failed(format!("the connection to {at} broke: {cause}"))
         }
@@ -243,8 +250,8 @@ mod tests {
 
     #[test]
     fn what_a_provider_says_is_cleaned() {
-        let endpoint = endpoint("sk-planted");
-        assert_eq!(endpoint.clean("bad key\x1b[31m\n\n sk-planted "), "bad key [31m [key]");
+        let endpoint = endpoint("sk-planted-and-long");
+        assert_eq!(endpoint.clean("bad key\x1b[31m\n\n sk-planted-and-long "), "bad key [31m [key]");
         for text in ["ä".repeat(5_000), "word ".repeat(5_000), String::new()] {
             assert!(endpoint.clean(&text).len() <= 604, "{}", endpoint.clean(&text).len());
         }

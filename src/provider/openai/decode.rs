@@ -192,6 +192,10 @@ impl Decoder for Completion<'_> {
     fn usage(&self) -> Usage {
         self.answer.usage
     }
+
+    fn written(&self) -> usize {
+        self.answer.readable()
+    }
 }
 
 fn failure(error: &Value) -> EventError {

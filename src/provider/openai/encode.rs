@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::text::{self, is_blank};
 use super::super::written::written;
-use super::super::{Block, Message, Request, Role, ToolSpec};
+use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
 use super::details;
 use super::dialect::{Dialect, Field, wants_thinking_back};
 
@@ -29,6 +29,8 @@ struct Body<'a> {
     reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     // What grows comes last, so that the beginning of all requests of a session is the same.
@@ -157,10 +159,25 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         reasoning_effort: dialect.word(&request.model, request.effort, !request.tools.is_empty()),
         // Others don't know it, and some refuse what they don't know.
         prompt_cache_key: request.cache_key.as_deref().filter(|_| dialect.max_completion_tokens),
+        // Many servers hold a model to a form or let it call tools, but not both.
+        response_format: request.format.as_ref().filter(|_| dialect.max_completion_tokens).map(format),
         tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
         messages: messages(request, dialect),
     };
     written(&body, request)
+}
+
+fn format(format: &AnswerFormat) -> Value {
+    match format {
+        AnswerFormat::JsonObject => json!({"type": "json_object"}),
+        AnswerFormat::JsonSchema { name, schema, strict } => {
+            let mut described = json!({"name": name, "schema": schema});
+            if let Some(strict) = strict {
+                described["strict"] = (*strict).into();
+            }
+            json!({"type": "json_schema", "json_schema": described})
+        }
+    }
 }
 
 fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {

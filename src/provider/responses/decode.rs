@@ -309,6 +309,10 @@ impl Decoder for Events<'_> {
     fn usage(&self) -> Usage {
         self.answer.usage
     }
+
+    fn written(&self) -> usize {
+        self.answer.readable()
+    }
 }
 
 /// The texts of a list of parts, a refusal's too; `None` where there are none.

@@ -10,7 +10,7 @@ use super::super::data_url::DataUrl;
 use super::super::openai::effort;
 use super::super::text::{self, is_blank};
 use super::super::written::written;
-use super::super::{Block, Effort, Message, Request, Role};
+use super::super::{AnswerFormat, Block, Effort, Message, Request, Role};
 use super::item::{Reasoning, Said, split_id};
 
 /// What differs between those who speak it.
@@ -48,8 +48,16 @@ struct Body<'a> {
     max_output_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Thought>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Text<'a>>,
     // What grows comes last, so that the beginning of all requests of a session is the same.
     input: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    // The form is written as this API has it.
+    format: &'a AnswerFormat,
 }
 
 #[derive(Serialize)]
@@ -156,6 +164,7 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
             effort: word,
             summary: (effort != Effort::Off).then_some("auto"),
         }),
+        text: request.format.as_ref().map(|format| Text { format }),
         input: items(request, form),
     };
     written(&body, request)

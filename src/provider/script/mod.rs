@@ -66,6 +66,7 @@ impl Provider for Script {
             provider: "script".to_owned(),
             message: error.to_string(),
             retry_after: None,
+            unsent: true,
         })
     }
 

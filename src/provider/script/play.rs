@@ -99,6 +99,7 @@ fn failure(failure: Failure) -> ProviderError {
                 failure.message
             },
             retry_after,
+            unsent: false,
         },
     }
 }

@@ -98,6 +98,13 @@ impl<'t> Ear<'t> {
         self.said(Said::Note(text));
     }
 
+    /// flock has counted what the run took: that is told of one that does not say it.
+    pub fn counted(&mut self, usage: Usage) {
+        if !self.trace.has_usage() && usage != Usage::default() {
+            self.trace.said(&Said::Usage(usage), &mut Vec::new());
+        }
+    }
+
     /// It has ended with this code, or was stopped because it was doomed.
     #[must_use]
     pub fn end(mut self, code: Option<i32>) -> (Ended, Seen) {
@@ -149,6 +156,7 @@ impl<'t> Ear<'t> {
             Said::Conversation(name) => (self.note)(Note::Named(name)),
             Said::Text(text) => self.begun(Event::Text(text)),
             Said::Anew(text) => self.begun(Event::Anew(text)),
+            Said::FlockTool => self.begun(Event::FlockTool),
             Said::Thinking(text) => self.begun(Event::Thinking(text)),
             Said::Tool(event) => self.begun(Event::Tool(event)),
             Said::Usage(usage) => self.spent(|spent| *spent = Usage { cost: spent.cost, ..usage }),
@@ -159,7 +167,11 @@ impl<'t> Ear<'t> {
                 self.doom.cancel();
             }
             // They are in the log of what the agent did.
-            Said::Exit { .. } | Said::Search(_) | Said::Retrying(_) | Said::Note(_) => {}
+            Said::Exit { .. }
+            | Said::Search(_)
+            | Said::Retrying(_)
+            | Said::Note(_)
+            | Said::ConversationUsage(_) => {}
         }
     }
 

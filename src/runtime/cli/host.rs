@@ -85,13 +85,11 @@ pub struct Ran {
     pub left: Left,
 }
 
-/// flock's own program, for [`attend`]: the file that this process was made of, also where an update has replaced it.
-///
-/// # Errors
-///
-/// If the system does not tell.
-pub fn own_file() -> io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
+/// Returns the path of flock's own program, for [`attend`]. It leads to the file that this process was started from, also
+/// where an update has replaced it.
+#[must_use]
+pub fn own_file() -> PathBuf {
+    "/proc/self/exe".into()
 }
 
 /// Runs a program to its end, and ends what it leaves. Dropping the future kills it with all it has started. `flock` is
@@ -201,14 +199,10 @@ impl Drop for Tree {
 
 /// Makes the pipe of what it prints as large as anybody may make one: Gemini CLI ends without a word about what its pipe
 /// has not taken yet. Where it can't be, it stays as it is.
-#[cfg(target_os = "linux")]
 fn widen(pipe: &impl std::os::fd::AsFd) {
     const LARGEST: i32 = 1 << 20;
     let _ = nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETPIPE_SZ(LARGEST));
 }
-
-#[cfg(not(target_os = "linux"))]
-fn widen(_: &impl std::os::fd::AsFd) {}
 
 /// What no proxy is asked for.
 const LOOPBACK: &str = "127.0.0.1,localhost";
@@ -231,7 +225,6 @@ mod tests {
         command.arg("4714").env(TURN.name, format!("{home}.0123")).process_group(0).spawn().unwrap()
     }
 
-    #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_program_can_say_much_before_anybody_listens() {
         let mut command = Command::new("head");

@@ -152,7 +152,6 @@ pub fn hold(turn: &str, command: &[OsString]) -> io::Result<u8> {
 
 /// From now on what descends from this process becomes its child when its parent ends.
 fn adopt() -> io::Result<()> {
-    #[cfg(target_os = "linux")]
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
 }

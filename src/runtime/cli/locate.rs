@@ -42,11 +42,26 @@ pub fn find(program: &dyn Program) -> Result<Found, String> {
 
 /// What it says its version is; `None` where it says none in time.
 pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
+    let output = asked(program, found, &["--version"]).await?;
+    program.version(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The options that flock needs and it does not have; `None` where it does not say what it has.
+pub async fn missing_options(program: &dyn Program, found: &Found) -> Option<Vec<&'static str>> {
+    let options = program.options();
+    let output = asked(program, found, options.help).await?;
+    // Some write it to the one, some to the other.
+    let help = [output.stdout, output.stderr].concat();
+    options.missing_in(&String::from_utf8_lossy(&help))
+}
+
+/// What it says when it is started with these words; `None` where it does not end in time.
+async fn asked(program: &dyn Program, found: &Found, words: &[&str]) -> Option<std::process::Output> {
     let (file, arguments) = found.parts.host.split_first()?;
     let mut command = tokio::process::Command::new(file);
     command
         .args(arguments)
-        .arg("--version")
+        .args(words)
         .stdin(std::process::Stdio::null())
         .env_clear()
         .envs(super::host::environment())
@@ -55,8 +70,7 @@ pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
         // One that can't pass over its user's settings would read them for this too, and write old ones anew.
         command.env(login.variable, NOWHERE);
     }
-    let output = tokio::time::timeout(SHORT, command.output()).await.ok()?.ok()?;
-    program.version(&String::from_utf8_lossy(&output.stdout))
+    tokio::time::timeout(SHORT, command.output()).await.ok()?.ok()
 }
 
 /// PATH, and after it the places where installers put the program.

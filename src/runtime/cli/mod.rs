@@ -22,6 +22,7 @@ pub mod locate;
 mod memory;
 mod native;
 mod opencode;
+pub mod preview;
 pub mod program;
 mod reading;
 mod run;

@@ -29,6 +29,11 @@ pub trait Program: Send + Sync {
     /// The oldest version that what is known of it holds for.
     fn oldest(&self) -> &'static str;
 
+    /// How it is asked for its options, and those without which no turn can be run that its help lists.
+    fn options(&self) -> Options {
+        Options { help: &["--help"], names: &[] }
+    }
+
     /// Whether it can ask a model that is asked this way.
     fn speaks(&self, api: Api) -> bool;
 
@@ -153,6 +158,28 @@ pub struct Parts {
     pub host: Vec<String>,
     /// The first words of its command line in a sandbox.
     pub sandbox: Vec<String>,
+}
+
+/// The options that flock starts a program with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The words for which it prints its help.
+    pub help: &'static [&'static str],
+    /// The options, as they stand in it.
+    pub names: &'static [&'static str],
+}
+
+impl Options {
+    /// The options that this help does not list; `None` for a text that is no help.
+    #[must_use]
+    pub fn missing_in(&self, help: &str) -> Option<Vec<&'static str>> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        // A word may begin with the end of what colours it.
+        let words = help.split(|c| !is_part(c));
+        let listed: Vec<&str> = words.filter_map(|word| word.get(word.find("--")?..)).collect();
+        let missing = || self.names.iter().copied().filter(|name| !listed.contains(name)).collect();
+        (!listed.is_empty()).then(missing)
+    }
 }
 
 /// How a program treats its conversations.

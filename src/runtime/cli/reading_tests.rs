@@ -135,7 +135,7 @@ fn what_codex_does_besides_commands_is_told() {
             "search rust",
             "began 6 x.y {\"a\":1}",
             "ended 6 x.y \"\" error \"no\"",
-            "anew \"\"",
+            "a call of flock's",
             "began 8 command_execution {\"command\":\"rm x\"}",
             "ended 8 command_execution \"\" error \"declined\"",
             "text \"Three.\"",

@@ -92,7 +92,7 @@ pub(super) fn answer(said: &[Said]) -> String {
         match said {
             Said::Text(piece) => text.push_str(piece),
             Said::Anew(whole) => text.clone_from(whole),
-            Said::Tool(ToolEvent::Began { .. }) => text.clear(),
+            Said::FlockTool | Said::Tool(ToolEvent::Began { .. }) => text.clear(),
             _ => {}
         }
     }
@@ -110,6 +110,7 @@ pub(super) fn line(said: &Said) -> String {
         Said::Text(text) => format!("text {}", shown(text)),
         Said::Thinking(text) => format!("thinking {}", shown(text)),
         Said::Anew(text) => format!("anew {}", shown(text)),
+        Said::FlockTool => "a call of flock's".to_owned(),
         Said::Tool(ToolEvent::Began { call, tool, arguments }) => format!("began {call} {tool} {arguments}"),
         Said::Tool(ToolEvent::Ended { call, tool, result, error, took }) => {
             let error = error.as_deref().map(|error| format!(" error {}", shown(error)));
@@ -118,6 +119,7 @@ pub(super) fn line(said: &Said) -> String {
         }
         Said::Exit { call, code } => format!("exit {call} {code}"),
         Said::Search(query) => format!("search {query}"),
+        Said::ConversationUsage(usage) => format!("conversation usage {usage:?}"),
         Said::Usage(usage) => format!(
             "usage in={} out={} read={} write={}",
             usage.input, usage.output, usage.cache_read, usage.cache_write

@@ -313,6 +313,8 @@ impl Course<'_> {
         if let Some(text) = ran.as_ref().and_then(|ran| ran.left.told(cli.program.title())) {
             ear.remark(text);
         }
+        // The turn may have run another conversation before, which could not be gone on with.
+        ear.counted(self.pass.calls.now().usage);
         // Whatever ended it: what was heard is told, and the name of the conversation kept.
         let (ended, seen) = ear.end(ran.map(|ran| ran.code));
         let calls = self.pass.calls.now();

@@ -13,10 +13,14 @@ use super::folders;
 use super::program::{Program, StateFile};
 use crate::error::chain;
 use crate::home::Home;
-use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::home::beneath::{BeneathError, Kind, Owner, Root};
 use crate::home::clear;
 use crate::id::{AgentId, SessionKey};
 use crate::sandbox::workspace;
+
+fn named((path, error): (PathBuf, std::io::Error)) -> String {
+    format!("{}: {error}", path.display())
+}
 
 /// The most entries of a folder that are listed at once.
 const MOST_AT_ONCE: usize = 2000;
@@ -32,6 +36,8 @@ pub struct State {
     /// Where it is while another takes its place.
     aside: PathBuf,
     gone: PathBuf,
+    /// The agent's, by which its user is known.
+    identity: PathBuf,
 }
 
 impl State {
@@ -43,6 +49,7 @@ impl State {
             shared: folders::state(home, agent, program),
             aside: aside(home, agent).join(format!("{}-{name}", program.name())),
             gone: gone(home, agent),
+            identity: home.identity(agent),
             name,
         }
     }
@@ -65,7 +72,8 @@ impl State {
     ///
     /// The path, and why.
     pub fn ready(&self) -> Result<(), String> {
-        workspace::writable(&self.shared).map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+        let owner = self.owner()?;
+        workspace::writable(&self.shared, owner).map_err(named)?;
         let name = Path::new(&self.name);
         let root = Root::open(&self.shared).map_err(|error| self.named(&error))?;
         match root.stat(name) {
@@ -74,7 +82,7 @@ impl State {
             Err(BeneathError::NotFound { .. }) => {}
             Err(error) => return Err(self.named(&error)),
         }
-        root.create_dir_all(name, workspace::owner()).map_err(|error| self.named(&error))
+        root.create_dir_all(name, owner).map_err(|error| self.named(&error))
     }
 
     /// Makes it anew, with nothing in it, for a conversation that begins.
@@ -83,7 +91,7 @@ impl State {
     ///
     /// The path, and why.
     pub fn anew(&self) -> Result<Replaced, String> {
-        workspace::writable(&self.shared).map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+        workspace::writable(&self.shared, self.owner()?).map_err(named)?;
         let moved = prepared(&self.gone)
             .and_then(|()| away(&self.aside, &self.gone))
             .and_then(|()| self.aside.parent().map_or(Ok(()), prepared))
@@ -111,7 +119,8 @@ impl State {
                 kept.iter().map(Path::new).chain(written.map(|file| Path::new(&file.path))).collect();
             self.keep(&root, Path::new(""), &kept).map_err(|error| self.named(&error))?;
         }
-        files.iter().try_for_each(|file| self.put(&root, file)).map_err(|error| self.named(&error))
+        let owner = self.owner()?;
+        files.iter().try_for_each(|file| self.put(&root, file, owner)).map_err(|error| self.named(&error))
     }
 
     /// Has files of its user's folder found in it, where they are there: by links, in the place of whatever is there.
@@ -126,11 +135,12 @@ impl State {
             return Ok(());
         }
         let root = Root::open(&self.path()).map_err(|error| self.named(&error))?;
+        let owner = self.owner()?;
         there.into_iter().try_for_each(|file| {
             let nothing = StateFile { path: file.display().to_string(), content: None };
             let above = file.parent().filter(|above| !above.as_os_str().is_empty());
-            self.put(&root, &nothing)
-                .and_then(|()| above.map_or(Ok(()), |above| root.create_dir_all(above, workspace::owner())))
+            self.put(&root, &nothing, owner)
+                .and_then(|()| above.map_or(Ok(()), |above| root.create_dir_all(above, owner)))
                 .and_then(|()| root.link(file, &user.join(file)))
                 .map_err(|error| self.named(&error))
         })
@@ -143,7 +153,12 @@ impl State {
         String::from_utf8(bytes).ok()
     }
 
-    fn put(&self, root: &Root, file: &StateFile) -> Result<(), BeneathError> {
+    /// Who its program runs as.
+    fn owner(&self) -> Result<Option<Owner>, String> {
+        workspace::owner(&self.identity).map_err(named)
+    }
+
+    fn put(&self, root: &Root, file: &StateFile, owner: Option<Owner>) -> Result<(), BeneathError> {
         let path = Path::new(&file.path);
         // The agent may have put anything there: a folder, a link, a pipe. What is no folder where one is to be
         // would keep all of its turns from beginning.
@@ -161,7 +176,6 @@ impl State {
             (Err(error), _) => return Err(error),
         }
         let Some(content) = &file.content else { return Ok(()) };
-        let owner = workspace::owner();
         if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
             root.create_dir_all(above, owner)?;
         }
@@ -228,7 +242,7 @@ impl Replaced {
 impl Drop for Replaced {
     fn drop(&mut self) {
         if self.holds {
-            let State { shared, name, aside, gone } = &self.state;
+            let State { shared, name, aside, gone, .. } = &self.state;
             let new = gone.join(Uuid::new_v4().to_string());
             let moved = clear::put_away(shared, Path::new(name), &new);
             log(moved.and_then(|_| fs_err::rename(aside, shared.join(name))));

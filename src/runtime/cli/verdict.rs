@@ -47,8 +47,9 @@ pub fn of(
     };
     Err(match status {
         Some(0 | 408 | 429 | 500..) if is_begun => RuntimeError::Unanswered { program, message, hint },
+        // The program ran: it is its model's provider that fails.
         Some(0 | 408 | 429 | 500..) => {
-            RuntimeError::NotRunning { program, reason: message, hint: "flock status".to_owned() }
+            RuntimeError::NoAnswer { program, message, hint: "flock doctor".to_owned() }
         }
         _ if is_begun && is_broken => RuntimeError::Interrupted { program, message, hint },
         Some(status) if !is_begun => RuntimeError::Refused { program, status, message, hint },
@@ -101,7 +102,7 @@ mod tests {
     fn kind(ended: Ended, begun: bool, count: Count) -> &'static str {
         match of(NAME, ended, &Seen { begun, ..Seen::default() }, Some(&count)) {
             Ok(_) => "well",
-            Err(RuntimeError::NotRunning { .. }) => "passing",
+            Err(RuntimeError::NoAnswer { .. }) => "passing",
             Err(RuntimeError::Refused { .. }) => "refused",
             Err(RuntimeError::Failed { .. }) => "failed",
             Err(RuntimeError::Interrupted { .. }) => "interrupted",

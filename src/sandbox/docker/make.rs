@@ -41,8 +41,9 @@ impl DockerSandbox {
         let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
         match Box::pin(self.usable(agent, &spec, found)).await? {
             Found::Running(id) => {
-                match self.connect(agent, &spec, &plan, id.clone(), attach(&self.engine.client()?, &id)).await
-                {
+                let client = self.engine.client()?;
+                let attached = attach(&client, &id);
+                match Box::pin(self.connect(agent, &spec, &plan, id.clone(), attached)).await {
                     // Wedged, or of an older flock: a new one does better.
                     Err(SandboxError::Lost { reason, .. }) => {
                         tracing::warn!(%agent, %reason, "its sandbox does not answer and is made anew");
@@ -51,7 +52,7 @@ impl DockerSandbox {
                 }
                 owned::remove(&self.engine, &id).await?;
             }
-            Found::Stopped(id) => return self.start(agent, &spec, plan, id).await,
+            Found::Stopped(id) => return Box::pin(self.start(agent, &spec, plan, id)).await,
             Found::Nothing => {}
         }
         let id = match self.create(&spec, &plan).await {
@@ -64,7 +65,7 @@ impl DockerSandbox {
             }
             created => created?,
         };
-        self.start(agent, &spec, plan, id).await
+        Box::pin(self.start(agent, &spec, plan, id)).await
     }
 
     /// Everything of the host that the specification needs.
@@ -77,22 +78,24 @@ impl DockerSandbox {
             let path = workspace::locate(&agent.workspace).map_err(failed)?;
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
             let identity = workspace::prepare(&path, &agent.identity).map_err(failed)?;
-            workspace::fit(&path, &fittings).map_err(failed)?;
-            Ok((install_helper(&home.helpers())?, path, identity))
+            let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
+            let owner = workspace::owner(&agent.identity).map_err(failed)?;
+            workspace::fit(&path, &fittings, owner).map_err(failed)?;
+            Ok((install_helper(&home.helpers())?, path, identity, user))
         });
         let image = async {
             let found = image::id(&self.engine, &plan.image).await?;
             found.ok_or_else(|| SandboxError::NoImage { image: plan.image.clone() })
         };
         let (image, prepared) = tokio::join!(image, prepared);
-        let (helper, workspace, identity) = prepared.map_err(|error| SandboxError::Host {
+        let (helper, workspace, identity, user) = prepared.map_err(|error| SandboxError::Host {
             path: plan.agent.workspace.clone(),
             source: std::io::Error::other(error),
         })??;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         Ok(Host {
             image: image?,
-            user: workspace::sandbox_user(),
+            user,
             helper,
             workspace,
             identity,
@@ -150,6 +153,13 @@ impl DockerSandbox {
             Ok(created) => Ok(created.id),
             Err(error) => Err(match engine::refusal(&error) {
                 Some(404) => SandboxError::NoImage { image: plan.image.clone() },
+                // The engine's own words have changed over its versions, and all name the runtime.
+                Some(400) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
+                    match spec.runtime.clone() {
+                        Some(runtime) => SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime },
+                        None => error,
+                    }
+                }
                 _ => error,
             }),
         }
@@ -167,7 +177,9 @@ impl DockerSandbox {
         let client = self.engine.client()?;
         let what = format!("start {}", spec.name);
         let path = plan.agent.workspace.clone();
-        let own = tokio::task::spawn_blocking(move || workspace::own(&path));
+        let identity = plan.agent.identity.clone();
+        let own =
+            tokio::task::spawn_blocking(move || workspace::own(&path, workspace::sandbox_user(&identity)?));
         let (streams, started, owned) = tokio::join!(
             attach(&client, &id),
             self.engine.call(&what, engine::SLOW, client.start_container(&id, None)),
@@ -269,7 +281,7 @@ impl DockerSandbox {
 
 /// Puts the helper's program where the engine can mount it: a folder for each version, so that one that is
 /// in use is never written.
-fn install_helper(helpers: &std::path::Path) -> Result<PathBuf, SandboxError> {
+pub(crate) fn install_helper(helpers: &std::path::Path) -> Result<PathBuf, SandboxError> {
     let folder = helpers.join(&helper::PROGRAM_SHA256[..16.min(helper::PROGRAM_SHA256.len())]);
     let path = folder.join("flock-helper");
     let failed = |source| SandboxError::Host { path: path.clone(), source };

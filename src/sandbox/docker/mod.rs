@@ -27,13 +27,16 @@ use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Inside, Inter
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::fitting::{Fitting, Fittings, STATE_TARGET};
-use crate::sandbox::helper::{HelperError, ProbeReport};
+use crate::sandbox::helper::{Expected, HelperError, ProbeReport};
 use crate::sandbox::mount::ApprovedMounts;
 use crate::sandbox::probe::Probed;
 use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{
     Command, End, Job, JobReply, JobRequest, Outcome, Output, Piece, Run, Sandbox, SandboxError,
 };
+
+pub(crate) use attach::attach;
+pub(crate) use make::install_helper;
 
 use attend::Unrun;
 use freeze::Standing;
@@ -175,7 +178,13 @@ impl DockerSandbox {
         };
         let has_state = live.plan.fittings.iter().any(|fitting| matches!(fitting, Fitting::State(_)));
         let writable: &[&str] = if has_state { &[STATE_TARGET] } else { &[] };
-        Ok(Probed::now(&report, writable))
+        // The engine may be in a virtual machine of its own, so that it is asked; seldom, since most share this machine's kernel.
+        let here = fs_err::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel = match report.first("kernel") {
+            Some(inside) if inside == here.trim() => inside.to_owned(),
+            _ => self.engine.kernel().await?,
+        };
+        Ok(Probed::now(&report, &Expected { writable, kernel: Some(&kernel) }))
     }
 
     async fn run_in(
@@ -338,7 +347,8 @@ fn by_exec(live: &Live, command: Command) -> Exec {
     };
     Exec {
         container: live.container.clone(),
-        command: vec!["sh".to_owned(), "-c".to_owned(), command.command],
+        // Some runtimes apply no filter to what the engine's exec starts: the helper sees to it.
+        command: [HELPER_TARGET, "confine", "sh", "-c", &command.command].map(str::to_owned).to_vec(),
         workdir: Some(workdir),
         env: command.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
         timeout: command.timeout.unwrap_or(EXEC_LIMIT),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::config::{Agent, Config, Network};
+use crate::config::{Agent, Config, DockerSettings, Network};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::egress;
@@ -226,6 +226,8 @@ impl Plan {
             // Asked for each connection.
             egress: Vec::new(),
             runtime: String::new(),
+            // Watched, and no property of the container.
+            docker: DockerSettings { disk: None, ..agent.docker.clone() },
             ..agent.clone()
         };
         let identity = workspace::identity(&agent.identity).ok();

@@ -30,6 +30,8 @@ enum Pattern {
     Exactly(Host),
     /// Names that end in a dot and this.
     Below(String),
+    /// Every name. No text of a rule says it.
+    AnyName,
 }
 
 /// Why a text is no host or no rule.
@@ -41,6 +43,12 @@ pub struct RuleError {
 }
 
 impl EgressRule {
+    /// Every name, at the usual two ports. The addresses behind it are judged as those of any other rule.
+    #[must_use]
+    pub const fn any_name() -> Self {
+        Self { host: Pattern::AnyName, port: None }
+    }
+
     /// Whether it lets a connection pass.
     #[must_use]
     pub fn allows(&self, host: &Host, port: u16) -> bool {
@@ -54,8 +62,41 @@ impl EgressRule {
                 (Pattern::Below(name), Host::Name(host)) => {
                     host.strip_suffix(name.as_str()).is_some_and(|front| front.ends_with('.'))
                 }
-                (Pattern::Below(_), Host::Address(_)) => false,
+                (Pattern::AnyName, Host::Name(_)) => true,
+                (Pattern::Below(_) | Pattern::AnyName, Host::Address(_)) => false,
             }
+    }
+}
+
+impl EgressRule {
+    /// Whether all hosts of another rule are among its own, whatever the ports.
+    #[must_use]
+    pub fn covers_hosts(&self, other: &Self) -> bool {
+        match (&self.host, &other.host) {
+            (Pattern::Exactly(one), Pattern::Exactly(other)) => one == other,
+            (Pattern::Below(name), Pattern::Exactly(Host::Name(other))) => is_below(other, name),
+            (Pattern::Below(name), Pattern::Below(other)) => name == other || is_below(other, name),
+            _ => false,
+        }
+    }
+
+    /// Whether it lets everything pass that another rule does.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let port_fits = match (self.port, other.port) {
+            (None, None) => true,
+            (None, Some(port)) => PORTS.contains(&port),
+            (Some(one), Some(other)) => one == other,
+            (Some(_), None) => false,
+        };
+        port_fits && self.covers_hosts(other)
+    }
+
+    /// Whether both are about the same ports, those of the web counting as one.
+    #[must_use]
+    pub fn shares_ports(&self, other: &Self) -> bool {
+        let class = |port: Option<u16>| port.filter(|port| !PORTS.contains(port));
+        class(self.port) == class(other.port)
     }
 }
 
@@ -119,6 +160,11 @@ impl FromStr for Host {
     }
 }
 
+/// Whether a name ends in a dot and another one.
+fn is_below(name: &str, above: &str) -> bool {
+    name.strip_suffix(above).is_some_and(|front| front.ends_with('.'))
+}
+
 /// The host and the port, if one is named.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     // An IPv6 address without brackets has colons and no port.
@@ -154,6 +200,7 @@ impl fmt::Display for EgressRule {
         match &self.host {
             Pattern::Exactly(host) => write!(out, "{host}")?,
             Pattern::Below(name) => write!(out, "*.{name}")?,
+            Pattern::AnyName => write!(out, "*")?,
         }
         match self.port {
             Some(port) => write!(out, ":{port}"),
@@ -170,6 +217,29 @@ mod tests {
 
     fn allows(rule: &str, host: &str, port: u16) -> bool {
         rule.parse::<EgressRule>().unwrap().allows(&host.parse().unwrap(), port)
+    }
+
+    #[test]
+    fn a_rule_covers_what_is_among_its_hosts_and_ports() {
+        let rule = |text: &str| text.parse::<EgressRule>().unwrap();
+        for (one, other, covers) in [
+            ("a.example", "a.example", true),
+            ("a.example", "a.example:443", true),
+            ("a.example", "a.example:22", false),
+            ("a.example:443", "a.example", false),
+            ("*.example.org", "a.example.org", true),
+            ("*.example.org", "*.a.example.org:80", true),
+            ("*.example.org", "*.example.org", true),
+            ("*.example.org", "example.org", false),
+            ("*.example.org", "badexample.org", false),
+            ("a.example.org", "*.example.org", false),
+            ("1.1.1.1", "1.1.1.1", true),
+            ("*.example.org", "1.1.1.1", false),
+        ] {
+            assert_eq!(rule(one).covers(&rule(other)), covers, "{one} {other}");
+        }
+        assert!(rule("a.example:443").shares_ports(&rule("a.example")));
+        assert!(!rule("a.example:22").shares_ports(&rule("a.example")));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use client::{Environment, HelperClient};
 pub use connection::Entrance;
 pub use error::HelperError;
 pub use patience::Patience;
-pub use probe_report::ProbeReport;
+pub use probe_report::{Expected, ProbeReport};
 pub use streams::{Accept, Stream};
 
 /// The program. Empty where flock was built for a system other than Linux.

@@ -12,8 +12,10 @@
 //! | `interface=<name>` | a network interface |
 //! | `connect=<address> <unreachable\|refused\|timeout\|open>` | a try to connect; only the first is no way out |
 //! | `socket=<path> <open\|closed> <inside\|outside\|unknown>` | a socket in the file system, and where its listener is |
-//! | `device=<path>`, `mknod=open\|closed` | a device that opened, and whether one can be made |
+//! | `device=<path>`, `mknod=open\|empty\|closed` | a device that opened, and whether one can be made, or only its name |
 //! | `namespace.user=open\|closed` | whether a user namespace can be made |
+//! | `kernel=<release>` | the kernel that answers in it |
+//! | `wall.<call>=open\|closed` | a system call that no sandbox may make |
 //! | `walked=<entries> <whole\|truncated>` | how far sockets and devices were looked for |
 //! | `took_us=N`, `end=<whole\|truncated>` | the last lines |
 
@@ -25,7 +27,37 @@ const MAX_LINES: usize = 4_000;
 const MAX_FINDINGS: usize = 50;
 /// What an agent may write, and all below it. `/dev/shm` is the container's own memory.
 const WRITABLE: [&str; 3] = ["/workspace", "/tmp", "/dev/shm"];
+/// The system calls that are tried, and what it means that one is let through.
+const WALLS: [(&str, &str); 15] = [
+    ("vsock", "it can make sockets to the hypervisor (AF_VSOCK)"),
+    ("alg", "it can make sockets to the kernel's ciphers (AF_ALG)"),
+    ("io_uring", "io_uring can be used"),
+    ("keys", "the kernel's keyrings can be used"),
+    ("bpf", "bpf can be used"),
+    ("perf", "perf_event_open can be used"),
+    ("clone", "user namespaces can be made by clone"),
+    ("clone3", "user namespaces can be made by clone3"),
+    ("setuid-chmod", "setuid files can be made by chmod"),
+    ("setuid-chmod-group", "setgid files can be made by chmod"),
+    ("setuid-fchmod", "setuid files can be made by fchmod"),
+    ("setuid-fchmodat2", "setuid files can be made by fchmodat2"),
+    ("setuid-open", "setuid files can be made by open"),
+    ("setuid-openat2", "setuid files can be made by openat2"),
+    ("setuid-mknod", "setuid files can be made by mknod"),
+];
+/// Where control groups are mounted.
+const CGROUPS: &str = "/sys/fs/cgroup";
 const CAPABILITIES: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
+
+/// What a probe is judged by beside what holds for every sandbox.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected<'a> {
+    /// Places that this sandbox may write besides its workspace and `/tmp`.
+    pub writable: &'a [&'a str],
+    /// The release of the engine's kernel, where it was asked. A runtime with a kernel of its own (gVisor, Kata) shows no
+    /// seccomp mode, and is judged by what the tries came to.
+    pub kernel: Option<&'a str>,
+}
 
 /// The lines of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,22 +93,33 @@ impl ProbeReport {
         self.first("took_us")?.parse().ok().map(Duration::from_micros)
     }
 
-    /// What is not confined as a sandbox without a network must be; empty if all is. `writable` are places
-    /// that this sandbox may write besides its workspace and `/tmp`. A check without a result is a finding.
+    /// What is not confined as a sandbox without a network must be; empty if all is. A check without a result is a
+    /// finding.
     #[must_use]
-    pub fn findings(&self, writable: &[&str]) -> Vec<String> {
+    pub fn findings(&self, expected: &Expected<'_>) -> Vec<String> {
+        let writable = expected.writable;
         let mut findings = Vec::new();
         if self.first("end") != Some("whole") {
             findings.push("the probe did not finish".to_owned());
         }
-        self.judge_identity(&mut findings);
-        self.judge_files(writable, &mut findings);
+        let has_own_kernel = self.has_own_kernel(expected);
+        self.judge_identity(has_own_kernel, &mut findings);
+        self.judge_files(writable, has_own_kernel, &mut findings);
         self.judge_network(writable, &mut findings);
+        self.judge_calls(has_own_kernel, &mut findings);
         findings.truncate(MAX_FINDINGS);
         findings
     }
 
-    fn judge_identity(&self, findings: &mut Vec<String>) {
+    /// Whether what answers in it is not the engine's kernel: gVisor or a virtual machine.
+    fn has_own_kernel(&self, expected: &Expected<'_>) -> bool {
+        match (self.first("kernel"), expected.kernel) {
+            (Some(inside), Some(outside)) => !inside.is_empty() && !outside.is_empty() && inside != outside,
+            _ => false,
+        }
+    }
+
+    fn judge_identity(&self, has_own_kernel: bool, findings: &mut Vec<String>) {
         for name in CAPABILITIES {
             match self.first(&format!("status.{name}")) {
                 Some(value) if value.bytes().all(|byte| byte == b'0') => {}
@@ -96,7 +139,10 @@ impl ProbeReport {
         if self.first("helper.pid") != Some("1") {
             findings.push("the helper is not its first process".to_owned());
         }
-        for what in ["fd", "environ", "mem", "root", "ptrace"] {
+        // gVisor lets processes of one user look at each other whatever they want. What the helper says is parsed as hostile.
+        let out_of_reach: &[&str] =
+            if has_own_kernel { &["mem", "ptrace"] } else { &["fd", "environ", "mem", "root", "ptrace"] };
+        for what in out_of_reach {
             if self.first(&format!("helper.{what}")) != Some("closed") {
                 findings.push(format!("the helper's {what} can be reached"));
             }
@@ -110,8 +156,28 @@ impl ProbeReport {
         }
     }
 
-    fn judge_files(&self, writable: &[&str], findings: &mut Vec<String>) {
-        let may = |path: &str| WRITABLE.iter().chain(writable).any(|place| is_below(path, place));
+    fn judge_calls(&self, has_own_kernel: bool, findings: &mut Vec<String>) {
+        if self.first("status.Seccomp") != Some("2") && !has_own_kernel {
+            findings.push("no seccomp filter limits its system calls".to_owned());
+        }
+        for (name, open) in WALLS {
+            match self.first(&format!("wall.{name}")) {
+                Some("closed") => {}
+                Some("open") => findings.push(open.to_owned()),
+                _ => findings.push(format!("{name} was not probed")),
+            }
+        }
+        if self.first("namespace.user") != Some("closed") {
+            findings.push("user namespaces can be made by unshare".to_owned());
+        }
+    }
+
+    fn judge_files(&self, writable: &[&str], has_own_kernel: bool, findings: &mut Vec<String>) {
+        // With the first version of control groups, crun leaves the memory in which it mounts them writable.
+        let is_memory = |path: &str| path == CGROUPS && self.all("mount").any(|words| is_tmpfs(words, path));
+        let may = |path: &str| {
+            WRITABLE.iter().chain(writable).any(|place| is_below(path, place)) || is_memory(path)
+        };
         for path in self.all("writable").filter_map(<[String]>::first) {
             if !may(path) {
                 findings.push(format!("{path} can be written"));
@@ -131,7 +197,9 @@ impl ProbeReport {
         for path in self.all("device").filter_map(<[String]>::first) {
             findings.push(format!("the device {path} opens"));
         }
-        if self.first("mknod") != Some("closed") {
+        // A name without a device is harmless where the host's devices are not the kernel's that answers.
+        let made = self.first("mknod");
+        if made != Some("closed") && !(has_own_kernel && made == Some("empty")) {
             findings.push("devices can be made".to_owned());
         }
     }
@@ -164,6 +232,11 @@ impl ProbeReport {
             }
         }
     }
+}
+
+/// Whether a mount is memory at this place.
+fn is_tmpfs(words: &[String], place: &str) -> bool {
+    matches!(words, [_, kind, target, ..] if kind == "tmpfs" && target == place)
 }
 
 fn is_below(path: &str, place: &str) -> bool {
@@ -209,6 +282,7 @@ status.CapEff=0000000000000000
 status.CapBnd=0000000000000000
 status.CapAmb=0000000000000000
 status.NoNewPrivs=1
+status.Seccomp=2
 limit.pids=256
 limit.memory=2147483648
 helper.pid=1
@@ -229,14 +303,32 @@ mknod=closed
 socket=/tmp/own open inside
 socket=/tmp/dgram open unknown
 socket=/nix/var/nix/daemon-socket/socket closed unknown
+kernel=6.1.0
+wall.vsock=closed
+wall.alg=closed
+wall.io_uring=closed
+wall.keys=closed
+wall.bpf=closed
+wall.perf=closed
+wall.clone=closed
+wall.clone3=closed
+wall.setuid-chmod=closed
+wall.setuid-chmod-group=closed
+wall.setuid-fchmod=closed
+wall.setuid-fchmodat2=closed
+wall.setuid-open=closed
+wall.setuid-openat2=closed
+wall.setuid-mknod=closed
+namespace.user=closed
 took_us=3000
 end=whole
 ";
+    const ANY: Expected<'static> = Expected { writable: &[], kernel: None };
 
     #[test]
     fn a_confined_sandbox_has_no_findings() {
         let report = ProbeReport::parse(CONFINED.as_bytes());
-        assert_eq!(report.findings(&[]), Vec::<String>::new());
+        assert_eq!(report.findings(&ANY), Vec::<String>::new());
         assert_eq!(report.took(), Some(Duration::from_millis(3)));
     }
 
@@ -244,6 +336,7 @@ end=whole
     fn every_line_that_loosens_it_is_a_finding() {
         for line in [
             "writable=/etc",
+            "writable=/sys/fs/cgroup",
             "writable=/workspaces",
             "writable=/proc/sys/kernel/core_pattern",
             "interface=eth0",
@@ -257,23 +350,29 @@ end=whole
             "mount=rw cgroup /sys/fs/cgroup/pids / cgroup",
         ] {
             let text = CONFINED.replace("took_us", &format!("{line}\ntook_us"));
-            assert_eq!(ProbeReport::parse(text.as_bytes()).findings(&[]).len(), 1, "{line}");
+            assert_eq!(ProbeReport::parse(text.as_bytes()).findings(&ANY).len(), 1, "{line}");
         }
+        let crun = "mount=rw tmpfs /sys/fs/cgroup / cgroup\nwritable=/sys/fs/cgroup\ntook_us";
+        assert!(ProbeReport::parse(CONFINED.replace("took_us", crun).as_bytes()).findings(&ANY).is_empty());
         let text = CONFINED.replace("took_us", "writable=/data/x\ntook_us");
-        assert!(ProbeReport::parse(text.as_bytes()).findings(&["/data"]).is_empty());
+        assert!(
+            ProbeReport::parse(text.as_bytes())
+                .findings(&Expected { writable: &["/data"], kernel: None })
+                .is_empty()
+        );
     }
 
     #[test]
     fn every_line_that_is_missing_or_wrong_is_a_finding() {
         let judged = CONFINED.lines().filter(|line| {
             let key = line.split('=').next().unwrap();
-            !matches!(key, "mount" | "socket" | "took_us" | "limit.pids" | "limit.memory")
+            !matches!(key, "mount" | "socket" | "kernel" | "took_us" | "limit.pids" | "limit.memory")
                 && *line != "writable=/tmp"
                 && !line.contains("a%20b")
         });
         for line in judged {
             let text = CONFINED.replace(line, "");
-            assert!(!ProbeReport::parse(text.as_bytes()).findings(&[]).is_empty(), "without {line}");
+            assert!(!ProbeReport::parse(text.as_bytes()).findings(&ANY).is_empty(), "without {line}");
         }
         for (line, wrong) in [
             ("CapBnd=0000000000000000", "CapBnd=00000000a80425fb"),
@@ -281,11 +380,37 @@ end=whole
             ("limit.pids=256", "limit.pids=max"),
             ("limit.memory=2147483648", "limit.memory=9223372036854771712"),
             ("end=whole", "end=truncated"),
+            ("wall.vsock=closed", "wall.vsock=open"),
+            ("wall.setuid-mknod=closed", "wall.setuid-mknod=open"),
+            ("namespace.user=closed", "namespace.user=open"),
+            ("status.Seccomp=2", "status.Seccomp=0"),
             ("Uid=10001 10001 10001 10001", "Uid=10001 10001 0 10001"),
         ] {
             let text = CONFINED.replace(line, wrong);
-            assert_eq!(ProbeReport::parse(text.as_bytes()).findings(&[]).len(), 1, "{wrong}");
+            assert_eq!(ProbeReport::parse(text.as_bytes()).findings(&ANY).len(), 1, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_kernel_of_its_own_needs_no_filter_that_can_be_seen() {
+        let text =
+            CONFINED.replace("status.Seccomp=2", "status.Seccomp=0").replace("kernel=6.1.0", "kernel=4.4.0");
+        let judge = |text: &str, kernel| {
+            ProbeReport::parse(text.as_bytes()).findings(&Expected { writable: &[], kernel }).len()
+        };
+        assert_eq!(judge(&text, Some("6.1.0")), 0);
+        assert_eq!(judge(&text, Some("4.4.0")), 1, "it is the engine's");
+        assert_eq!(judge(&text, None), 1, "the engine's is not known");
+        assert_eq!(judge(&text.replace("kernel=4.4.0", "kernel="), Some("6.1.0")), 1);
+        let gvisor =
+            text.replace("helper.fd=closed", "helper.fd=open").replace("\nmknod=closed", "\nmknod=empty");
+        assert_eq!((judge(&gvisor, Some("6.1.0")), judge(&gvisor, Some("4.4.0"))), (0, 3));
+        assert_eq!(judge(&text.replace("\nmknod=closed", "\nmknod=open"), Some("6.1.0")), 1);
+        assert_eq!(
+            judge(&text.replace("io_uring=closed", "io_uring=open"), Some("6.1.0")),
+            1,
+            "tries are judged"
+        );
     }
 
     #[test]
@@ -298,7 +423,7 @@ end=whole
     proptest::proptest! {
         #[test]
         fn any_output_is_judged_without_a_panic(output: Vec<u8>) {
-            let findings = ProbeReport::parse(&output).findings(&[]);
+            let findings = ProbeReport::parse(&output).findings(&ANY);
             proptest::prop_assert!(!findings.is_empty());
         }
     }

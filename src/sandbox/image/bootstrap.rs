@@ -245,6 +245,7 @@ no_proxy=\"${no_proxy-${NO_PROXY-}}\" \"$@\"";
 /// ends it when standard input closes.
 const WATCHED: &str = "\
 export PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\" LC_ALL=C
+umask 022
 exec 2>&1
 inner='
 exec 3<&0

@@ -83,7 +83,7 @@ pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
 }
 
 /// Tools that change the workspace, a vault or what others have, or run something.
-const CHANGING: [&str; 13] = [
+const CHANGING: [&str; 12] = [
     "write",
     "edit",
     "apply_patch",
@@ -93,7 +93,6 @@ const CHANGING: [&str; 13] = [
     "flock_channel_create",
     "flock_assign_members",
     "flock_channel_archive",
-    "flock_bridge",
     "flock_create_agent",
     "flock_decommission_agent",
     "flock_restart_gateway",

@@ -51,7 +51,6 @@ pub const FLOCK_TOOLS: &[(&str, Roles)] = &[
     ("flock_channel_create", Roles::Orchestrator),
     ("flock_assign_members", Roles::Orchestrator),
     ("flock_channel_archive", Roles::Orchestrator),
-    ("flock_bridge", Roles::Orchestrator),
     ("flock_create_agent", Roles::Orchestrator),
     ("flock_decommission_agent", Roles::Orchestrator),
     ("triage_decision", Roles::Sysadmin),

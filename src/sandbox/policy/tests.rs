@@ -132,7 +132,6 @@ const CELLS: &str = "
     flock_channel_create      orchestrator
     flock_assign_members      orchestrator
     flock_channel_archive     orchestrator
-    flock_bridge              orchestrator
     flock_create_agent        orchestrator
     flock_decommission_agent  orchestrator
     triage_decision           sysadmin
@@ -223,7 +222,6 @@ fn who_can_only_read_changes_nothing_of_the_team() {
         (&orchestrator, "flock_channel_create"),
         (&orchestrator, "flock_assign_members"),
         (&orchestrator, "flock_channel_archive"),
-        (&orchestrator, "flock_bridge"),
         (&orchestrator, "flock_create_agent"),
         (&orchestrator, "flock_decommission_agent"),
         (&sysadmin, "flock_restart_gateway"),
@@ -249,7 +247,7 @@ fn what_is_offered_is_what_may_run() {
         .map(|name| ToolSpec {
             name: name.to_string(),
             description: String::new(),
-            parameters: json!({"type": "object"}),
+            parameters: json!({"type": "object"}).into(),
         })
         .collect();
     let names =

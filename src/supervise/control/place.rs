@@ -25,7 +25,16 @@ pub fn usual(home: &Home) -> Option<PathBuf> {
 /// Where a client finds the socket of a supervisor that may be running.
 #[must_use]
 pub fn find(home: &Home) -> Option<PathBuf> {
-    usual(home).or_else(|| pid::read(&home.pid_file(super::super::SUPERVISOR))?.socket)
+    let noted = || pid::read(&home.pid_file(super::super::SUPERVISOR))?.socket;
+    // The PID file of a copied home tells of the supervisor of the home that it was copied from.
+    let is_own = |socket: &PathBuf| socket.file_name().is_some_and(|name| *name == *name_of(home));
+    usual(home).or_else(|| noted().filter(is_own))
+}
+
+/// The name of a home's socket outside of it.
+fn name_of(home: &Home) -> String {
+    let digest = Sha256::digest(home.root().as_os_str().as_bytes());
+    format!("flock-{}.sock", crate::id::hex(&digest[..8]))
 }
 
 /// A place outside of the home, in a folder that nobody else can write.
@@ -34,11 +43,10 @@ pub fn find(home: &Home) -> Option<PathBuf> {
 ///
 /// If there is none.
 pub fn elsewhere(home: &Home) -> io::Result<PathBuf> {
-    let digest = Sha256::digest(home.root().as_os_str().as_bytes());
-    let name = format!("flock-{}", crate::id::hex(&digest[..8]));
+    let name = name_of(home);
     let uid = nix::unistd::Uid::current().as_raw();
     let fits = |folder: PathBuf| {
-        let path = folder.join(format!("{name}.sock"));
+        let path = folder.join(&name);
         (is_private(&folder, uid) && path.as_os_str().len() <= LONGEST).then_some(path)
     };
     let own = PathBuf::from(format!("/tmp/flock-{uid}"));

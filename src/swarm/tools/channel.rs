@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::team_tool::TeamTool;
+use crate::agent::prompt::without_marks;
 use crate::id::{AgentId, ChannelId, Party};
 use crate::provider::BoxFuture;
 use crate::store::{Channel, ChannelState, Page, Post};
@@ -110,8 +111,14 @@ fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
         let id = id(&arguments)?;
         let message: String = arguments.required("message")?;
         let notify = arguments.optional("notify")?.unwrap_or(true);
-        Ok(match swarm.post(&By::call(context), &id, message, notify).await? {
-            Said::New(seq) => format!("posted to #{id} as seq {seq}"),
+        let by = By::call(context);
+        let text = message.clone();
+        Ok(match swarm.post(&by, &id, message, notify).await? {
+            Said::New(seq) => {
+                let notes = if notify { swarm.unheard(&by.party, &id, &text)? } else { Vec::new() };
+                let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
+                format!("posted to #{id} as seq {seq}{notes}")
+            }
             Said::Before(seq) => {
                 format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
             }
@@ -154,18 +161,19 @@ fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
 fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
     let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
     let mut text = format!(
-        "#{} ({}), {} messages; members: {}\nTopic: {}",
+        "#{} ({}), {} messages; members: {}\nTopic:\n{}",
         channel.id,
         channel.state.as_str(),
         channel.last_seq,
         members.join(", "),
-        notice::one_line(&channel.topic),
+        // Whoever made the channel wrote it.
+        notice::quoted(&without_marks(&channel.topic)),
     );
     let mut room = MAX_READ;
     let mut last = None;
     for post in messages {
         let is_whole = offset == 0 && post.content.len() <= MAX_READ;
-        let whole = is_whole.then(|| notice::line(post.seq, &post.author, &post.content));
+        let whole = is_whole.then(|| notice::line(post.seq, &post.author, &without_marks(&post.content)));
         let line = whole.filter(|line| line.len() <= MAX_READ).unwrap_or_else(|| part(post, offset));
         if let (Some(last), true) = (last, line.len() > room) {
             return format!("{text}\nmore follow: read on with after {last}");
@@ -189,7 +197,7 @@ fn part(post: &Post, offset: usize) -> String {
     let mut size = MAX_READ - 512;
     loop {
         let piece = bounded::start(&text[from..], size);
-        let line = notice::line(post.seq, &post.author, piece);
+        let line = notice::line(post.seq, &post.author, &without_marks(piece));
         // Shown, a text can be many times as long as its bytes; a few of them always fit.
         if line.len() > MAX_READ - 256 && size > 64 {
             size /= 2;
@@ -229,7 +237,7 @@ fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
                     channel.state.as_str(),
                     channel.members.len(),
                     channel.last_seq,
-                    notice::one_line(bounded::start(&channel.topic, 80)),
+                    notice::one_line(&without_marks(bounded::start(&channel.topic, 80))),
                 )
             })
             .collect();

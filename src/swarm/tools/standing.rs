@@ -1,4 +1,4 @@
-//! Sleeping, looking at the team, and the bridges that are not there yet.
+//! Sleeping, and looking at the team.
 
 use std::sync::Arc;
 
@@ -37,14 +37,6 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
             &json!({"reason": text}),
             &[],
             sleep,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_bridge",
-            "Bridge a channel to another platform: create, remove, list, pause, resume.",
-            &json!({"action": text, "channelId": text, "platform": text}),
-            &["action"],
-            bridge,
         ),
     ]
 }
@@ -100,18 +92,5 @@ fn status<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Argum
             lines.push(format!("{all} channels, {archived} of them archived"));
         }
         Ok(lines.join("\n"))
-    })
-}
-
-fn bridge<'a>(_swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
-    Box::pin(async move {
-        let action: String = arguments.required("action")?;
-        match action.as_str() {
-            "list" => Ok("no bridge is configured".to_owned()),
-            "create" | "remove" | "pause" | "resume" => {
-                Err(ToolError::model("no bridge is configured: this flock knows no other platform yet"))
-            }
-            _ => Err(ToolError::model("`action` is create, remove, list, pause or resume")),
-        }
     })
 }

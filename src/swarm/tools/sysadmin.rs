@@ -38,9 +38,11 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             triage,
             "triage_decision",
-            "Say what level a request has: it can only rise, and only before it has begun.",
+            "Say what level a request has: it can only rise, and only before it has begun. One that waits for your word \
+             is done with YELLOW. revoke refuses that one, or takes back what was done without a person.",
             &json!({
                 "request_id": text, "level": {"enum": ["GREEN", "YELLOW", "RED"]}, "reasoning": text,
+                "revoke": {"type": "boolean"},
                 "action_plan": text, "risk_factors": {"type": "array", "items": text}
             }),
             &["request_id", "level", "reasoning"],
@@ -87,6 +89,9 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
         Request::AgentCreate { .. } | Request::AgentRemove { .. } => {
             Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
         }
+        Request::Command { execution: Some(_), .. } => {
+            Err(ToolError::model("how a command runs on the host is not yours to say: leave `execution` out"))
+        }
         request => Ok(request),
     }
 }
@@ -114,6 +119,9 @@ fn decide<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Argu
             _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
         };
         let reasoning: String = arguments.required("reasoning")?;
+        if arguments.optional::<bool>("revoke")? == Some(true) {
+            return Ok(triage.take_back(&By::call(context), &id, &reasoning).await?);
+        }
         Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
     })
 }
@@ -156,6 +164,7 @@ mod tests {
             json!({"kind": "agent-create", "id": "x"}),
             json!({"kind": "agent-remove", "id": "x"}),
             json!({"kind": "egress"}),
+            json!({"kind": "command", "command": "id", "execution": {"cwd": "/etc", "env": {}}}),
             json!({"package": "hello"}),
             json!([]),
         ] {

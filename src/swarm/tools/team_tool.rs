@@ -30,7 +30,11 @@ impl<S: Send + Sync + 'static> TeamTool<S> {
         work: Work<S>,
     ) -> Arc<dyn Tool> {
         let parameters = json!({"type": "object", "properties": properties, "required": required});
-        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters: parameters.into(),
+        };
         Arc::new(Self { spec, service: Arc::clone(service), work })
     }
 }

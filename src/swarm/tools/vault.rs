@@ -39,7 +39,11 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     let shared =
         Arc::new(Shared { vaults: Vaults::new(home), skills: Skills::new(home), store: Arc::clone(store) });
     let tool = |name: &str, description: &str, parameters: Value, work: Work| -> Arc<dyn Tool> {
-        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters: parameters.into(),
+        };
         let aliases: &[&str] = if name == "flock_read_skill" { &["read_skill"] } else { &[] };
         Arc::new(SharedTool { spec, aliases, work, shared: Arc::clone(&shared) })
     };

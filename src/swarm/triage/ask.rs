@@ -45,13 +45,16 @@ fn command(arguments: &Value) -> Result<Request, String> {
     let workdir: Option<String> = arguments.optional("workdir").map_err(wrong)?;
     let env: Option<std::collections::BTreeMap<String, String>> = arguments.optional("env").map_err(wrong)?;
     if background == Some(true) || workdir.is_some() || env.is_some_and(|env| !env.is_empty()) {
-        return Err("not run: on the host only `command` and `timeout` can be approved; it starts in your \
-                    workspace, so write `cd` and variables into the command itself"
-            .to_owned());
+        return Err(
+            "not run: on the host only `command` and `timeout` can be approved; it starts in an empty \
+                    folder, so write `cd` and variables into the command itself"
+                .to_owned(),
+        );
     }
     let timeout: Option<u64> = arguments.optional("timeout").map_err(wrong)?;
     let timeout = timeout.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
-    Ok(Request::Command { command: arguments.required_or("command", "cmd").map_err(wrong)?, timeout })
+    let command = arguments.required_or("command", "cmd").map_err(wrong)?;
+    Ok(Request::Command { command, timeout, execution: None })
 }
 
 #[cfg(test)]

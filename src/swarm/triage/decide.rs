@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use super::notice;
+use super::request::{Asked, Change, Request};
 use crate::config::Config;
 use crate::error::{Explain, Kind};
-use crate::id::Party;
+use crate::id::{AgentId, Party};
+use crate::nix::Attribute;
 use crate::store::{Along, AuditEntry, Level, Moved, RequestRow, Step, Store, StoreError};
 
 /// Who decides.
@@ -53,9 +55,22 @@ pub enum DecideError {
     /// It is not what the person was shown.
     #[error("request {0} is not what you were shown: nothing was approved")]
     Changed(String),
+    /// An older flock kept it, and it does not say how it runs.
+    #[error(
+        "request {0} was asked for under an older flock and does not say how it runs: the agent has to ask again"
+    )]
+    Outdated(String),
     /// There is nothing of it that could be taken back.
     #[error("request {0} grants nothing that could be taken back")]
     NoGrant(String),
+    /// It is taken back, and what it did is still there.
+    #[error("{id} is taken back, but what it did could not be undone: {why}")]
+    Left {
+        /// Which.
+        id: String,
+        /// Why.
+        why: String,
+    },
     /// Not one of those who decide.
     #[error("{0} is not among those who approve (approvers)")]
     NotApprover(Party),
@@ -75,6 +90,8 @@ impl Explain for DecideError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            Self::Left { .. } => Some("flock nix list".to_owned()),
+            Self::Outdated(id) => Some(format!("flock approvals deny {id}")),
             Self::Unknown(_) | Self::Expired(_) => Some("flock approvals list".to_owned()),
             Self::NoGrant(_) => Some("flock approvals list --all".to_owned()),
             Self::Over { id, .. } | Self::Changed(id) => Some(format!("flock approvals show {id}")),
@@ -102,6 +119,18 @@ pub async fn decide(
     let party = admit(config, decider)?;
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(id.to_owned()))?;
     let moved = match decision {
+        Decision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
+            return Err(DecideError::Outdated(row.id));
+        }
+        Decision::Approve { sha256 } if row.revoked_by.is_some() => {
+            let text = format!("{id} was given back by {party}.");
+            let along = Along {
+                entry: entry(party, "request.restore", &row, format!("sha256 {sha256}")),
+                items: vec![notice::result(&row, &format!("Your request {text}{}", again(&row)), now)],
+                post: notice::post(&row, &text, now),
+            };
+            store.restore_grant(row.id.clone(), sha256, along, now).await?
+        }
         Decision::Approve { sha256 } => {
             let along = Along {
                 entry: entry(party, "request.approve", &row, format!("sha256 {sha256}")),
@@ -136,6 +165,34 @@ pub async fn decide(
     }
 }
 
+/// What an agent has to do itself after it was given back.
+fn again(row: &RequestRow) -> &'static str {
+    if matches!(row.kind.as_str(), "package" | "agent-create") { " You can ask for it again." } else { "" }
+}
+
+/// The request that undoes what another one did, where that leaves something behind.
+#[must_use]
+pub fn undoing(row: &RequestRow) -> Option<Asked> {
+    let Asked { agent, request } = Asked::read(&row.body)?;
+    match request {
+        Request::Package { action: Change::Install, package, .. } => {
+            // In a profile a package of another flake has the name behind its reference.
+            let package = package.rsplit('#').next().unwrap_or_default().to_owned();
+            Some(Asked { agent, request: Request::Package { action: Change::Remove, package, runs: None } })
+        }
+        _ => None,
+    }
+}
+
+/// Whether somebody can take back what a request did. A person removes an agent with `flock remove`.
+fn can_revoke(party: &Party, row: &RequestRow) -> bool {
+    Asked::read(&row.body).is_none_or(|asked| match asked.request {
+        Request::Package { action: Change::Remove, .. } => false,
+        Request::AgentCreate { .. } => !party.is_human(),
+        _ => true,
+    })
+}
+
 /// Takes back what a request granted.
 ///
 /// # Errors
@@ -143,12 +200,33 @@ pub async fn decide(
 /// As [`DecideError`] says; nothing has changed then.
 pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<RequestRow, DecideError> {
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
-    let entry = entry(party, "request.revoke", &row, super::view::summary(&row));
+    let entry = entry(party, "request.revoke", &row, super::view::brief_row(&row));
+    if !can_revoke(party, &row) {
+        return Err(DecideError::NoGrant(row.id));
+    }
     if store.revoke_grants(row.agent.clone(), Some(row.id.clone()), entry, now).await? == 0 {
         return Err(DecideError::NoGrant(row.id));
     }
     store.sync().await?;
     store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))
+}
+
+/// The requests by which an agent got one of these packages, where nobody has taken them back.
+///
+/// # Errors
+///
+/// As [`StoreError`] says.
+pub fn grants_of(store: &Store, agent: &AgentId, packages: &[Attribute]) -> Result<Vec<String>, StoreError> {
+    let is_of = |row: &RequestRow| {
+        Asked::read(&row.body).is_some_and(|asked| match asked.request {
+            Request::Package { action: Change::Install, package, .. } => {
+                packages.iter().any(|removed| removed.as_str() == package)
+            }
+            _ => false,
+        })
+    };
+    let granted = store.granted_requests(agent, "package")?;
+    Ok(granted.into_iter().filter(is_of).map(|row| row.id).collect())
 }
 
 /// Who it is that decides, if they may.

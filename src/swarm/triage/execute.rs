@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::execution::{self, Execution};
 use super::host;
 use super::request::{Asked, Change, Request, mounted_at};
 use crate::agent::identity;
 use crate::config::agents::{self, NewAgent};
 use crate::config::{self, Live, Role};
 use crate::error::chain;
+use crate::home::pending;
+use crate::home::scratch::Scratch;
 use crate::id::AgentId;
 use crate::nix;
 use crate::provider::BoxFuture;
@@ -45,14 +48,19 @@ impl Hands for Machine {
         Box::pin(async move {
             let agent = &asked.agent;
             match &asked.request {
-                Request::Package { action, package } => self.package(agent, *action, package, cancel).await,
+                Request::Package { action, package, .. } => {
+                    self.package(agent, *action, package, cancel).await
+                }
                 // The row itself is the grant: the proxy and the sandbox ask for it.
                 Request::Egress { .. } => Ok("you can reach it through the proxy now".to_owned()),
                 Request::Mount { path, target } => {
                     let target = target.clone().unwrap_or_else(|| mounted_at(path));
                     Ok(format!("from your next command on it is at {target}, read-only"))
                 }
-                Request::Command { command, timeout } => self.command(command, *timeout, cancel).await,
+                Request::Command { execution: None, .. } => Err(execution::OUTDATED.to_owned()),
+                Request::Command { command, timeout, execution: Some(execution) } => {
+                    self.command(command, *timeout, execution, cancel).await
+                }
                 Request::AgentCreate { id, archetype, model } => {
                     let new = NewAgent {
                         archetype: archetype.as_ref().map(ToString::to_string),
@@ -97,28 +105,65 @@ impl Machine {
                 Ok(format!("{package} is installed and on your PATH"))
             }
             (Change::Remove, Ok(attribute)) => {
-                self.packages.uninstall(agent, &[attribute]).await.map_err(failed)?;
+                match self.packages.uninstall(agent, &[attribute]).await {
+                    Err(nix::NixError::NotInstalled { .. }) => {
+                        return Ok(format!("{package} was not installed"));
+                    }
+                    other => other.map_err(failed)?,
+                }
                 Ok(format!("{package} is removed"))
             }
             (Change::Remove, Err(error)) => Err(chain(&error)),
         }
     }
 
+    /// Runs a command in a folder that is made for it, if what it names is what it was.
     async fn command(
         &self,
         command: &str,
         timeout: Option<u32>,
+        execution: &Execution,
         cancel: &CancellationToken,
     ) -> Result<String, String> {
-        let config = self.live.current();
-        let sysadmin = config.agents.iter().find(|agent| agent.role == Role::Sysadmin);
-        let Some(sysadmin) = sysadmin else { return Err("there is no sysadmin any more".to_owned()) };
-        host::run(command, &sysadmin.workspace, timeout, cancel).await
+        let broke_off = |_| "not run: it broke off".to_owned();
+        let name = execution.name(self.live.home())?.to_owned();
+        let above = self.live.home().commands();
+        let made =
+            tokio::task::spawn_blocking(move || Scratch::make(&above, &name)).await.map_err(broke_off)?;
+        let scratch = made.map_err(|error| format!("not run: {}", chain(&error)))?;
+        let changed = self.changed(execution).await.map_err(broke_off)?;
+        if !changed.is_empty() {
+            return Err(format!(
+                "not run: {} changed after this was asked for, and agents can write there; ask again, so that a person \
+                 can look at it as it is now",
+                changed.join(", ")
+            ));
+        }
+        let told = host::run(command, execution, timeout, cancel).await;
+        // Its command may have written what it names itself; a person who reads the result can tell.
+        let changed = self.changed(execution).await.unwrap_or_default();
+        tokio::task::spawn_blocking(move || drop(scratch)).await.map_err(broke_off)?;
+        if changed.is_empty() {
+            return told;
+        }
+        let note = format!("\nWhile it ran, {} changed.", changed.join(", "));
+        told.map(|text| text + &note).map_err(|text| text + &note)
+    }
+
+    async fn changed(&self, execution: &Execution) -> Result<Vec<String>, tokio::task::JoinError> {
+        let (home, config, execution) = (self.live.home().clone(), self.live.current(), execution.clone());
+        tokio::task::spawn_blocking(move || execution.changed(&home, &config)).await
     }
 
     async fn create(&self, new: NewAgent) -> Result<String, String> {
         let home = self.live.home().clone();
         let id = new.id.clone();
+        if let Ok(Some(unfinished)) = pending::read(&home, &id) {
+            return Err(format!(
+                "{} was interrupted and is being finished; ask again later",
+                unfinished.title()
+            ));
+        }
         let most = self.live.current().max_agents;
         let written = tokio::task::spawn_blocking(move || {
             config::edit(&home, |document| {
@@ -136,7 +181,10 @@ impl Machine {
                 };
                 // Before anybody knows of it, and not where it was refused: the next one of this name would
                 // take over who this one was to be.
-                identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
+                identity::renew_soul(&home.identity(&new.id), &who)
+                    .and_then(|_kept| {
+                        identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
+                    })
                     .map_err(|error| Refusal(chain(&error)))
             })
         });
@@ -234,7 +282,8 @@ mod tests {
         let cancel = CancellationToken::new();
         cancel.cancel();
         for package in ["hello", "github:a/b#c"] {
-            let request = Request::Package { action: Change::Install, package: package.to_owned() };
+            let request =
+                Request::Package { action: Change::Install, package: package.to_owned(), runs: None };
             let asked = Asked { agent: "coder".parse().unwrap(), request };
             let told = hands.carry_out(&asked, &cancel).await.unwrap_err();
             assert!(told.starts_with("stopped: you were frozen, or the gateway stopped"), "{told}");

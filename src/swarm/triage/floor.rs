@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use super::request::{Change, Request};
-use crate::config::model::Network;
+use crate::config::model::{EgressAsk, Network};
 use crate::config::{Agent, Config, Role};
 use crate::nix::Attribute;
 use crate::store::Level;
@@ -20,6 +20,8 @@ pub struct Context<'a> {
     pub granted: bool,
     /// Where the path of a mount leads.
     pub place: Place,
+    /// Whether the package set is fixed to one content.
+    pub pinned: bool,
     /// How many packages it asked to install in the last day.
     pub installs: u32,
     /// Whether there is such an archetype, for a new agent that names one.
@@ -54,7 +56,7 @@ pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
                 .to_owned(),
         ),
         Request::Command { .. } if !context.config.agents.iter().any(|agent| agent.role == Role::Sysadmin) => {
-            Some("there is no sysadmin in whose workspace a command could run".to_owned())
+            Some("there is no sysadmin who looks after the host".to_owned())
         }
         Request::AgentCreate { id, archetype, .. } => {
             if context.config.agent(id).is_some() {
@@ -90,6 +92,9 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         }
         Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
             at_least(Level::Green, "a package of the pinned set, for its own profile");
+            if !context.pinned {
+                at_least(Level::Red, "the package set is not pinned yet (flock nix pin --update)");
+            }
             if context.installs >= context.config.packages_per_day {
                 at_least(Level::Yellow, "it installed as many today as packagesPerDay says");
             }
@@ -108,7 +113,20 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
             if context.granted {
                 at_least(Level::Green, "it was granted this before");
             } else {
-                at_least(Level::Yellow, "data can leave to a host that is new for this agent");
+                match context.config.egress_ask {
+                    EgressAsk::Person => {
+                        at_least(Level::Red, "a person decides about each new host (egress.ask)");
+                    }
+                    EgressAsk::Sysadmin if !has_other_sysadmin(context) => {
+                        at_least(Level::Red, "there is no sysadmin who could decide about a new host");
+                    }
+                    EgressAsk::Sysadmin => {
+                        at_least(Level::Yellow, "the sysadmin decides about each new host (egress.ask)");
+                    }
+                    EgressAsk::Auto => {
+                        at_least(Level::Yellow, "data can leave to a host that is new for this agent");
+                    }
+                }
             }
         }
         Request::Mount { .. } if context.place == Place::Below => {
@@ -132,6 +150,21 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         Request::Other { .. } => at_least(Level::Green, "nothing is run for it"),
     }
     (level, why)
+}
+
+/// Whether there is a sysadmin beside who asks: nobody decides about what they ask for themselves.
+fn has_other_sysadmin(context: &Context<'_>) -> bool {
+    let mut agents = context.config.agents.iter();
+    agents.any(|agent| agent.role == Role::Sysadmin && agent.id != context.agent.id)
+}
+
+/// Whether a request of this level is done only once the sysadmin has agreed.
+#[must_use]
+pub fn asks_sysadmin(request: &Request, context: &Context<'_>, level: Level) -> bool {
+    matches!(request, Request::Egress { .. })
+        && level == Level::Yellow
+        && !context.granted
+        && context.config.egress_ask == EgressAsk::Sysadmin
 }
 
 #[cfg(test)]

@@ -24,7 +24,15 @@ fn request(value: Value) -> Request {
 
 fn context<'a>(config: &'a Config, agent: &str) -> Context<'a> {
     let agent = config.agent(&agent.parse().unwrap()).unwrap();
-    Context { config, agent, granted: false, place: Place::Outside, installs: 0, archetype: true }
+    Context {
+        config,
+        agent,
+        granted: false,
+        place: Place::Outside,
+        pinned: true,
+        installs: 0,
+        archetype: true,
+    }
 }
 
 #[test]
@@ -33,15 +41,18 @@ fn each_kind_has_its_floor() {
     let standing = context(&config, "coder");
     let below = Context { place: Place::Below, ..standing.clone() };
     let granted = Context { granted: true, ..below.clone() };
+    let loose = Context { pinned: false, ..standing.clone() };
     let many = Context { installs: config.packages_per_day, ..standing.clone() };
     for (standing, value, level) in [
         (&standing, json!({"kind": "package", "package": "ripgrep"}), Level::Green),
         (&standing, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
+        (&loose, json!({"kind": "package", "package": "ripgrep"}), Level::Red),
+        (&loose, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
         (&many, json!({"kind": "package", "package": "ripgrep"}), Level::Yellow),
         (&many, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
         (&standing, json!({"kind": "package", "package": "github:a/b#c"}), Level::Red),
-        (&standing, json!({"kind": "egress", "host": "static.crates.io"}), Level::Yellow),
-        (&standing, json!({"kind": "egress", "host": "static.crates.io", "port": 443}), Level::Yellow),
+        (&standing, json!({"kind": "egress", "host": "static.crates.io"}), Level::Red),
+        (&standing, json!({"kind": "egress", "host": "static.crates.io", "port": 443}), Level::Red),
         (&standing, json!({"kind": "egress", "host": "static.crates.io", "port": 22}), Level::Red),
         (&standing, json!({"kind": "egress", "host": "*.crates.io"}), Level::Red),
         (&standing, json!({"kind": "egress", "host": "1.1.1.1"}), Level::Red),
@@ -63,6 +74,34 @@ fn each_kind_has_its_floor() {
         assert_eq!(found, level, "{value}");
         assert!(!why.is_empty(), "{value}");
     }
+}
+
+#[test]
+fn a_new_host_is_decided_about_by_whom_the_owner_names() {
+    let host = || request(json!({"kind": "egress", "host": "static.crates.io"}));
+    let odd = || request(json!({"kind": "egress", "host": "static.crates.io", "port": 22}));
+    for (ask, level, asks) in [
+        (EgressAsk::Person, Level::Red, false),
+        (EgressAsk::Sysadmin, Level::Yellow, true),
+        (EgressAsk::Auto, Level::Yellow, false),
+    ] {
+        let config = Config { egress_ask: ask, ..config() };
+        let coder = context(&config, "coder");
+        assert_eq!(floor(&host(), &coder).0, level, "{ask:?}");
+        assert_eq!(asks_sysadmin(&host(), &coder, level), asks, "{ask:?}");
+        assert_eq!(floor(&odd(), &coder).0, Level::Red, "{ask:?}");
+        assert!(!asks_sysadmin(&odd(), &coder, Level::Red), "{ask:?}");
+        let granted = Context { granted: true, ..coder };
+        assert_eq!(floor(&host(), &granted).0, Level::Green, "{ask:?}");
+    }
+    // Nobody decides about what they ask for themselves.
+    let config = Config { egress_ask: EgressAsk::Sysadmin, ..config() };
+    assert_eq!(floor(&host(), &context(&config, "sysadmin")).0, Level::Red);
+    let without = Config {
+        agents: config.agents.iter().filter(|agent| agent.role != Role::Sysadmin).cloned().collect(),
+        ..config.clone()
+    };
+    assert_eq!(floor(&host(), &context(&without, "coder")).0, Level::Red);
 }
 
 #[test]

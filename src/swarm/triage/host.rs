@@ -1,6 +1,5 @@
 //! A command on the host itself, after a person approved exactly it.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,21 +10,17 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
-use crate::env;
+use super::execution::Execution;
+use super::request::TIMEOUT;
 use crate::sandbox::exec::Kept;
 use crate::tool::bounded;
 
-/// How long it may run where nothing else was approved.
-const TIMEOUT: Duration = Duration::from_secs(120);
 /// How much of its output is kept, in bytes.
 const KEEP: usize = 30 * 1024;
 /// How long output may still come once the command has ended and all it started was killed.
 const LATE: Duration = Duration::from_secs(2);
 
-/// All that it gets of the environment: no key of a provider, nothing that loads code.
-const PASSED: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
-
-/// Runs `sh -c command` in this folder, and kills its process group when it has ended, when its time is over,
+/// Runs `sh -c command` in the folder and with the environment of its execution, and kills its process group when it has ended, when its time is over,
 /// when it is cancelled, or when the future is dropped. Gives its exit code and output as one text.
 ///
 /// # Errors
@@ -33,16 +28,16 @@ const PASSED: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", 
 /// As text, where it did not run, ran out of time or ended with another code than 0.
 pub async fn run(
     command: &str,
-    folder: &Path,
+    execution: &Execution,
     timeout: Option<u32>,
     cancel: &CancellationToken,
 ) -> Result<String, String> {
-    let limit = timeout.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
+    let limit = Duration::from_secs(timeout.unwrap_or(TIMEOUT).into());
     let mut child = Command::new("/bin/sh")
         .args(["-c", command])
-        .current_dir(folder)
+        .current_dir(&execution.cwd)
         .env_clear()
-        .envs(env::inherited().filter(|(name, _)| PASSED.iter().any(|passed| name == passed)))
+        .envs(&execution.env)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -99,16 +94,24 @@ async fn gather(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<Kept>>) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    fn execution(folder: &Path) -> Execution {
+        let home = crate::home::Home::new(folder.to_owned(), None);
+        Execution { cwd: folder.to_string_lossy().into_owned(), ..Execution::new(&home, "r-1") }
+    }
 
     #[tokio::test]
     async fn a_command_gets_nothing_of_the_environment_but_what_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let never = CancellationToken::new();
-        let said = run("env | cut -d= -f1 | sort; pwd; exit 0", folder.path(), None, &never).await.unwrap();
+        let execution = execution(folder.path());
+        let said = run("env | cut -d= -f1 | sort; pwd; exit 0", &execution, None, &never).await.unwrap();
         let shells_own = ["PWD", "OLDPWD", "SHLVL", "_"];
         for name in said.lines().filter(|line| !line.contains(['/', ' '])) {
-            assert!(PASSED.contains(&name) || shells_own.contains(&name), "{name}");
+            assert!(execution.env.contains_key(name) || shells_own.contains(&name), "{name}");
         }
         assert!(said.contains(&*folder.path().canonicalize().unwrap().to_string_lossy()), "{said}");
     }
@@ -117,17 +120,18 @@ mod tests {
     async fn what_it_started_is_killed_and_its_output_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let never = CancellationToken::new();
+        let execution = execution(folder.path());
         let script = "sleep 1000 & echo $!; yes x | head -c 1000000";
-        let said = run(script, folder.path(), None, &never).await.unwrap();
+        let said = run(script, &execution, None, &never).await.unwrap();
         assert!(said.len() < KEEP + 200, "{}", said.len());
         let pid: i32 = said.lines().nth(1).unwrap().parse().unwrap();
         let gone = || crate::process::ProcessId::of(pid).is_none();
         while !gone() {
             tokio::task::yield_now().await;
         }
-        let late = run("echo begun; sleep 1000", folder.path(), Some(1), &never).await.unwrap_err();
+        let late = run("echo begun; sleep 1000", &execution, Some(1), &never).await.unwrap_err();
         assert!(late.starts_with("killed after 1 seconds\nbegun"), "{late}");
-        let wrong = run("echo no >&2; exit 3", folder.path(), None, &never).await.unwrap_err();
+        let wrong = run("echo no >&2; exit 3", &execution, None, &never).await.unwrap_err();
         assert!(wrong.contains('3') && wrong.contains("no"), "{wrong}");
     }
 }

@@ -1,10 +1,14 @@
 //! What an agent can ask for that is not its own to do: a closed list of things with typed fields, so that
 //! what is decided about is exactly what is done.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
+use super::execution::Execution;
+use crate::clean::{self, spelled, spelled_lines};
 use crate::id::{AgentId, FolderName, ModelRef};
-use crate::nix::Attribute;
+use crate::nix::{self, Attribute};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::mount;
 use crate::store::Scope;
@@ -14,6 +18,8 @@ use crate::tool::bounded;
 pub const MAX_COMMAND: usize = 8 * 1024;
 /// The longest text for the sysadmin, in bytes.
 pub const MAX_TEXT: usize = 16 * 1024;
+/// How long a command may run where it does not say, in seconds.
+pub const TIMEOUT: u32 = 120;
 /// The longest a command may run, in seconds.
 pub const MAX_TIMEOUT: u32 = 3600;
 const MAX_PATH: usize = 1024;
@@ -41,6 +47,10 @@ pub enum Request {
         action: Change,
         /// An attribute of the pinned flake, or a whole reference of another one.
         package: String,
+        /// Where a package of another flake is evaluated and built. flock writes it, so that it is part of what is
+        /// approved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runs: Option<String>,
     },
     /// A host to reach.
     Egress {
@@ -65,6 +75,9 @@ pub enum Request {
         /// How long it may run, in seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<u32>,
+        /// How it runs. flock itself writes it when the request is kept; one without it is never run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        execution: Option<Execution>,
     },
     /// A new worker.
     AgentCreate {
@@ -138,12 +151,51 @@ impl Request {
         }
     }
 
-    /// In one line, for people and agents: what it says is escaped where it could not be seen as it is.
+    /// Writes into it what follows from it and belongs to what a person decides about.
+    pub fn complete(&mut self) {
+        if let Self::Package { action: Change::Install, package, runs } = self
+            && package.parse::<Attribute>().is_err()
+        {
+            *runs = Some(nix::confinement());
+        }
+    }
+
+    /// In one line, for people and agents: whatever is not printable ASCII is spelled out, but for a request in words.
     #[must_use]
     pub fn describe(&self) -> String {
-        let text = match self {
-            Self::Package { action: Change::Install, package } => format!("install the package {package}"),
-            Self::Package { action: Change::Remove, package } => format!("remove the package {package}"),
+        if let Self::Other { request } = self { shown(request) } else { spelled(&self.text()) }
+    }
+
+    /// All that a person decides about, a line each, spelled out as by [`Self::describe`]. Nothing is cut.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let Self::Command { command, timeout, execution } = self else { return vec![self.describe()] };
+        let mut lines = vec!["run on the host:".to_owned()];
+        lines.extend(spelled_lines(command).map(|line| format!("| {line}")));
+        let seconds = timeout.unwrap_or(TIMEOUT);
+        lines.push(format!("time: {seconds} seconds"));
+        let Some(execution) = execution else { return lines };
+        lines.push(format!("folder: {} (empty, made for this command)", spelled(&execution.cwd)));
+        lines.extend(
+            execution
+                .env
+                .iter()
+                .map(|(name, value)| format!("variable: {}={}", spelled(name), spelled(value))),
+        );
+        lines.extend(execution.files.iter().map(|bound| format!("an agent can write: {}", bound.describe())));
+        lines
+    }
+
+    /// What it asks for, in plain words; a command as it is.
+    fn text(&self) -> String {
+        match self {
+            Self::Package { action: Change::Install, package, runs: None } => {
+                format!("install the package {package}")
+            }
+            Self::Package { action: Change::Install, package, runs: Some(runs) } => {
+                format!("install the package {package}: it is {runs}")
+            }
+            Self::Package { action: Change::Remove, package, .. } => format!("remove the package {package}"),
             Self::Egress { host, port: Some(port) } => format!("reach {host}:{port}"),
             Self::Egress { host, port: None } => format!("reach {host} (80, 443)"),
             Self::Mount { path, target } => {
@@ -157,8 +209,33 @@ impl Request {
             }
             Self::AgentRemove { id } => format!("remove the agent {id}"),
             Self::Other { request } => request.clone(),
-        };
-        shown(&text)
+        }
+    }
+
+    /// Whether it asks for the same as another one. How a command runs is flock's to say and does not count.
+    #[must_use]
+    pub fn repeats(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Command { command, .. }, Self::Command { command: other, .. }) => command == other,
+            (one, other) => one == other,
+        }
+    }
+
+    /// Whether all that another one asks for is in it. The ports of the web count as one; a port that is neither is
+    /// another thing.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Egress { host, port }, Self::Egress { host: other, port: other_port }) => {
+                let parsed = |host: &str, port: &Option<u16>| rule(host, *port).parse::<EgressRule>().ok();
+                let (one, other) = (parsed(host, port), parsed(other, other_port));
+                one.zip(other)
+                    .is_some_and(|(one, other)| one.covers_hosts(&other) && one.shares_ports(&other))
+            }
+            (Self::Mount { path, .. }, Self::Mount { path: other, .. }) => Path::new(other).starts_with(path),
+            (Self::AgentCreate { id, .. }, Self::AgentCreate { id: other, .. }) => id == other,
+            (one, other) => one.repeats(other),
+        }
     }
 
     /// What is wrong with it by its form alone, for the model.
@@ -168,7 +245,10 @@ impl Request {
     /// What to write instead.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Self::Package { package, .. } => check_package(package),
+            Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
+                Err("`runs` is not yours to say".to_owned())
+            }
+            Self::Package { action, package, .. } => check_package(*action, package),
             Self::Egress { host, port } => {
                 if *port == Some(0) {
                     return Err("`port` is a number from 1 to 65535".to_owned());
@@ -183,7 +263,7 @@ impl Request {
                 }
                 Err("`target` is /mnt/ and a name of letters, digits and . _ -; give one".to_owned())
             }
-            Self::Command { command, timeout } => {
+            Self::Command { command, timeout, .. } => {
                 if timeout.is_some_and(|timeout| timeout == 0 || timeout > MAX_TIMEOUT) {
                     return Err(format!("`timeout` is a number of seconds from 1 to {MAX_TIMEOUT}"));
                 }
@@ -195,16 +275,18 @@ impl Request {
     }
 }
 
-/// A text on one line in which everything that could not be seen as it is, is spelled out.
+/// A text in words on one line, in which everything that could not be seen as it is, is spelled out. Letters of other
+/// scripts stay; for what a person approves there is [`spelled`].
 #[must_use]
 pub fn shown(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
+            ' ' => line.push(' '),
             '\\' => line.push_str("\\\\"),
             '\n' => line.push_str("\\n"),
             '\t' => line.push_str("\\t"),
-            c if bounded::is_unseen(c) => line.extend(c.escape_unicode()),
+            c if clean::is_ignorable(c) || c.is_whitespace() => line.extend(c.escape_unicode()),
             c => line.push(c),
         }
     }
@@ -218,7 +300,7 @@ pub fn mounted_at(path: &str) -> String {
     format!("/mnt/{name}")
 }
 
-fn check_package(package: &str) -> Result<(), String> {
+fn check_package(action: Change, package: &str) -> Result<(), String> {
     if package.parse::<Attribute>().is_ok() {
         return Ok(());
     }
@@ -232,11 +314,36 @@ fn check_package(package: &str) -> Result<(), String> {
         && fetched.iter().any(|scheme| source.starts_with(scheme) && source.len() > scheme.len())
         && matches!(attribute, Some(Ok(_)))
     {
-        return Ok(());
+        if action == Change::Remove || is_fixed(source) {
+            return Ok(());
+        }
+        return Err("`package` must say which revision of the flake: github:owner/repository/COMMIT#name, \
+                    git+https://…?rev=COMMIT#name with all 40 digits of the commit, or https://…?narHash=sha256-…#name"
+            .to_owned());
     }
     Err("`package` is the name of one package as in ripgrep or python3Packages.numpy, or a reference as in \
          github:owner/repository#name, which a person has to approve"
         .to_owned())
+}
+
+/// Whether a reference can mean one content only, so that what is approved is what is built.
+fn is_fixed(source: &str) -> bool {
+    let (place, query) = source.split_once('?').unwrap_or((source, ""));
+    let (scheme, rest) = place.split_once(':').unwrap_or_default();
+    let is_commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut said = query.split('&').filter_map(|pair| pair.split_once('='));
+    match scheme {
+        "github" | "gitlab" | "sourcehut" => {
+            let parts: Vec<&str> = rest.split('/').collect();
+            let more = said.any(|(key, _)| key == "ref" || key == "rev");
+            matches!(parts[..], [_, _, commit] if is_commit(commit)) && !more
+        }
+        "git+https" => {
+            let revs: Vec<&str> = said.filter(|(key, _)| *key == "rev").map(|(_, value)| value).collect();
+            matches!(revs[..], [commit] if is_commit(commit))
+        }
+        _ => said.any(|(key, value)| key == "narHash" && value.len() == 51 && value.starts_with("sha256-")),
+    }
 }
 
 fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
@@ -314,6 +421,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_approved_of_another_flakes_package_says_where_it_runs() {
+        let read = |package: &str| -> Request {
+            serde_json::from_value(json!({"kind": "package", "package": package})).unwrap()
+        };
+        let mut request = read("github:a/b/50ab793786d9de88ee30ec4e4c24fb4236fc2674#c");
+        request.complete();
+        assert_eq!(request.check(), Ok(()));
+        let asked = Asked { agent: "coder".parse().unwrap(), request };
+        assert!(asked.body().contains("throw-away containers as user 30001"), "{}", asked.body());
+        assert!(asked.request.describe().contains("throw-away containers"), "{}", asked.request.describe());
+        let mut plain = read("hello");
+        plain.complete();
+        assert_eq!(plain, read("hello"));
+    }
+
+    #[test]
     fn texts_that_differ_are_shown_differently() {
         assert_eq!(shown("a\nb"), r"a\nb");
         assert_eq!(shown(r"a\nb"), r"a\\nb");
@@ -328,7 +451,9 @@ mod tests {
         assert!(serde_json::from_value::<Request>(json!({"kind": "sudo", "command": "id"})).is_err());
         let good = [
             json!({"kind": "package", "package": "python3Packages.numpy"}),
-            json!({"kind": "package", "package": "github:a/b#c"}),
+            json!({"kind": "package", "package": "github:a/b/50ab793786d9de88ee30ec4e4c24fb4236fc2674#c"}),
+            json!({"kind": "package", "package": "git+https://a.example/b?rev=50ab793786d9de88ee30ec4e4c24fb4236fc2674#c"}),
+            json!({"kind": "package", "package": "https://a.example/b.tar.gz?narHash=sha256-/bVBlRpECLVzjV19t5KMdMFWSwKLtb5RyXdjz3LJT+g=#c"}),
             json!({"kind": "egress", "host": "static.crates.io"}),
             json!({"kind": "egress", "host": "*.crates.io", "port": 443}),
             json!({"kind": "egress", "host": "1.1.1.1"}),
@@ -342,6 +467,12 @@ mod tests {
         let bad = [
             json!({"kind": "package", "package": "path:/etc#x"}),
             json!({"kind": "package", "package": "a b"}),
+            json!({"kind": "package", "package": "github:a/b#c"}),
+            json!({"kind": "package", "package": "github:a/b/main#c"}),
+            json!({"kind": "package", "package": "github:a/b/50ab793786d9de88ee30ec4e4c24fb4236fc2674?ref=main#c"}),
+            json!({"kind": "package", "package": "git+https://a.example/b?ref=main#c"}),
+            json!({"kind": "package", "package": "https://a.example/b.tar.gz#c"}),
+            json!({"kind": "package", "package": "hello", "runs": "nowhere"}),
             json!({"kind": "package", "package": "github:a/b"}),
             json!({"kind": "package", "package": "github:a/b#c;id"}),
             json!({"kind": "egress", "host": "localhost"}),

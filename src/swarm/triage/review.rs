@@ -26,13 +26,14 @@ pub const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
 
 /// What the sysadmin is given.
 pub fn text(rows: &[RequestRow]) -> String {
-    let mut text = "For review afterwards, nothing to do where it is right. These were YELLOW:".to_owned();
+    let mut text = "For review afterwards, nothing to do where it is right; with triage_decision and revoke you take one back. These \
+                    were YELLOW:".to_owned();
     for row in rows {
         let line = format!(
             "\n- {} of {}: {}. It is {}. Reason given: {}",
             row.id,
             row.agent,
-            bounded::start(&view::summary(row), REASON),
+            view::brief_row(row),
             row.state.as_str(),
             bounded::start(&row.reason, REASON)
         );

@@ -111,6 +111,23 @@ impl Rig {
         Self::over(folder, home, store)
     }
 
+    /// Sets one of flock's own keys of the configuration.
+    fn set(&self, key: &str, value: Value) {
+        config::edit(&self.home, |document| {
+            document["plugins"]["entries"]["flock"]["config"][key] = value;
+            Ok::<_, config::ConfigError>(())
+        })
+        .unwrap();
+    }
+
+    fn rules(&self) -> Vec<String> {
+        self.triage.swarm().egress_rules(&"coder".parse().unwrap()).unwrap()
+    }
+
+    async fn revoke(&self, id: &str) {
+        self.triage.revoke(id, &Party::human("ann")).await.unwrap();
+    }
+
     async fn ask(&self, value: Value) -> Result<String, SwarmError> {
         self.ask_as("coder", value).await
     }
@@ -200,6 +217,7 @@ async fn green_runs_at_once_and_answers_in_the_tool() {
 #[tokio::test]
 async fn yellow_runs_and_the_sysadmin_reviews_it() {
     let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
     rig.ask(json!({"kind": "egress", "host": "static.crates.io"})).await.unwrap();
     let row = rig.last();
     assert_eq!((row.level, row.state), (Level::Yellow, RequestState::Done));
@@ -264,6 +282,7 @@ async fn what_imitates_an_approval_changes_nothing() {
             session: None,
             turn: None,
             is_final: false,
+            key: None,
             now: 5,
         };
         rig.triage.swarm().store().post(new).await.unwrap();
@@ -394,6 +413,7 @@ async fn whoever_stops_waiting_is_told_later() {
 #[tokio::test]
 async fn many_yellow_requests_are_one_review() {
     let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
     for number in 0..12 {
         rig.ask(json!({"kind": "egress", "host": format!("h{number}.example")})).await.unwrap();
     }
@@ -414,6 +434,7 @@ async fn many_yellow_requests_are_one_review() {
 #[tokio::test]
 async fn an_agent_is_granted_so_many_hosts_and_no_more() {
     let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
     for number in 0..MAX_HOSTS {
         rig.ask(json!({"kind": "egress", "host": format!("h{number}.example")})).await.unwrap();
     }
@@ -437,9 +458,11 @@ async fn what_a_person_denied_is_not_asked_again_for_a_day() {
     rig.ask(json!({"kind": "command", "command": "df -i"})).await.expect("it is another one");
     rig.ask_as("orchestrator", command()).await.expect("it is another's");
     let denied = rig.triage.swarm().store();
-    let (coder, body) = ("coder".parse().unwrap(), rig.row(&id).body);
-    assert!(denied.denied_request(&coder, &body, unix_ms() - DAY).unwrap().is_some());
-    assert!(denied.denied_request(&coder, &body, unix_ms() + 1).unwrap().is_none(), "a day later");
+    let coder = "coder".parse().unwrap();
+    assert_eq!(denied.denied_requests(&coder, "command", unix_ms() - DAY).unwrap()[0].id, id);
+    assert_eq!(denied.denied_requests(&coder, "command", unix_ms() + 1).unwrap(), [], "a day later");
+    let longer = json!({"kind": "command", "command": "df -h", "timeout": 121});
+    assert!(rig.ask(longer).await.is_err(), "another time makes it no other command");
 }
 
 #[tokio::test]
@@ -468,7 +491,8 @@ async fn who_asks_for_many_things_at_once_has_no_more_of_them_open() {
     // Nor is the same taken down twice.
     let rig = Rig::new().await;
     let (one, two) = tokio::join!(rig.ask(command()), rig.ask(command()));
-    assert!(one.is_ok() && two.unwrap().contains("you asked for that already"));
+    let told = [one.unwrap(), two.unwrap()];
+    assert_eq!(told.iter().filter(|told| told.contains("you asked for that already")).count(), 1, "{told:?}");
 }
 
 #[tokio::test]
@@ -547,6 +571,42 @@ async fn a_stop_ends_what_runs_and_nothing_begins_after_it() {
 }
 
 #[tokio::test]
+async fn what_runs_only_in_the_database_is_ended_and_what_really_runs_goes_on() {
+    let rig = Rig::new().await;
+    *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
+    let mut ids = Vec::new();
+    for name in ["one", "two", "three"] {
+        rig.ask(json!({"kind": "command", "command": name})).await.unwrap();
+        ids.push(rig.last().id);
+    }
+    // Two of them as after an end that could not be written; the third runs.
+    let store = rig.triage.swarm().store().clone();
+    for id in &ids[..2] {
+        let approve = Decision::Approve { sha256: rig.row(id).sha256 };
+        decide::decide(&store, &rig.triage.swarm().config(), id, approve, &owner(), unix_ms()).await.unwrap();
+        let entry = By::system().entry("request.begin", id, Level::Red, String::new());
+        let begun = store.begin_request(id.clone(), entry, unix_ms()).await.unwrap();
+        assert!(matches!(begun, crate::store::Moved::Done(_)));
+    }
+    rig.approve(&ids[2]).await.unwrap();
+    rig.until(&ids[2], RequestState::Running).await;
+    rig.triage.settle().await.unwrap();
+    for id in &ids[..2] {
+        let row = rig.row(id);
+        assert_eq!(
+            (row.state, row.result.as_deref()),
+            (RequestState::Failed, Some("interrupted, outcome unknown"))
+        );
+    }
+    assert_eq!(rig.row(&ids[2]).state, RequestState::Running);
+    let told = rig.items(&session("coder")).await;
+    assert_eq!(told.iter().filter(|text| text.contains("outcome unknown")).count(), 2, "{told:?}");
+    rig.triage.settle().await.unwrap();
+    assert!(rig.items(&session("coder")).await.is_empty(), "it is told once");
+    assert_eq!(rig.hands.done().len(), 1, "nothing was run again");
+}
+
+#[tokio::test]
 async fn what_the_command_line_wrote_beside_a_running_gateway_is_taken_over() {
     let rig = Rig::new().await;
     let swarm = rig.triage.swarm().clone();
@@ -566,8 +626,8 @@ async fn what_the_command_line_wrote_beside_a_running_gateway_is_taken_over() {
     let row = rig.last();
     let approve = Decision::Approve { sha256: row.sha256 };
     decide::decide(store, &swarm.config(), &row.id, approve, &owner(), unix_ms()).await.unwrap();
-    rig.triage.begin_granted().unwrap();
-    rig.triage.begin_granted().unwrap();
+    rig.triage.settle().await.unwrap();
+    rig.triage.settle().await.unwrap();
     rig.until(&row.id, RequestState::Done).await;
     assert_eq!(rig.hands.done().len(), 1);
 }
@@ -575,6 +635,7 @@ async fn what_the_command_line_wrote_beside_a_running_gateway_is_taken_over() {
 #[tokio::test]
 async fn what_an_agent_was_granted_ends_with_it_however_it_was_removed() {
     let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
     let swarm = rig.triage.swarm().clone();
     rig.ask(json!({"kind": "egress", "host": "example.org", "port": 443})).await.unwrap();
     let row = rig.last();
@@ -588,6 +649,280 @@ async fn what_an_agent_was_granted_ends_with_it_however_it_was_removed() {
     swarm.revoke_missing_agents().await.unwrap();
     assert_eq!(swarm.store().grants(&coder, "egress").unwrap(), Vec::<String>::new());
     assert_eq!(swarm.store().granted_agents().unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_request_says_how_its_command_runs_and_what_agents_can_write_of_it() {
+    let rig = Rig::new().await;
+    rig.ask(command()).await.unwrap();
+    let row = rig.last();
+    let Some(Request::Command { execution: Some(execution), .. }) =
+        Asked::read(&row.body).map(|asked| asked.request)
+    else {
+        panic!("{}", row.body)
+    };
+    assert_eq!(execution.name(&rig.home), Ok(row.id.as_str()));
+    let lines = view::lines(&row);
+    assert!(
+        lines.contains(&format!("folder: {} (empty, made for this command)", execution.cwd)),
+        "{lines:?}"
+    );
+    for (name, value) in &execution.env {
+        assert!(lines.contains(&format!("variable: {name}={value}")), "{lines:?}");
+    }
+    let script = rig.home.workspaces().join("coder/run.sh");
+    rig.ask(json!({"kind": "command", "command": format!("sh {}", script.display())})).await.unwrap();
+    let row = rig.last();
+    let path = script.to_string_lossy();
+    assert!(row.why.iter().any(|why| why.contains("an agent can write") && why.contains(&*path)), "{row:?}");
+    assert!(view::lines(&row).iter().any(|line| line.starts_with("an agent can write: ")), "{row:?}");
+}
+
+#[tokio::test]
+async fn what_an_older_flock_kept_is_not_run_the_old_way() {
+    let rig = Rig::new().await;
+    let store = rig.triage.swarm().store().clone();
+    let keep = async |id: &str, state| {
+        let new = NewRequest {
+            id: id.to_owned(),
+            kind: "command",
+            agent: "coder".parse().unwrap(),
+            session: session("coder"),
+            channel: None,
+            body: r#"{"agent":"coder","request":{"kind":"command","command":"git status"}}"#.to_owned(),
+            reason: "x".to_owned(),
+            floor: Level::Red,
+            why: Vec::new(),
+            state,
+            scope: crate::store::Scope::Once,
+            asks_sysadmin: false,
+            expires_at: i64::MAX,
+            exchange: None,
+            now: 1,
+        };
+        let entry = By::system().entry("test", id, Level::Green, String::new());
+        assert!(store.open_request(new, Along::audit(entry)).await.unwrap());
+    };
+    keep("r-waiting", RequestState::Waiting).await;
+    keep("r-approved", RequestState::Approved).await;
+    let refused = rig.approve("r-waiting").await.unwrap_err();
+    assert!(matches!(refused, DecideError::Outdated(_)), "{refused}");
+    rig.triage.recover().await.unwrap();
+    for id in ["r-waiting", "r-approved"] {
+        assert_eq!(rig.row(id).state, RequestState::Expired);
+        assert!(rig.row(id).result.unwrap().contains("older flock"));
+    }
+    let told = rig.items(&session("coder")).await;
+    assert!(told.len() == 2 && told[0].contains("ask again"), "{told:?}");
+    assert_eq!(rig.hands.done(), Vec::<String>::new());
+    rig.ask(json!({"kind": "command", "command": "git status"})).await.expect("it is no denial");
+}
+
+#[tokio::test]
+async fn a_request_is_announced_whole_and_in_printable_ascii() {
+    let rig = Rig::new().await;
+    let command =
+        format!("curl https://g\u{456}thub.com;{}rm\u{2800}x # {}", " ".repeat(300), "y".repeat(4000));
+    rig.ask(json!({"kind": "command", "command": command})).await.unwrap();
+    let post = rig.posts().pop().unwrap();
+    for part in
+        ["https://g\\u{0456 Cyrillic}thub.com;", "\\{300 blanks}rm\\u{2800 Braille}x", &"y".repeat(4000)]
+    {
+        assert!(post.contains(part), "{post}");
+    }
+    let row = rig.last();
+    let json = view::json(&row);
+    assert!(json["body"].as_str().unwrap().contains("g\u{456}thub"), "{json}");
+    for text in [&json["summary"], &json["shown"]] {
+        assert!(text.to_string().is_ascii() && text.to_string().contains("Cyrillic"), "{json}");
+    }
+    let brief = view::brief_row(&row);
+    assert!(brief.contains("bytes long: flock approvals show") && !brief.contains("curl"), "{brief}");
+}
+
+fn host(name: &str) -> Value {
+    json!({"kind": "egress", "host": name})
+}
+
+#[tokio::test]
+async fn a_new_host_waits_for_a_person_and_what_the_owner_lists_is_there_already() {
+    let rig = Rig::new().await;
+    let told = rig.ask(host("a.example")).await.unwrap();
+    assert!(told.contains("RED"), "{told}");
+    assert_eq!((rig.last().state, rig.rules()), (RequestState::Waiting, Vec::new()));
+    rig.approve(&rig.last().id).await.unwrap();
+    rig.until(&rig.last().id, RequestState::Done).await;
+    assert_eq!(rig.rules(), ["a.example"]);
+    config::edit(&rig.home, |document| {
+        let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+        for agent in agents.as_array_mut().into_iter().flatten().filter(|agent| agent["id"] == "coder") {
+            agent["egress"] = json!(["*.listed.example", "b.example:443"]);
+        }
+        Ok::<_, config::ConfigError>(())
+    })
+    .unwrap();
+    for (name, port) in
+        [("x.listed.example", None), ("*.y.listed.example", Some(443)), ("b.example", Some(443))]
+    {
+        let wanted = json!({"kind": "egress", "host": name, "port": port});
+        let told = rig.ask(wanted).await.unwrap();
+        assert!(told == "you have that already" || name.starts_with('*'), "{name}: {told}");
+    }
+    let told = rig.ask(host("b.example")).await.unwrap();
+    assert!(told.contains("RED"), "port 80 is not listed: {told}");
+}
+
+#[tokio::test]
+async fn where_the_sysadmin_decides_nothing_is_reached_before_its_word() {
+    let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "sysadmin"}));
+    let told = rig.ask(host("a.example")).await.unwrap();
+    let id = rig.last().id;
+    assert!(told.contains("not done") && told.contains("sysadmin decides"), "{told}");
+    let request = |id: &str| SessionKey::new(&"sysadmin".parse().unwrap(), SessionKind::Request, id);
+    let asked = rig.items(&request(&id)).await;
+    assert!(asked.len() == 1 && asked[0].contains("reach a.example"), "{asked:?}");
+    // Neither a new start nor words let it begin.
+    let rig = rig.restarted().await;
+    rig.triage.recover().await.unwrap();
+    rig.triage.swarm().request_answered(&request(&id), "fine, go").await.unwrap();
+    assert!(rig.triage.raise(&by("coder"), &id, Level::Yellow, "I may").await.is_err());
+    assert_eq!((rig.row(&id).state, rig.rules()), (RequestState::Triage, Vec::new()));
+    rig.triage.raise(&by("sysadmin"), &id, Level::Yellow, "a mirror of crates").await.unwrap();
+    rig.until(&id, RequestState::Done).await;
+    assert_eq!(rig.rules(), ["a.example"]);
+
+    rig.ask(host("b.example")).await.unwrap();
+    let refused = rig.last().id;
+    rig.triage.take_back(&by("sysadmin"), &refused, "nobody needs it").await.unwrap();
+    assert_eq!(rig.row(&refused).state, RequestState::Denied);
+    let again = rig.ask(host("b.example")).await.unwrap_err().to_string();
+    assert!(again.contains("sysadmin denied exactly this"), "{again}");
+    rig.ask(host("c.example")).await.unwrap();
+    let held = rig.last().id;
+    rig.triage.raise(&by("sysadmin"), &held, Level::Red, "odd").await.unwrap();
+    assert_eq!(rig.row(&held).state, RequestState::Waiting);
+    assert_eq!(rig.rules(), ["a.example"]);
+}
+
+#[tokio::test]
+async fn what_was_taken_back_is_not_had_again_by_asking() {
+    let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
+    rig.ask(host("a.example")).await.unwrap();
+    let id = rig.last().id;
+    rig.revoke(&id).await;
+    let rig = rig.restarted().await;
+    for wanted in [
+        host("a.example"),
+        json!({"kind": "egress", "host": "a.example", "port": 443}),
+        json!({"kind": "egress", "host": "a.example", "port": 80}),
+    ] {
+        let refused = rig.ask(wanted).await.unwrap_err().to_string();
+        assert!(refused.contains("human:ann took back") && refused.contains(&id), "{refused}");
+        assert!(refused.contains(&format!("flock approvals approve {id}")), "{refused}");
+    }
+    assert_eq!(rig.rules(), Vec::<String>::new());
+    rig.ask(host("b.example")).await.expect("it is another host");
+    // A person says otherwise.
+    rig.approve(&id).await.unwrap();
+    assert_eq!(rig.rules(), ["a.example", "b.example"]);
+    assert_eq!(rig.ask(host("a.example")).await.unwrap(), "you have that already");
+    assert!(matches!(rig.approve(&id).await, Err(DecideError::Over { .. })), "it is there");
+    // Whoever gets the name of an agent that is gone is another one.
+    rig.revoke(&id).await;
+    let coder: AgentId = "coder".parse().unwrap();
+    let entry = By::system().entry("request.revoke", "coder", Level::Yellow, String::new());
+    rig.triage.swarm().store().revoke_grants(coder, None, entry, unix_ms()).await.unwrap();
+    rig.ask(host("a.example")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_package_that_a_person_removes_is_one_that_was_taken_back() {
+    let rig = Rig::new().await;
+    let hello = || json!({"kind": "package", "package": "hello"});
+    rig.ask(hello()).await.unwrap();
+    let id = rig.last().id;
+    rig.ask(json!({"kind": "package", "package": "ripgrep"})).await.unwrap();
+    let (store, coder) = (Arc::clone(rig.triage.swarm().store()), "coder".parse().unwrap());
+    let removed = ["hello".parse().unwrap()];
+    assert_eq!(decide::grants_of(&store, &coder, &removed).unwrap(), std::slice::from_ref(&id));
+    decide::revoke(&store, &id, &Party::human("ann"), unix_ms()).await.unwrap();
+    let refused = rig.ask(hello()).await.unwrap_err().to_string();
+    assert!(refused.contains("human:ann took back"), "{refused}");
+    assert_eq!(decide::grants_of(&store, &coder, &removed).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_package_that_was_taken_back_is_removed_and_stays_so() {
+    let rig = Rig::new().await;
+    let hello = || json!({"kind": "package", "package": "hello"});
+    rig.ask(hello()).await.unwrap();
+    let id = rig.last().id;
+    rig.revoke(&id).await;
+    assert_eq!(rig.hands.done(), ["install the package hello", "remove the package hello"]);
+    let refused = rig.ask(hello()).await.unwrap_err().to_string();
+    assert!(refused.contains("took back"), "{refused}");
+    assert!(rig.triage.revoke(&id, &Party::human("ann")).await.is_err(), "once is enough");
+    rig.ask(json!({"kind": "package", "package": "ripgrep"})).await.expect("it is another one");
+    rig.approve(&id).await.unwrap();
+    rig.ask(hello()).await.expect("a person gave it back");
+}
+
+#[tokio::test]
+async fn the_sysadmin_takes_back_what_ran_without_a_person_and_nothing_else() {
+    let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
+    rig.ask(host("a.example")).await.unwrap();
+    let id = rig.last().id;
+    assert!(rig.triage.take_back(&by("coder"), &id, "x").await.is_err(), "not the sysadmin");
+    let told = rig.triage.take_back(&by("sysadmin"), &id, "it is a paste site").await.unwrap();
+    assert!(told.contains("taken back"), "{told}");
+    assert_eq!((rig.rules(), rig.row(&id).revoked_by.as_deref()), (Vec::new(), Some("sysadmin")));
+    let told = rig.items(&session("coder")).await;
+    assert!(told.len() == 1 && told[0].contains("it is a paste site"), "{told:?}");
+    let refused = rig.ask(host("a.example")).await.unwrap_err().to_string();
+    assert!(refused.contains("sysadmin took back"), "{refused}");
+
+    rig.ask(json!({"kind": "egress", "host": "b.example", "port": 22})).await.unwrap();
+    let red = rig.last().id;
+    rig.approve(&red).await.unwrap();
+    rig.until(&red, RequestState::Done).await;
+    let refused = rig.triage.take_back(&by("sysadmin"), &red, "x").await.unwrap_err().to_string();
+    assert!(refused.contains("a person decided"), "{refused}");
+    assert_eq!(rig.rules(), ["b.example:22"]);
+}
+
+#[tokio::test]
+async fn a_worker_whose_making_is_taken_back_stands_still() {
+    let rig = Rig::new().await;
+    rig.ask_as("orchestrator", json!({"kind": "agent-create", "id": "coder2"})).await.unwrap();
+    let id = rig.last().id;
+    assert!(rig.triage.revoke(&id, &Party::human("ann")).await.is_err(), "a person removes it");
+    config::edit(&rig.home, |document| {
+        agents::add(document, &rig.home, &agents::NewAgent::new("coder2".parse().unwrap(), Role::Worker))
+    })
+    .unwrap();
+    let told = rig.triage.take_back(&by("sysadmin"), &id, "it is one too many").await.unwrap();
+    assert!(told.contains("coder2 is frozen"), "{told}");
+    assert_eq!(rig.triage.swarm().frozen(), ["coder2".parse().unwrap()]);
+}
+
+#[tokio::test]
+async fn older_grants_are_listed_once_and_stay() {
+    let rig = Rig::new().await;
+    rig.set("egress", json!({"ask": "auto"}));
+    rig.ask(host("a.example")).await.unwrap();
+    let id = rig.last().id;
+    let store = rig.triage.swarm().store().clone();
+    store.mark_to_list(&id).await;
+    for _ in 0..2 {
+        rig.triage.recover().await.unwrap();
+    }
+    let filter = crate::store::AuditFilter { action: Some("egress.grants".to_owned()), ..Default::default() };
+    let rows = store.audit_rows(&filter, 10).unwrap();
+    assert!(rows.len() == 1 && rows[0].detail.contains(&format!("{id} coder: reach a.example")), "{rows:?}");
+    assert_eq!(rig.rules(), ["a.example"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(super) fn spec() -> ToolSpec {
             "type": "object",
             "properties": {"input": {"type": "string"}},
             "required": ["input"]
-        }),
+        }).into(),
     }
 }
 

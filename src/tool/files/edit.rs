@@ -23,7 +23,8 @@ pub(super) fn spec() -> ToolSpec {
                 "newText": {"type": "string"}
             },
             "required": ["path", "oldText", "newText"]
-        }),
+        })
+        .into(),
     }
 }
 

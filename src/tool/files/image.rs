@@ -27,7 +27,8 @@ pub(super) fn spec() -> ToolSpec {
                 "prompt": {"type": "string", "description": "what to look for"}
             },
             "required": ["path"]
-        }),
+        })
+        .into(),
     }
 }
 

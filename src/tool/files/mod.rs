@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::path::Place;
 use super::arguments::Arguments;
 use super::{CallContext, FindAgent, Tool, ToolError, ToolOutput};
-use crate::config::SandboxMode;
+use crate::config::{Agent, SandboxMode};
 use crate::error;
 use crate::home::beneath::{BeneathError, Owner, Root};
 use crate::provider::{BoxFuture, ToolSpec};
@@ -82,8 +82,8 @@ impl Tool for FileTool {
                         "your workspace can't be opened; the owner finds the cause with `flock doctor`",
                     )
                 })?;
-                let workspace =
-                    Workspace { root, identity: agent.identity.clone(), owner: owner(agent.sandbox) };
+                let owner = owner(&agent)?;
+                let workspace = Workspace { root, identity: agent.identity.clone(), owner };
                 work(&workspace, &arguments)
             });
             match job.await {
@@ -105,7 +105,13 @@ impl Workspace {
 }
 
 /// What the tools write must be the sandbox's to change. An agent without one works as flock's own user.
-fn owner(mode: SandboxMode) -> Option<Owner> {
-    let user = sandbox_user();
-    (mode == SandboxMode::All).then_some((user.uid, user.gid))
+fn owner(agent: &Agent) -> Result<Option<Owner>, ToolError> {
+    if agent.sandbox != SandboxMode::All {
+        return Ok(None);
+    }
+    let user = sandbox_user(&agent.identity).map_err(|(path, failure)| {
+        tracing::warn!("user of {}: {}: {failure}", agent.id, path.display());
+        ToolError::model("your sandbox has no user yet; the owner finds the cause with `flock doctor`")
+    })?;
+    Ok(Some((user.uid, user.gid)))
 }

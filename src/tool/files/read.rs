@@ -28,7 +28,8 @@ pub(super) fn spec() -> ToolSpec {
                 "limit": {"type": "integer", "description": "lines"}
             },
             "required": ["path"]
-        }),
+        })
+        .into(),
     }
 }
 

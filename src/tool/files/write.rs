@@ -18,7 +18,8 @@ pub(super) fn spec() -> ToolSpec {
             "type": "object",
             "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
             "required": ["path", "content"]
-        }),
+        })
+        .into(),
     }
 }
 

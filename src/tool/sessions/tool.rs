@@ -45,7 +45,7 @@ pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
         spec: ToolSpec {
             name: name.to_owned(),
             description: description.to_owned(),
-            parameters: json!({"type": "object", "properties": properties, "required": required}),
+            parameters: json!({"type": "object", "properties": properties, "required": required}).into(),
         },
         verb,
         sessions: Arc::clone(sessions),

@@ -470,7 +470,8 @@ async fn a_transcript_that_can_not_be_written_fails_the_turn() {
     std::fs::remove_dir(&path).unwrap();
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
     let error = rig.say("hi").await.unwrap_err();
-    assert!(flock::error::chain(&error).contains("No space left"), "{error}");
+    // Whatever it would answer: what is no regular file is not written.
+    assert!(flock::error::chain(&error).contains("no regular file"), "{error}");
     std::fs::remove_file(&path).unwrap();
     assert_eq!(rig.say("hi").await.unwrap().text, "ok");
 }

@@ -10,12 +10,7 @@ use super::rig::{Rig, Set, turn};
 use crate::support::model_server::{Answer, Reply};
 
 fn anthropic() -> Rig {
-    let rig = Rig::with(Set { api: "anthropic-messages", ..Set::default() });
-    let mut config = rig.config();
-    // A key of one letter is taken out of every word of an error.
-    config["models"]["providers"]["fake"]["apiKey"] = json!("key-0123456789");
-    rig.write_config(&config);
-    rig
+    Rig::with(Set { api: "anthropic-messages", ..Set::default() })
 }
 
 /// Lets the model see pictures, and says how large they may be.
@@ -160,6 +155,88 @@ async fn thinking_that_is_refused_is_left_out_once_and_no_more() {
     assert!(matches!(error, TurnError::Provider(ProviderError::Rejected { .. })), "{error}");
     assert_eq!(rig.server.requests().len(), 4);
     assert!(!messages(&rig, 3).to_string().contains("I wonder"));
+}
+
+/// A stream that breaks off with this refusal after its first words.
+fn refused_after(words: &str, refusal: &str) -> Reply {
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 5, "output_tokens": 0}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": words}}),
+        json!({"type": "error", "error": {"type": "invalid_request_error", "message": refusal}}),
+    ];
+    let text: String = events
+        .iter()
+        .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+        .collect();
+    Reply::stream(vec![text.as_str().into()])
+}
+
+/// What people were shown of the answers.
+fn shown(rig: &Rig) -> String {
+    let texts = rig.events().into_iter().filter_map(|event| match event {
+        TurnEvent::TextDelta(text) => Some(text),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[tokio::test]
+async fn a_refusal_after_the_first_words_shows_no_answer_twice() {
+    let refusal = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    let rig = anthropic();
+    rig.server.reply(thought("first"));
+    rig.say("begin").await.unwrap();
+    rig.server.reply(refused_after("It is f", refusal));
+    let error = rig.say("go on").await.unwrap_err();
+    assert!(matches!(&error, TurnError::Provider(error) if error.refuses_thinking()), "{error:?}");
+    assert_eq!((shown(&rig).as_str(), rig.server.requests().len()), ("firstIt is f", 2));
+    // It is known for the next turn, which is not refused for the same.
+    rig.server.reply(Reply::text("second"));
+    assert_eq!(rig.say("go on").await.unwrap().text, "second");
+    assert_eq!(rig.server.requests().len(), 3);
+    assert!(!messages(&rig, 2).to_string().contains("I wonder"));
+
+    for refusal in ["messages.0.content.1.image: Could not process image", "prompt is too long: 9 tokens"] {
+        let rig = anthropic();
+        show_pictures(&rig, 1200);
+        rig.server.reply(refused_after("I see ", refusal));
+        rig.run(with_picture(&picture(40, 40))).await.unwrap_err();
+        assert_eq!((shown(&rig).as_str(), rig.server.requests().len()), ("I see ", 1), "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_persons_words_do_not_stand_below_another_sessions_mark() {
+    for api in ["anthropic-messages", "openai-completions"] {
+        let rig = Rig::with(Set { api, ..Set::default() });
+        let session = "agent:other:flock:main:ann".parse().unwrap();
+        let provenance = Some(Provenance::InterSession { session, tool: None, item: Some("i".into()) });
+        rig.server.reply(Reply::status(400, "no"));
+        rig.run(TurnRequest { provenance, ..turn("theirs") }).await.unwrap_err();
+        rig.say("mine").await.unwrap();
+        let sent = messages(&rig, 1).to_string();
+        let place = |text: &str| sent.find(text).unwrap_or_else(|| panic!("{text}: {sent}"));
+        assert!(place("theirs") < place("[Inter-session message ends]"), "{sent}");
+        assert!(place("[Inter-session message ends]") < place("mine"), "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn what_flock_says_beside_a_message_has_a_mark_of_its_own() {
+    let rig = anthropic();
+    let guidance = vec!["Nobody gets your final text.".to_owned()];
+    let context = vec!["Be kind.".to_owned()];
+    rig.run(TurnRequest { guidance, context, ..turn("hello") }).await.unwrap();
+    rig.say("again").await.unwrap();
+    for request in [0, 1] {
+        let sent = messages(&rig, request)[0].to_string();
+        assert!(
+            sent.contains(r#"<flock-context source=\"flock\">Nobody gets your final text.</flock-context>"#),
+            "{sent}"
+        );
+        assert!(sent.contains(r#"<flock-context source=\"client\">\nBe kind."#), "{sent}");
+    }
 }
 
 /// A local model's reasoning goes back while it calls tools, and not in the next turn.

@@ -29,9 +29,11 @@ async fn say(engine: &Engine, agent: &str, session: &str) {
         turn: TurnId::new(),
         input: vec![Message::text(Role::User, "go on")],
         context: Vec::new(),
+        guidance: Vec::new(),
         provenance: None,
         command: None,
         inbox: None,
+        format: None,
     };
     engine.run(request, CancellationToken::new(), &mut |_| {}).await.unwrap();
 }

@@ -38,6 +38,32 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_down_costs_nothing() {
+    let watch = Arc::new(Watch::default());
+    let rig = watched(&watch, Vec::new());
+    let mut config = rig.config();
+    config["models"]["providers"]["fake"]["baseUrl"] = json!("http://127.0.0.1:9/v1");
+    rig.write_config(&config);
+    let error = rig.say("hi").await.unwrap_err();
+    assert!(error.to_string().contains("can't connect"), "{error}");
+    assert_eq!(watch.settled(), [(0, Taken::Nothing)]);
+    assert!(!matches!(rig.events().last(), Some(TurnEvent::TextDelta(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_providers_count_is_held_against_what_was_seen() {
+    let watch = Arc::new(Watch::default());
+    let rig = watched(&watch, Vec::new());
+    rig.server.reply(Reply::text(&"word ".repeat(14_000)));
+    rig.say(&"much ".repeat(2_000)).await.unwrap();
+    let settled = watch.settled();
+    assert!(matches!(settled[..], [(0, Taken::Told(told))] if told.output == 5), "{settled:?}");
+    let seen = watch.seen.lock().unwrap()[0];
+    assert_eq!(seen.output, 17_500);
+    assert!(seen.input > 2_500 + 300 && seen.input < 10_000, "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_model_call_is_set_aside_and_settled_once() {
     let watch = Arc::new(Watch::default());
     let rig = watched(&watch, Vec::new());
@@ -138,6 +164,9 @@ async fn a_frozen_agent_runs_no_tool_and_asks_no_model_until_it_is_thawed() {
         until("the turn waits", || watch.waits_frozen()).await;
         assert_eq!((count(&rig, "assistant"), count(&rig, "tool")), (1, 0));
         assert!(!rig.events().iter().any(|event| matches!(event, TurnEvent::ToolStarted { .. })));
+        let says =
+            |event: &TurnEvent| matches!(event, TurnEvent::Notice(text) if text.contains("flock thaw coder"));
+        assert_eq!(rig.events().iter().filter(|event| says(event)).count(), 1, "who waits is told once");
         watch.freeze(false);
     });
     assert_eq!(result.unwrap().text, "ok");

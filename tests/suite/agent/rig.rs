@@ -197,9 +197,11 @@ pub fn turn(text: &str) -> TurnRequest {
         turn: TurnId::new(),
         input: vec![Message::text(Speaker::User, text)],
         context: Vec::new(),
+        guidance: Vec::new(),
         provenance: None,
         command: None,
         inbox: None,
+        format: None,
     }
 }
 
@@ -238,7 +240,7 @@ impl Fake {
         let spec = ToolSpec {
             name: name.to_owned(),
             description: "A test's own.".to_owned(),
-            parameters: json!({"type": "object", "properties": {}}),
+            parameters: json!({"type": "object", "properties": {}}).into(),
         };
         Self { spec, work: Box::new(work) }
     }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flock::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Taken};
+use flock::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Seen, Taken};
 use flock::id::AgentId;
 use flock::provider::BoxFuture;
 use flock::tool::CallContext;
@@ -16,6 +16,8 @@ pub struct Watch {
     pub next: AtomicU64,
     pub calls: Mutex<Vec<ModelCall>>,
     pub settled: Mutex<Vec<(u64, Taken)>>,
+    /// What was seen of each call.
+    pub seen: Mutex<Vec<Seen>>,
     pub called: Mutex<Vec<CalledTool>>,
     pub asked: Mutex<Vec<(String, Value, String)>>,
     /// From this step on nothing is left.
@@ -35,6 +37,7 @@ impl Default for Watch {
             next: AtomicU64::default(),
             calls: Mutex::default(),
             settled: Mutex::default(),
+            seen: Mutex::default(),
             called: Mutex::default(),
             asked: Mutex::default(),
             budget: u32::MAX,
@@ -91,6 +94,7 @@ impl Oversight for Watch {
     }
 
     fn settle(&self, reservation: Reservation, taken: Taken) {
+        self.seen.lock().unwrap().push(reservation.seen());
         self.settled.lock().unwrap().push((reservation.id(), taken));
         if let Some(hook) = &self.on_settle {
             hook(self);

@@ -72,7 +72,7 @@ async fn use_is_summed_and_what_has_no_price_is_named() {
     drop(store);
     let shown = home.flock(["usage", "--day", "2026-02-28"]).ok();
     assert!(shown.stdout.contains("2.5000+"), "{shown:#?}");
-    assert!(shown.stderr.contains("1 calls were of models whose price is not known"), "{shown:#?}");
+    assert!(shown.stderr.contains("1 call was of models whose price is not known"), "{shown:#?}");
     let sums = home.flock(["usage", "--since", "2026-02-01", "--by", "model", "--json"]).ok().json();
     let models: Vec<_> = sums["usage"].as_array().unwrap().iter().map(|sum| sum["name"].clone()).collect();
     assert_eq!(models, ["anthropic/claude-opus-4-5", "lab/qwen3"]);

@@ -230,3 +230,60 @@ fn stdout_that_can_not_be_written_is_an_error_and_a_closed_pipe_is_not() {
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{output:?}");
 }
+
+const OWN: &str = "plugins.entries.flock.config";
+
+#[test]
+fn a_misspelt_key_is_refused_with_the_nearest_known_one_and_one_that_was_there_only_warns() {
+    let home = TempHome::new().init();
+    let before = home.config_text();
+    let wrong = format!("{OWN}.budget.day.usd");
+    let run = home.flock(["config", "set", &wrong, "5"]).fails(2);
+    assert!(run.stderr.contains(&format!("{OWN}.budget is not known: did you mean budgets?")), "{run:?}");
+    let run =
+        home.flock(["config", "set", &format!("{OWN}.gatewayAgents[sysadmin].autonmy"), "full"]).fails(2);
+    assert!(run.stderr.contains("did you mean autonomy?"), "{run:?}");
+    let run = home.flock(["config", "set", &format!("{OWN}.dbBackend"), "postgres"]).fails(2);
+    assert!(run.stderr.contains("must be \"sqlite\""), "{run:?}");
+    let run = home.flock(["config", "set", &format!("{OWN}.dataDir"), "/elsewhere"]).fails(2);
+    assert!(run.stderr.contains("keeps its data nowhere else"), "{run:?}");
+    assert_eq!(home.config_text(), before, "nothing was written");
+    // By hand, as an older flock let it be.
+    let mut document = home.config();
+    document["plugins"]["entries"]["flock"]["config"]["budget"] = serde_json::json!({"day": {"usd": 5}});
+    std::fs::write(home.file("config.json"), document.to_string()).unwrap();
+    home.flock(["config", "set", &format!("{OWN}.maxAgents"), "5"]).ok();
+    let run = home.flock(["config", "validate"]).fails(2);
+    assert!(run.stderr.contains("did you mean budgets?"), "{run:?}");
+    assert!(run.stderr.contains(&format!("flock config unset {OWN}.budget")), "{run:?}");
+    let shown = home.flock(["status"]).fails(4);
+    assert!((shown.stdout + &shown.stderr).contains("did you mean budgets?"));
+    let checks = home.flock(["doctor", "--json"]).json();
+    let named =
+        |check: &serde_json::Value| check["message"].as_str().unwrap().contains("did you mean budgets?");
+    let check = checks["checks"].as_array().unwrap().iter().find(|check| named(check)).unwrap();
+    assert_eq!((check["name"].as_str(), check["state"].as_str()), (Some("config"), Some("warn")));
+    home.flock(["config", "unset", &format!("{OWN}.budget")]).ok();
+    home.flock(["config", "validate"]).ok();
+}
+
+#[test]
+fn a_sandbox_that_can_not_be_made_shows_everywhere() {
+    let home = TempHome::new().init();
+    home.flock(["add", "coder", "--no-container"]).ok();
+    let bind = "agents.list[coder].sandbox.docker.binds";
+    let says = "the sandbox of coder may not have ";
+    let run = home.flock(["config", "set", bind, "[\"/etc:/host\"]"]).ok();
+    assert!(run.stderr.contains(says), "{run:?}");
+    assert!(home.flock(["config", "validate"]).fails(1).stderr.contains(says));
+    let shown = home.flock(["status"]).fails(4);
+    assert!((shown.stdout + &shown.stderr).contains(says));
+    let checks = home.flock(["doctor", "--json"]).fails(1).json();
+    let sandbox =
+        checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "sandbox").unwrap();
+    assert_eq!(sandbox["state"], "bad");
+    assert!(sandbox["message"].as_str().unwrap().starts_with(says), "{sandbox}");
+    let run = home.flock(["config", "unset", bind]).ok();
+    assert!(!run.stderr.contains(says), "{run:?}");
+    home.flock(["config", "validate"]).ok();
+}

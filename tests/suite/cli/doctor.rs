@@ -118,3 +118,74 @@ fn a_granted_folder_that_is_gone_is_named_with_what_takes_it_back() {
     let found = check(&home.flock(["doctor", "--json"]), "mounts");
     assert_eq!(found["message"], "1 granted folders can be mounted");
 }
+
+#[test]
+fn a_file_of_a_workspace_that_is_not_read_is_named() {
+    let home = TempHome::new().init();
+    home.flock(["add", "coder", "--no-container"]).ok();
+    let found = home.file("workspaces/coder/AGENTS.md");
+    std::fs::write(&found, "Answer in verse.").unwrap();
+    let run = home.flock(["doctor", "--json"]).fails(1);
+    let check = check(&run, "identity");
+    let read = home.file("agents/coder/identity/AGENTS.md");
+    assert_eq!(check["state"], "warn");
+    assert_eq!(check["mend"], format!("cp {} {}", found.display(), read.display()));
+    let status = home.flock(["status"]).fails(4);
+    assert!((status.stdout + &status.stderr).contains(&format!("not read: {}", found.display())));
+    std::fs::copy(&found, &read).unwrap();
+    let run = home.flock(["doctor"]).fails(1);
+    assert!(!run.stdout.contains("identity"), "{run:?}");
+    // A new agent of the name has the soul that it was added with, unless a person wrote one.
+    home.flock(["remove", "coder"]).ok();
+    home.flock(["add", "coder", "--no-container", "--archetype", "qa"]).ok();
+    let soul = home.file("agents/coder/identity/SOUL.md");
+    assert!(std::fs::read_to_string(&soul).unwrap().contains("# QA"));
+    std::fs::write(&soul, "kind").unwrap();
+    home.flock(["remove", "coder"]).ok();
+    let run = home.flock(["add", "coder", "--no-container", "--archetype", "ideation"]).ok();
+    assert!(run.stderr.contains("was edited: it stays"), "{run:?}");
+    assert_eq!(std::fs::read_to_string(&soul).unwrap(), "kind");
+}
+
+#[test]
+fn fix_mends_what_is_safe_and_a_look_changes_nothing() {
+    let home = TempHome::new().init();
+    let mode = |name: &str, bits: u32| {
+        std::fs::set_permissions(home.file(name), std::fs::Permissions::from_mode(bits)).unwrap();
+    };
+    std::fs::write(home.file("secrets/openai"), "a-key").unwrap();
+    mode("secrets/openai", 0o644);
+    mode("secrets", 0o755);
+    mode("backups", 0o750);
+    std::fs::remove_dir(home.file("skills")).unwrap();
+    std::fs::remove_dir(home.file("archetypes")).unwrap();
+    let draft = home.file("data/.new-999999999-a1b2c3");
+    std::fs::write(&draft, "half").unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    std::fs::File::options().write(true).open(&draft).unwrap().set_modified(long_ago).unwrap();
+    std::fs::write(home.file("run/gateway.pid"), "999999999 5\n").unwrap();
+    let bits = |name: &str| std::fs::metadata(home.file(name)).unwrap().permissions().mode() & 0o777;
+    let said = [
+        "skills",
+        "are missing",
+        "others can look into",
+        "others could read the key in",
+        "1 drafts of files",
+        "gateway.pid names a process that is gone",
+    ];
+    let look = home.flock(["doctor"]).fails(1);
+    for text in said {
+        assert!(look.stdout.contains(text), "{text}: {look:?}");
+    }
+    assert!(draft.exists() && home.file("run/gateway.pid").exists() && !home.file("skills").exists());
+    assert_eq!((bits("secrets"), bits("secrets/openai")), (0o755, 0o644));
+    let fixed = home.flock(["doctor", "--fix"]).fails(1);
+    for text in ["closed", "made the missing folders", "removed 1 drafts", "removed "] {
+        assert!(fixed.stdout.contains(&format!("mended: {text}")), "{text}: {fixed:?}");
+    }
+    assert!(!draft.exists() && !home.file("run/gateway.pid").exists());
+    assert!(home.file("skills").is_dir() && home.file("archetypes").is_dir());
+    assert_eq!((bits("secrets"), bits("secrets/openai"), bits("backups")), (0o700, 0o600, 0o700));
+    let again = home.flock(["doctor", "--fix"]).fails(1);
+    assert!(!again.stdout.contains("mended:"), "{again:?}");
+}

@@ -3,13 +3,17 @@
 
 mod add;
 mod audit;
+mod bundle;
+mod chat;
 mod completions;
 mod config;
 mod doctor;
+mod edit;
 mod freeze;
 mod handover;
 mod init;
 mod killed;
+mod own_update;
 mod programs;
 mod prompt;
 mod reference;
@@ -19,4 +23,5 @@ mod session;
 mod silent;
 mod start_up;
 mod terminal;
+mod token;
 mod uninstall;

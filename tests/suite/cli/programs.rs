@@ -103,6 +103,66 @@ fn init_names_the_programs_that_are_there_whoever_chooses_the_model() {
 }
 
 #[test]
+fn a_version_that_lacks_an_option_is_refused_with_the_command_that_mends_it() {
+    let machine = Machine::new();
+    machine.has_gemini("0.1.2");
+    let script = machine.bin.path().join("lib/node_modules/@google/gemini-cli/bundle/gemini.js");
+    let help = |options: &str| {
+        let text = format!("case $1 in --version) echo 0.1.2;; *) echo 'Options: {options}' >&2;; esac\n");
+        std::fs::write(&script, text).unwrap();
+    };
+    let all = "-o, --output-format  --approval-mode  -m, --model  --session-id  -p, --prompt  -r, --resume [string]";
+    help(&all.replace("--session-id", "--session-file"));
+    let before = machine.home.config_text();
+    let line = ["add", "coder", "--runtime", "gemini", "--no-container"];
+    let run = machine.flock(&line).fails(1);
+    assert!(run.stderr.contains("Gemini CLI 0.1.2 is too old: it has no --session-id"), "{run:?}");
+    assert!(run.stderr.contains("npm install -g @google/gemini-cli@latest"), "{run:?}");
+    assert_eq!(machine.home.config_text(), before);
+    help(all);
+    let run = machine.flock(&line).ok();
+    assert!(run.stderr.contains("Gemini CLI 0.1.2 is older than"), "it has all that is needed: {run:?}");
+    // Another version may be put in its place at any time.
+    help("--version");
+    let doctor = machine.flock(&["doctor"]).fails(1).stdout;
+    assert!(doctor.contains("is too old: it has no --output-format, --approval-mode"), "{doctor}");
+    assert!(doctor.contains("npm install -g @google/gemini-cli@latest"), "{doctor}");
+}
+
+#[test]
+fn the_prompt_of_an_agent_that_a_program_runs_is_what_the_program_is_told() {
+    let machine = Machine::new();
+    machine.has_gemini("0.61.0");
+    machine.flock(&["add", "coder", "--runtime", "gemini", "--no-container"]).ok();
+    let at = "plugins.entries.flock.config.gatewayAgents[coder]";
+    machine.flock(&["config", "set", &format!("{at}.autonomy"), "readonly"]).ok();
+    let skill = machine.home.file("skills/deploy");
+    std::fs::create_dir_all(&skill).unwrap();
+    std::fs::write(skill.join("SKILL.md"), "Release safely.\n").unwrap();
+    let told = machine.flock(&["prompt", "show", "coder", "--json"]).ok().json();
+    let names: Vec<&str> =
+        told["sections"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..5], ["identity", "tool_honesty", "safety", "skills", "channel_media"], "{names:?}");
+    assert_eq!(told["runtime"], "gemini");
+    let all = told["sections"].to_string();
+    for words in ["**Autonomy level**: readonly", "**Forbidden paths**", "Release safely", "flock_read_skill"]
+    {
+        assert!(all.contains(words), "{words}: {all}");
+    }
+    let shown = machine.flock(&["prompt", "show", "coder"]).ok();
+    assert!(shown.stderr.contains("Gemini CLI has a prompt and tools of its own"), "{shown:?}");
+    // What it is started with has the same in it, and no key.
+    machine.flock(&["config", "set", "models.providers.mine.apiKey", "sk-planted-key-0123456789"]).ok();
+    let run = machine.flock(&["prompt", "show", "coder", "--request"]).ok();
+    let made = run.json();
+    assert_eq!((&made["program"], &made["resumes"]), (&"gemini".into(), &serde_json::Value::Null));
+    assert!(made["arguments"].to_string().contains("--approval-mode"), "{made}");
+    assert!(made["files"].to_string().contains("**Autonomy level**: readonly"), "{made}");
+    assert!(made["environment"].to_string().contains("<token of the turn>"), "{made}");
+    assert!(!run.stdout.contains("planted"), "{run:?}");
+}
+
+#[test]
 fn an_old_program_and_a_model_that_it_can_not_ask_are_told_of() {
     let machine = Machine::new();
     machine.has_gemini("0.1.2");

@@ -28,7 +28,40 @@ fn the_reference_is_current() {
     for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set()) {
         describe(&mut text, verb, 2);
     }
+    let doubled = text.lines().find(|line| line.starts_with("- ") && line.replace("...", "").contains(".."));
+    assert_eq!(doubled, None, "a sentence ends twice");
     compare("docs/cli.md", &text);
+}
+
+#[test]
+fn manual_pages_are_current() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+    let mut command = flock::cli::command().version(env!("CARGO_PKG_VERSION")).disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    manual_pages(&command, "flock", &mut pages);
+    if std::env::var_os("FLOCK_UPDATE").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+    }
+    for (name, text) in &pages {
+        compare(&format!("man/{name}"), text);
+    }
+    let known: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(known.contains(&name.as_str()), "man/{name} is of no verb: delete it");
+    }
+}
+
+/// Collects the manual page of a command, and those of its visible subcommands.
+fn manual_pages(command: &clap::Command, name: &str, pages: &mut Vec<(String, String)>) {
+    let mut text = Vec::new();
+    let shown = command.clone().name(name.to_owned()).display_name(name.replace('-', " "));
+    clap_mangen::Man::new(shown).title(name.to_owned()).manual("flock").render(&mut text).unwrap();
+    pages.push((format!("{name}.1"), String::from_utf8(text).unwrap()));
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set()) {
+        manual_pages(verb, &format!("{name}-{}", verb.get_name()), pages);
+    }
 }
 
 #[test]
@@ -84,7 +117,10 @@ fn option_line(text: &mut String, option: &clap::Arg) {
         shown.push_str(&value);
     }
     let help = option.get_long_help().or(option.get_help()).map(ToString::to_string).unwrap_or_default();
-    write!(text, "- `{shown}`: {}", help.replace("\n\n", ". ").replace('\n', " ")).unwrap();
+    // What follows ends the sentence.
+    let paragraphs: Vec<&str> =
+        help.split("\n\n").map(|part| part.trim_end().trim_end_matches('.')).collect();
+    write!(text, "- `{shown}`: {}", paragraphs.join(". ").replace('\n', " ")).unwrap();
     let possible: Vec<_> = option
         .get_possible_values()
         .iter()

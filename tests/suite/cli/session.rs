@@ -26,6 +26,7 @@ pub fn shown(home: &TempHome, line: &str, run: &Run) -> String {
     // The path of the home holds that of its folder, so it goes first.
     text.replace(&home.path().display().to_string(), "[HOME]")
         .replace(&home.outside().display().to_string(), "[TMP]")
+        .replace(env!("FLOCK_VERSION"), "[VERSION]")
 }
 
 /// The words of a line; quotes hold a word with spaces together.

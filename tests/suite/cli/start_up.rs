@@ -11,7 +11,8 @@ fn the_program_says_what_it_is() {
         session(&home, &["--version", "lsit", "list --jsno", "lsit --json", "list --color sometimes"])
     );
     let version = home.flock(["--version"]).ok().stdout;
-    assert_eq!(version, format!("flock {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(version, format!("flock {}\n", env!("FLOCK_VERSION")));
+    assert!(version.starts_with(concat!("flock ", env!("CARGO_PKG_VERSION"))), "{version}");
     let help = home.flock(["--help"]).ok();
     assert!(help.stderr.is_empty() && help.stdout.contains("Usage: flock"), "{help:?}");
     let nothing = home.flock::<&str>([]).fails(2);

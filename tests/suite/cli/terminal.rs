@@ -1,65 +1,11 @@
 //! What the program does for a person at a terminal: it asks, with the answers given here as keys.
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
+use std::io::Write as _;
 use std::time::Duration;
 
-use nix::pty::{Winsize, openpty};
-
 use crate::support::home::TempHome;
+use crate::support::terminal::Terminal;
 use crate::support::wait_until;
-
-/// The binary on a terminal of its own.
-struct Terminal {
-    child: Child,
-    keys: File,
-    seen: Arc<Mutex<String>>,
-}
-
-impl Terminal {
-    fn new(home: &TempHome, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = openpty(Some(&size), None).unwrap();
-        let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().unwrap());
-        let mut command = home.command();
-        command.args(args).env("TERM", "xterm").envs(env.iter().copied());
-        command.stdin(end(&pty.slave)).stdout(end(&pty.slave)).stderr(end(&pty.slave));
-        let child = command.spawn().unwrap();
-        drop(command);
-        drop(pty.slave);
-        let keys = File::from(pty.master);
-        let mut screen = keys.try_clone().unwrap();
-        let seen = Arc::new(Mutex::new(String::new()));
-        let writer = Arc::clone(&seen);
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            // A terminal whose program has ended gives an error, not an end.
-            while let Ok(count) = screen.read(&mut buffer) {
-                writer.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
-            }
-        });
-        Self { child, keys, seen }
-    }
-
-    /// Waits for a text and then presses keys.
-    fn at(&mut self, text: &str, keys: &str) {
-        wait_until(text, Duration::from_secs(20), || {
-            let seen = self.seen.lock().unwrap();
-            if seen.contains(text) { Ok(()) } else { Err(seen.clone()) }
-        });
-        self.keys.write_all(keys.as_bytes()).unwrap();
-    }
-
-    fn end(mut self) -> (i32, String) {
-        let status = wait_until("the end", Duration::from_secs(20), || {
-            self.child.try_wait().unwrap().ok_or_else(|| self.seen.lock().unwrap().clone())
-        });
-        (status.code().unwrap(), self.seen.lock().unwrap().clone())
-    }
-}
 
 const DOWN: &str = "\u{1b}[B";
 const ENTER: &str = "\r";
@@ -149,4 +95,39 @@ fn uninstall_shows_what_it_removes_and_asks() {
     let (code, seen) = terminal.end();
     assert_eq!(code, 0, "{seen}");
     assert!(!home.path().exists());
+}
+
+#[test]
+fn edit_asks_with_the_present_values_and_for_a_yes() {
+    let home = TempHome::new().init();
+    home.flock(["add", "coder", "--no-container", "--archetype", "qa", "--memory", "1g"]).ok();
+    let before = home.config_text();
+    for (answer, is_changed) in [("n", false), ("y", true)] {
+        let mut terminal = Terminal::new(&home, &["edit", "coder"], &[]);
+        terminal.at("Role", ENTER);
+        terminal.at("Archetype", ENTER);
+        terminal.at("Runtime of its turns", ENTER);
+        terminal.at("Model, or", ENTER);
+        terminal.at("How much its model thinks", DOWN);
+        terminal.at("32m>\u{1b}[0m off", ENTER);
+        terminal.at("Most memory", ENTER);
+        terminal.at("Most cores", ENTER);
+        terminal.at("Most tokens", ENTER);
+        terminal.at("Most dollars", ENTER);
+        terminal.at("→ off", "");
+        terminal.at("Change this of coder?", answer);
+        let (code, seen) = terminal.end();
+        assert_eq!(code, i32::from(!is_changed), "{seen}");
+        assert_eq!(home.config_text() != before, is_changed, "{seen}");
+    }
+    let told = &home.config()["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+    let coder = told.as_array().unwrap().iter().find(|agent| agent["id"] == "coder").unwrap();
+    assert_eq!((&coder["effort"], &coder["archetype"]), (&"off".into(), &"qa".into()), "the rest stays");
+    let mut terminal = Terminal::new(&home, &["edit", "coder", "--effort", "low"], &[]);
+    terminal.at("→ low", "");
+    terminal.at("Change this of coder?", "y");
+    assert_eq!(terminal.end().0, 0);
+    let unasked = Terminal::new(&home, &["edit", "coder", "--effort", "high", "--yes"], &[]);
+    let (code, seen) = unasked.end();
+    assert!(code == 0 && !seen.contains("Change this"), "{seen}");
 }

@@ -264,7 +264,7 @@ fn an_install_under_way_is_not_torn_down() {
 
 #[test]
 fn a_service_of_this_home_goes_and_that_of_another_stays() {
-    if Path::new("/run/systemd/system").exists() || !cfg!(target_os = "linux") {
+    if Path::new("/run/systemd/system").exists() {
         eprintln!("not run: a service manager would take part");
         return;
     }

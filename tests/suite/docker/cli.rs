@@ -112,3 +112,32 @@ fn a_socket_this_user_may_not_open_is_told_from_an_engine_that_is_not_there() {
     assert!(engine["message"].as_str().unwrap().contains("refuses this user"), "{engine}");
     assert!(engine["mend"].as_str().unwrap().contains("usermod"), "{engine}");
 }
+
+#[test]
+fn an_edited_limit_makes_the_container_anew_and_a_sysadmin_has_none() {
+    let Some(home) = TempHome::init_in_docker() else { return };
+    home.flock(["add", "coder"]).ok();
+    let container = home.container("coder");
+    let memory = || docker_command(&["inspect", "-f", "{{.HostConfig.Memory}}", &container]);
+    let edited = |args: &[&str]| {
+        let line = [&["edit", "coder", "--json"], args].concat();
+        home.flock(line).ok().json()["sandbox"].clone()
+    };
+    assert_eq!(edited(&["--memory", "256m"]), "remade");
+    assert_eq!((memory().as_str(), state(&container).as_str()), ("268435456", "running"));
+    assert_eq!(edited(&["--effort", "high"]), serde_json::Value::Null, "no setting of the container");
+    assert_eq!(edited(&["--role", "sysadmin"]), "removed");
+    assert_eq!(state(&container), "");
+    home.flock(["start"]).ok();
+    assert_eq!(edited(&["--role", "worker"]), serde_json::Value::Null, "it is made at its first command");
+    home.flock(["add", "other"]).ok();
+    let other = home.container("other");
+    let line = ["edit", "other", "--cpus", "0.5", "--json"];
+    assert_eq!(home.flock(line).ok().json()["sandbox"], "remade");
+    assert_eq!(docker_command(&["inspect", "-f", "{{.HostConfig.NanoCpus}}", &other]), "500000000");
+    assert_eq!(
+        home.flock(["edit", "other", "--role", "sysadmin", "--json"]).ok().json()["sandbox"],
+        "removed"
+    );
+    assert_eq!(state(&other), "");
+}

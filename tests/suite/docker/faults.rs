@@ -60,6 +60,39 @@ fn without_its_streams_a_sandbox_runs_by_the_engines_exec() {
 }
 
 #[test]
+fn a_command_whose_container_is_killed_is_no_success_and_is_not_run_again() {
+    let Some(team) = Team::new(&["coder"]) else { return };
+    for streams in [true, false] {
+        docker::block_on(async {
+            let proxy = EngineProxy::new(&team.engine);
+            if !streams {
+                proxy.set(Fault::NoAttach);
+            }
+            let sandbox = DockerSandbox::new(team.home.clone(), team.source(), proxy.engine());
+            let coder = id("coder");
+            let marks = team.home.workspace(&coder).join(format!("marks-{streams}"));
+            let command = Command {
+                command: format!("echo begun >> marks-{streams}; sleep 1000; echo done >> marks-{streams}"),
+                keep: 1024,
+                ..Command::default()
+            };
+            let never = CancellationToken::new();
+            let kill = async {
+                while !marks.exists() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                docker_command(&["kill", &team.container("coder")]);
+            };
+            let (ended, ()) = tokio::join!(sandbox.run(&coder, command, &never), kill);
+            let success = ended.as_ref().is_ok_and(|outcome| outcome.end == End::Exited(0));
+            assert!(!success, "with streams {streams}: {ended:?}");
+            // The next one runs in a container that was made ready again.
+            assert_eq!(output(&sandbox, "coder", &format!("cat marks-{streams}")).await, "begun");
+        });
+    }
+}
+
+#[test]
 fn an_engine_that_is_not_there_or_says_nothing_is_unavailable_with_a_way_out() {
     let Some(team) = Team::new(&["coder"]) else { return };
     docker::block_on(async {

@@ -1,7 +1,9 @@
 //! What needs a real engine.
 
 mod attend;
+mod builds;
 mod cli;
+mod copy;
 mod egress;
 mod faults;
 mod freeze;
@@ -13,9 +15,12 @@ mod images;
 mod measure;
 mod mounts;
 
+mod runtimes;
 mod sandbox;
 mod store;
 mod supervise;
 mod tools;
 mod turns;
 mod uninstall;
+mod users;
+mod walls;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::flock_binary;
+use super::with_limit;
 use crate::support::home::TempHome;
 use crate::team::stage::{Served, add, said, until_said};
 
@@ -60,18 +60,9 @@ fn a_post_to_a_locked_database_is_refused_whole_and_the_next_one_is_taken() {
     home.flock(["audit", "--verify"]).ok();
 }
 
-/// Lets no file of the gateway grow over 4 MiB. With the signal ignored, a write says that it failed.
+/// Lets no file of the gateway grow over 4 MiB.
 fn with_little_room(home: &TempHome) -> Command {
-    let own = home.command();
-    let mut command = Command::new("sh");
-    command.env_clear().current_dir(home.outside());
-    for (name, value) in own.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    }
-    command.args(["-c", "trap '' XFSZ; ulimit -S -f 8192; exec \"$0\" \"$@\"", flock_binary()]);
-    command
+    with_limit(home, "ulimit -S -f 8192;")
 }
 
 #[test]
@@ -97,7 +88,7 @@ fn a_full_database_takes_nothing_by_halves_and_goes_on_when_there_is_room() {
     assert_eq!(refused, 3, "it never was full");
     assert!(!accepted.is_empty());
     assert!(of_people(&home) == accepted, "what was accepted is there and nothing else is");
-    home.flock(["status", "--json"]).ok();
+    assert_eq!(home.flock(["status", "--json"]).json()["running"], true);
 
     let pid = served.pid().to_string();
     let lifted = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status().unwrap();

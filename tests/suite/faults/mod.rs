@@ -2,14 +2,18 @@
 //! nothing twice. What else goes wrong around a team, a file for each.
 
 mod compaction;
+mod damage;
 mod database;
 mod forgery;
 mod frozen;
 mod isolation;
 mod membership;
+mod memory;
+mod power;
 mod program;
 pub mod provider;
 mod removal;
+mod storage;
 mod storm;
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -109,6 +113,7 @@ impl Stage {
             session: None,
             turn: None,
             is_final: false,
+            key: None,
             now: 2,
         };
         let store = Store::open(&self.place()).unwrap();
@@ -195,4 +200,20 @@ fn a_kill_at_any_moment_loses_nothing_and_shows_nothing_twice() {
     for checkpoint in Checkpoint::ALL {
         dies_and_comes_back(checkpoint);
     }
+}
+
+/// The binary in this home, after `limit` in a shell. With the signal of a file that grew too large ignored, a write says
+/// that it failed.
+fn with_limit(home: &TempHome, limit: &str) -> Command {
+    let own = home.command();
+    let mut command = Command::new("sh");
+    command.env_clear().current_dir(home.outside());
+    for (name, value) in own.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    let script = format!("trap '' XFSZ; {limit} exec \"$0\" \"$@\"");
+    command.args(["-c", &script, crate::support::flock_binary()]);
+    command
 }

@@ -1,5 +1,7 @@
 //! A model's provider that is down for a while.
 
+use std::time::Instant;
+
 use serde_json::json;
 
 use crate::support::home::TempHome;
@@ -48,6 +50,7 @@ fn what_is_said_while_the_provider_is_down_is_handled_once_when_it_is_back() {
     is_at_rest(&home);
 
     model.always(Reply::status(503, "down"));
+    let down = Instant::now();
     home.flock(["channel", "post", "first", "text-first"]).ok();
     until_asked(&home, &model, before + ATTEMPTS);
     is_at_rest(&home);
@@ -69,7 +72,12 @@ fn what_is_said_while_the_provider_is_down_is_handled_once_when_it_is_back() {
     until_asked(&home, &model, before + 2 * ATTEMPTS);
     model.always(Reply::text("understood"));
     let while_down = model.requests().len() - before;
-    assert!(while_down <= 3 * ATTEMPTS, "{while_down} calls, with nine sessions that have something to do");
+    // The tries come ever more rarely, from 5 s on: on a slow machine there is time for more of them.
+    let tries = 3 + (down.elapsed().as_secs() / 15 + 1).ilog2() as usize;
+    assert!(
+        while_down <= tries * ATTEMPTS,
+        "{while_down} calls, with nine sessions that have something to do"
+    );
 
     wait_until("everybody answers everywhere", LIMIT * 2, || {
         let missing: Vec<&str> = CHANNELS

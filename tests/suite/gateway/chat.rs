@@ -1,7 +1,11 @@
 //! Chat completions, as OpenAI's clients use them.
 
+use std::sync::Arc;
+
 use flock::provider::{Block, Role};
 use flock::supervise::loopback::Answer;
+use flock::swarm::By;
+use flock::swarm::channel::Wanted;
 use serde_json::{Value, json};
 
 use super::house::{House, LIMIT, ask, ask_streamed, until};
@@ -106,6 +110,45 @@ async fn the_agent_is_named_in_several_ways_that_must_agree() {
         } else if status == 200 {
             assert_eq!(body["model"], model, "as the client named it");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_channels_session_is_one_in_upper_and_lower_case() {
+    let house = House::new().await;
+    let wanted = Wanted {
+        id: "Proj".parse().unwrap(),
+        topic: "work".into(),
+        members: vec!["coder".parse().unwrap()],
+        message: None,
+    };
+    house.gateway.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    for peer in ["Proj", "proj", "PROJ"] {
+        let key = format!("agent:coder:flock:channel:{peer}");
+        let answer = house.post(&ask("hi"), &[("x-openclaw-session-key", &key)]).await;
+        assert_eq!(answer.header("x-flock-session-key"), Some("agent:coder:flock:channel:Proj"), "{peer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sessions_that_differ_by_case_only_and_begin_at_the_same_moment_are_one() {
+    let house = Arc::new(House::new().await);
+    for round in 0..20 {
+        let barrier = Arc::new(tokio::sync::Barrier::new(4));
+        let asked = ["Proj", "proj", "PROJ", "pRoJ"].map(|name| {
+            let (house, barrier) = (Arc::clone(&house), Arc::clone(&barrier));
+            tokio::spawn(async move {
+                let key = format!("agent:coder:flock:main:{name}-{round}");
+                barrier.wait().await;
+                let answer = house.post(&ask("hi"), &[("x-openclaw-session-key", &key)]).await;
+                answer.header("x-flock-session-key").unwrap().to_owned()
+            })
+        });
+        let mut keys = Vec::new();
+        for one in asked {
+            keys.push(one.await.unwrap());
+        }
+        assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
     }
 }
 

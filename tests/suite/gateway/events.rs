@@ -3,7 +3,7 @@
 use flock::gateway::Limits;
 use flock::supervise::loopback::{Call, Event, Events};
 
-use super::house::{House, LIMIT};
+use super::house::{House, LIMIT, ask_streamed, until};
 
 async fn watch(house: &House, last: Option<&str>) -> Events {
     let mut call = Call::get("/api/events");
@@ -15,6 +15,27 @@ async fn watch(house: &House, last: Option<&str>) -> Events {
 
 async fn next(events: &mut Events) -> Event {
     events.next(LIMIT).await.unwrap().expect("the stream goes on")
+}
+
+/// Reads a stream to its end.
+async fn read_to_its_end(mut answer: flock::supervise::loopback::Answer) {
+    while answer.chunk(LIMIT).await.unwrap().is_some() {}
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_changed() {
+    let house = House::new().await;
+    let events = house.owner().send(Call::get("/api/events"), LIMIT).await.unwrap();
+    let asked = Call::post("/v1/chat/completions").json(&ask_streamed("wait-streaming")).unwrap();
+    let chat = house.owner().send(asked, LIMIT).await.unwrap();
+    assert_eq!((events.status(), chat.status()), (200, 200));
+    house.edit(|document| document["gateway"]["auth"]["token"] = "another-token-of-the-test".into());
+    read_to_its_end(events).await;
+    read_to_its_end(chat).await;
+    let cancelled = || house.runner.cancelled.load(std::sync::atomic::Ordering::SeqCst);
+    until("the turn is cancelled, as if the client had gone", || cancelled() == 1).await;
+    let answer = house.owner().send(Call::get("/api/events"), LIMIT).await.unwrap();
+    assert_eq!(answer.status(), 401);
 }
 
 #[tokio::test]

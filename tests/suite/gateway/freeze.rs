@@ -6,7 +6,7 @@ use flock::supervise::loopback::Call;
 use flock::swarm::scheduler::Event;
 use serde_json::{Value, json};
 
-use super::house::{House, LIMIT};
+use super::house::{House, LIMIT, ask, ask_streamed};
 
 async fn post(house: &House, path: &str) -> Value {
     house.owner().ask(Call::post(path), LIMIT).await.unwrap().json(LIMIT).await.unwrap()
@@ -40,6 +40,34 @@ async fn one_agent_or_all_are_frozen_and_thawed_with_their_sandboxes() {
     assert_eq!(actions.iter().filter(|action| **action == "agent.thaw").count(), 2);
     let unknown = house.owner().send(Call::post("/api/agents/nobody/freeze"), LIMIT).await.unwrap();
     assert_eq!(unknown.status(), 404);
+}
+
+#[tokio::test]
+async fn a_chat_with_a_frozen_agent_is_answered_at_once_unless_it_wants_to_wait() {
+    let house = House::new().await;
+    post(&house, "/api/agents/coder/freeze?by=ann").await;
+    let answer = house.chat("hello").await;
+    assert_eq!(answer.status(), 423);
+    let body: Value = answer.json(LIMIT).await.unwrap();
+    let error = &body["error"];
+    assert_eq!(error["code"], "agent_frozen");
+    let text = error["message"].as_str().unwrap();
+    assert!(text.starts_with("coder is frozen since ") && text.ends_with(" by human:ann"), "{text}");
+    assert!(error["hint"].as_str().unwrap().starts_with("flock thaw coder"), "{error}");
+    assert_eq!(house.post(&ask_streamed("hello"), &[]).await.status(), 423);
+    let say = Call::post("/api/message").json(&json!({"prompt": "hello", "agent": "coder"})).unwrap();
+    assert_eq!(house.owner().send(say, LIMIT).await.unwrap().status(), 423);
+    assert!(house.runner.requests.lock().unwrap().is_empty(), "no turn began");
+    // The stand-in for what runs turns does not wait by itself.
+    assert_eq!(house.post(&ask("hello"), &[("x-flock-wait", "1")]).await.status(), 200);
+    let agents = get(&house, "/api/agents").await;
+    assert_eq!(agents["agents"][0]["frozen"]["by"], "human:ann", "{agents}");
+    assert!(agents["agents"][1]["frozen"].is_null() && agents["agents"][0]["paused"].is_null(), "{agents}");
+    post(&house, "/api/freeze").await;
+    let other = json!({"model": "tester", "messages": [{"role": "user", "content": "hello"}]});
+    assert_eq!(house.post(&other, &[]).await.status(), 423, "with the whole home");
+    post(&house, "/api/thaw").await;
+    assert_eq!(house.chat("hello").await.status(), 200);
 }
 
 #[tokio::test]

@@ -169,7 +169,7 @@ fn agent(id: &str) -> agents::NewAgent {
 }
 
 /// Plays turns by their last message: `say a|b|c` streams pieces, `tool` calls a tool between two texts,
-/// `wait` goes on when released, `fail WORD` fails, `half` fails after the first text, `panic` panics.
+/// `fits JSON` says that, `form TEXT` says it when it is asked once more, `wait` goes on when released, `fail WORD` fails, `broke WORD` fails after its input was kept, `half` fails after the first text, `panic` panics.
 #[derive(Default)]
 pub struct Player {
     pub requests: Mutex<Vec<TurnRequest>>,
@@ -177,6 +177,7 @@ pub struct Player {
     pub most: AtomicUsize,
     pub cancelled: AtomicUsize,
     pub release: Notify,
+    in_form: Mutex<String>,
     per_session: Mutex<HashMap<String, usize>>,
     pub overlapped: AtomicUsize,
 }
@@ -248,7 +249,26 @@ impl Player {
                 tell(TurnEvent::TextDelta("half of".to_owned()));
                 Err(TurnError::Provider(failed()))
             }
+            "fits" => {
+                let text = rest.split("\n\n").next().unwrap();
+                tell(TurnEvent::TextDelta(text.to_owned()));
+                Ok(outcome(text))
+            }
+            "form" => {
+                *self.in_form.lock().unwrap() = rest.split("\n\n").next().unwrap().to_owned();
+                tell(TurnEvent::TextDelta("Sure, here it is.".to_owned()));
+                Ok(outcome("Sure, here it is."))
+            }
+            "Your" => {
+                let text = self.in_form.lock().unwrap().clone();
+                tell(TurnEvent::TextDelta(text.clone()));
+                Ok(outcome(&text))
+            }
             "fail" => Err(failure(rest)),
+            "broke" => {
+                tell(TurnEvent::Began);
+                Err(failure(rest))
+            }
             "panic" => panic!("as asked"),
             _ => Ok(outcome(&text)),
         }
@@ -293,7 +313,8 @@ fn outcome(text: &str) -> TurnOutcome {
 }
 
 fn failed() -> ProviderError {
-    ProviderError::Failed { provider: "acme".to_owned(), message: "it broke".to_owned(), retry_after: None }
+    let (provider, message) = ("acme".to_owned(), "it broke".to_owned());
+    ProviderError::Failed { provider, message, retry_after: None, unsent: false }
 }
 
 fn failure(word: &str) -> TurnError {

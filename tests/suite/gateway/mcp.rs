@@ -297,7 +297,27 @@ async fn a_turn_that_is_stopped_ends_its_calls() {
     crew.gateway.driver.cancel_agent(&"coder".parse().unwrap());
     turn.ended().await;
     let (status, _) = answer.await.unwrap();
-    assert_eq!(status, 503);
+    assert_eq!(status, 424);
     assert_eq!(crew.send(&program, call(&request("ping", json!({})))).await.0, 401);
+    crew.stopped().await;
+}
+
+#[tokio::test]
+async fn a_version_of_the_protocol_that_is_not_spoken_is_refused() {
+    let mut crew = Crew::new().await;
+    let (turn, answer) = crew.begin().await;
+    for (version, status) in
+        [("2025-11-25", 200), ("2024-11-05", 200), ("2025-03-26", 400), ("1999-01-01", 400), ("x", 400)]
+    {
+        let call = call(&request("ping", json!({}))).header("mcp-protocol-version", version);
+        let (answered, body) = crew.send(&client(&crew, &turn), call).await;
+        assert_eq!(answered, status, "{version}: {body}");
+        assert_eq!(body["error"]["code"], if status == 400 { json!(-32600) } else { json!(null) });
+    }
+    let hello = json!({"protocolVersion": "2025-03-26"});
+    let greeting = ask(&crew, &turn, "initialize", hello).await;
+    assert_eq!(greeting["protocolVersion"], "2025-11-25", "batches, which that version has, are refused");
+    turn.say("done");
+    assert_eq!(answer.await.unwrap().0, 200);
     crew.stopped().await;
 }

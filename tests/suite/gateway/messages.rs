@@ -157,7 +157,7 @@ async fn a_turn_that_failed_keeps_its_trace() {
     turn.tell(Event::Trace("[coder] cmd: false → exit 1".into()));
     turn.fail(RuntimeError::Failed { program: "Played", message: "it broke".into(), hint: String::new() });
     let (status, error) = answer.await.unwrap();
-    assert_eq!((status, &error["error"]["code"]), (502, &json!("runtime_failed")), "{error}");
+    assert_eq!((status, &error["error"]["code"]), (424, &json!("runtime_failed")), "{error}");
     let told = messages(&crew, "&includeTrace=true").await;
     assert_eq!((told.len(), &told[0]["trace"]), (1, &json!("[coder] cmd: false → exit 1")));
     exchange(&mut crew, "what happened?", |turn| {

@@ -538,6 +538,19 @@ async fn what_fails_in_passing_is_asked_again_and_costs_one_call() {
 }
 
 #[tokio::test]
+async fn a_servers_count_is_held_against_what_was_seen_of_its_answer() {
+    for api in ALL {
+        let setting = Setting::new(api).await;
+        setting.server.reply(Reply::text(&"word ".repeat(14_000)));
+        let (status, text) = setting.ask(&setting.open()).await;
+        assert!(status == 200 && text.len() > 69_000, "{api:?}");
+        let seen = setting.watch.seen.lock().unwrap()[0];
+        assert_eq!(seen.output, 17_500, "{api:?}");
+        assert!(seen.input > 0, "{api:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_after() {
     for api in ALL {
         let setting = Setting::new(api).await;
@@ -574,6 +587,7 @@ async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_af
         assert_eq!((status, text.contains("can't connect")), (400, true), "{text}");
         assert_eq!(opened.ticket.calls.now().refused.unwrap().0, 0);
         assert_eq!(opened.ticket.calls.now().answered, 0);
+        assert_eq!(setting.watch.settled().last().unwrap().1, Taken::Nothing, "nothing left the machine");
     }
 }
 
@@ -846,6 +860,46 @@ async fn the_real_key_is_in_nothing_that_the_program_or_a_log_sees() {
 }
 
 #[tokio::test]
+async fn a_placeholder_for_a_key_changes_nothing_of_what_a_server_says() {
+    for api in ALL {
+        for key in ["test", "k", "e", "ollama", "EMPTY", "sk-no-key-required"] {
+            let setting = Setting::with(api, Watch::default(), |document| {
+                document["models"]["providers"]["fake"]["apiKey"] = json!(key);
+            })
+            .await;
+            let opened = setting.open();
+            let said =
+                json!({"unittest.py": format!("a test of {key}: k, ollama, EMPTY"), key: [key]}).to_string();
+            let events = format!("data: {said}\n\ndata: {{\"path\": \"tests/{key}.py\"}}\n\n");
+            for (status, kind, text) in [
+                (200, "application/json", &said),
+                (200, "text/event-stream", &events),
+                (400, "application/json", &said),
+            ] {
+                setting.server.reply(Reply::body(status, kind, text.clone()).header("request-id", key));
+                let answer = setting.begin(setting.call(opened.relay.as_deref().unwrap())).await;
+                if status == 200 {
+                    assert_eq!(
+                        (answer.header("request-id"), answer.header("content-type")),
+                        (Some(key), Some(kind))
+                    );
+                }
+                let told = whole(answer).await;
+                let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+                assert_eq!(told.0, status, "{api:?} {key}");
+                assert!(
+                    told.1 == *text || status == 400 && read(&told.1) == read(text),
+                    "{api:?} {key}: {}",
+                    told.1
+                );
+            }
+            let refused = opened.ticket.calls.now().refused.unwrap();
+            assert!(!refused.1.contains("[key]"), "{refused:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn from_a_sandbox_only_its_own_agents_tokens_open_these_paths_and_no_others_are_there() {
     let setting = Setting::new(Api::AnthropicMessages).await;
     let opened = setting.open();
@@ -997,7 +1051,7 @@ async fn what_a_program_said_that_it_took_is_charged_however_its_turn_ends() {
     turn.tell(took(1_000, 5_000));
     turn.tell(took(3_000, 7_000));
     turn.fail(RuntimeError::Failed { program: "Played", message: "no".into(), hint: String::new() });
-    assert_eq!(answer.await.unwrap().0, 502);
+    assert_eq!(answer.await.unwrap().0, 424);
     until_sums(&crew, (1, 3_000)).await;
     let (turn, answer) = crew.begin().await;
     turn.tell(took(400, 2_000));
@@ -1010,7 +1064,7 @@ async fn what_a_program_said_that_it_took_is_charged_however_its_turn_ends() {
     }
     crew.gateway.driver.cancel_agent(&"coder".parse().unwrap());
     turn.ended().await;
-    assert_eq!(answer.await.unwrap().0, 503);
+    assert_eq!(answer.await.unwrap().0, 424);
     until_sums(&crew, (2, 3_400)).await;
     let (_, body) = crew.ask(Call::get("/api/usage?by=agent")).await;
     assert_eq!(body["total"]["costMicros"], 9_000, "{body}");

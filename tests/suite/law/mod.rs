@@ -1,10 +1,12 @@
 //! The laws of the source: what may import what, and which calls belong to one place only.
 
+mod compose;
 mod dependencies;
 mod layers;
 mod places;
 mod programs;
 mod promises;
+mod routes;
 
 use std::path::{Path, PathBuf};
 

@@ -112,7 +112,6 @@ fn ctrl_c_ends_the_whole_build() {
     let processes = hanging(&home);
     assert_eq!(processes.len(), 2, "the script and its child");
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
-    // A shell has what it runs in the background ignore this signal: then it is never seen to end.
     wait_until("it ends", LONG, || child.try_wait().unwrap().ok_or_else(|| "it runs on".to_owned()));
     gone(&processes);
 }

@@ -137,7 +137,7 @@ impl Alone {
         let tool = |name: &str| ToolSpec {
             name: name.to_owned(),
             description: String::new(),
-            parameters: json!({"type": "object", "properties": {}}),
+            parameters: json!({"type": "object", "properties": {}}).into(),
         };
         plugin::install(&home, &[tool("flock_status"), tool("flock_tasks")]).unwrap();
         std::fs::write(home.secrets().join(plugin::SECRET), "t0ken\n").unwrap();

@@ -112,7 +112,7 @@ async fn where_openclaw_is_missing_or_down_the_error_says_what_mends_it() {
 async fn a_failure_in_openclaw_is_the_turns_failure() {
     let stage = Stage::running(Era::New);
     let (status, body) = stage.chat("coder", "ann", "/fail").await;
-    assert_eq!((status, &body["error"]["code"]), (502, &"runtime_failed".into()), "{body}");
+    assert_eq!((status, &body["error"]["code"]), (424, &"runtime_failed".into()), "{body}");
     assert_eq!(body["error"]["hint"], "flock logs openclaw");
     // The session goes on.
     assert_eq!(stage.chat("coder", "ann", "hello").await.0, 200);

@@ -133,10 +133,11 @@ async fn tools_are_told_in_the_words_a_model_knows() {
     let stage = Stage::new(API);
     let mut request = hello();
     request.tools[0].parameters = json!({"type": "object", "additionalProperties": false, "$schema": "x",
-        "properties": {"command": {"type": ["string", "null"], "format": "uri"}}, "required": ["command"]});
+        "properties": {"command": {"type": ["string", "null"], "format": "uri"}}, "required": ["command"]})
+    .into();
     ask(&stage, "gemini-2.5-pro", request.clone()).await;
     ask(&stage, "gemini-2.0-flash", request.clone()).await;
-    request.tools[0].parameters = json!({"type": "object", "properties": {}});
+    request.tools[0].parameters = json!({"type": "object", "properties": {}}).into();
     ask(&stage, "gemini-2.0-flash", request.clone()).await;
     let told = |at: usize| {
         stage.server.requests()[at].body["tools"][0]["functionDeclarations"][0].as_object().unwrap().clone()

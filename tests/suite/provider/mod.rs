@@ -121,6 +121,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
+        egress_ask: flock::config::EgressAsk::Person,
         approvers: Vec::new(),
         image_side: 1200,
         turn_time: None,
@@ -156,7 +157,7 @@ fn ask_with(messages: Vec<Message>) -> Request {
         tools: vec![ToolSpec {
             name: "exec".into(),
             description: "Runs a command.".into(),
-            parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}),
+            parameters: json!({"type": "object", "properties": {"command": {"type": "string"}}}).into(),
         }],
         max_tokens: 1000,
         ..Request::default()

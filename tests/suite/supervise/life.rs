@@ -86,12 +86,53 @@ fn restart_is_another_process_of_the_same_home() {
     flock.flock(["restart"]).ok();
     let status = flock.status();
     assert_ne!(pid(&status["gateway"]["pid"]), gateway);
-    assert_eq!(pid(&status["supervisor"]["pid"]), supervisor);
+    assert_ne!(pid(&status["supervisor"]["pid"]), supervisor);
     assert_eq!(status["gateway"]["restarts"], 0, "a person's restart is no crash");
 
     flock.flock(["stop"]).ok();
     flock.flock(["restart"]).ok();
     assert_eq!(flock.status()["running"], true, "a restart of nothing is a start");
+}
+
+#[test]
+fn a_restart_takes_the_environment_and_the_program_of_who_asks() {
+    let flock = Flock::started();
+    let newer = flock.outside().join("flock-of-tomorrow");
+    std::fs::copy(crate::support::flock_binary(), &newer).unwrap();
+    let mut restart = std::process::Command::new(&newer);
+    restart
+        .env_clear()
+        .envs(flock.command().get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .env("LATER", "installed-since")
+        .arg("restart")
+        .stdin(Stdio::null());
+    assert!(restart.status().unwrap().success());
+    let status = flock.status();
+    for name in ["gateway", "supervisor"] {
+        let pid = pid(&status[name]["pid"]);
+        assert_eq!(std::fs::read_link(format!("/proc/{pid}/exe")).unwrap(), newer, "{name}");
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let has = environment.split(|byte| *byte == 0).any(|entry| entry == b"LATER=installed-since");
+        assert!(has, "{name}");
+    }
+}
+
+#[test]
+fn a_restart_of_what_a_service_manager_holds_says_what_replaces_it() {
+    let flock = Flock::new();
+    let mut front = flock.command();
+    front.args(["start", "--foreground"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut front = front.spawn().unwrap();
+    wait_until("it runs", LONG, || {
+        let status = flock.flock(["status", "--json"]).json();
+        if status["running"] == true { Ok(()) } else { Err(status.to_string()) }
+    });
+    let supervisor = flock.supervisor();
+    let run = flock.flock(["restart"]).ok();
+    assert!(run.stderr.contains("a service manager holds the supervisor"), "{run:?}");
+    assert_eq!(flock.supervisor(), supervisor);
+    flock.flock(["stop"]).ok();
+    assert!(front.wait().unwrap().success());
 }
 
 #[test]
@@ -199,4 +240,26 @@ fn a_home_that_is_not_there_is_said_so() {
         let run = home.flock([verb]).fails(3);
         assert!(run.stderr.contains("flock init"), "{run:?}");
     }
+}
+
+/// A workspace may hold programs that run with its owner's rights: nobody else may come there.
+#[test]
+fn a_start_closes_a_home_that_was_open_and_makes_files_for_its_owner_alone() {
+    let flock = Flock::new();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let home = flock.file("");
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    flock.flock(["start"]).ok();
+    assert_eq!(mode(&home), 0o700);
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    flock.flock(["restart"]).ok();
+    assert_eq!(mode(&home), 0o700);
+    let open: Vec<_> = ["logs", "data"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(flock.file(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file() && mode(path) & 0o077 != 0)
+        .collect();
+    assert_eq!(open, [""; 0].map(std::path::PathBuf::from));
+    flock.flock(["stop"]).ok();
 }

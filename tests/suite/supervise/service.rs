@@ -13,18 +13,16 @@ fn a_service_is_written_shown_and_removed() {
     let path = std::path::PathBuf::from(user["path"].as_str().unwrap());
     assert!(path.starts_with(&root), "{user}");
     assert_eq!(user["active"], false);
-    if cfg!(target_os = "linux") {
-        let unit = std::fs::read_to_string(&path).unwrap();
-        let line = format!("--home \"{}\" start --foreground", flock.path().display());
-        assert!(unit.contains(&line), "{unit}");
-        assert!(unit.contains("WantedBy=default.target"), "{unit}");
-        let system = install("--system");
-        let path = system["path"].as_str().unwrap();
-        assert!(path.contains("/etc/systemd/system/flock-"), "{system}");
-        let unit = std::fs::read_to_string(path).unwrap();
-        let me = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
-        assert!(unit.contains(&format!("\nUser={me}\n")), "{unit}");
-    }
+    let unit = std::fs::read_to_string(&path).unwrap();
+    let line = format!("--home \"{}\" start --foreground", flock.path().display());
+    assert!(unit.contains(&line), "{unit}");
+    assert!(unit.contains("WantedBy=default.target"), "{unit}");
+    let system = install("--system");
+    let system = system["path"].as_str().unwrap();
+    assert!(system.contains("/etc/systemd/system/flock-"), "{system}");
+    let unit = std::fs::read_to_string(system).unwrap();
+    let me = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
+    assert!(unit.contains(&format!("\nUser={me}\n")), "{unit}");
     let text = flock.flock(["service", "install", "--user", "--root", root.to_str().unwrap()]).ok();
     assert!(text.stderr.contains("start --foreground"), "it shows what it wrote: {text:?}");
     let remove = || flock.flock(["service", "remove", "--user", "--root", root.to_str().unwrap()]).ok();
@@ -35,7 +33,7 @@ fn a_service_is_written_shown_and_removed() {
 
 #[test]
 fn a_service_that_root_installs_for_somebody_runs_as_them() {
-    if !nix::unistd::getuid().is_root() || !cfg!(target_os = "linux") {
+    if !nix::unistd::getuid().is_root() {
         return;
     }
     let flock = Flock::new();

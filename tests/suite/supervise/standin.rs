@@ -53,6 +53,7 @@ impl Unit for Script {
         let found = self.dir.join("healthy").exists();
         Box::pin(async move {
             let health = Health {
+                reason: None,
                 status: "ok".into(),
                 version: "0".into(),
                 instance: "i".into(),

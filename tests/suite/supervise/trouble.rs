@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use flock::process::ProcessId;
 use nix::sys::signal::Signal;
 
-use super::{Flock, gone, pid, send};
+use super::{Flock, LONG, gone, pid, send};
+use crate::support::wait_until;
 
 #[test]
 fn a_killed_gateway_comes_back() {
@@ -141,6 +142,12 @@ fn a_crash_loop_ends_and_says_why_until_a_person_starts_again() {
     let run = flock.flock(["start"]).fails(1);
     assert!(run.stderr.contains("flock.db"), "{run:?}");
     std::fs::remove_dir(&database).unwrap();
+    for name in ["flock.db", "flock.db-wal", "flock.db-shm"] {
+        let kept = flock.file("data").join(format!("kept-{name}"));
+        if kept.exists() {
+            std::fs::rename(kept, flock.file("data").join(name)).unwrap();
+        }
+    }
     flock.flock(["start"]).ok();
     let status = flock.status();
     assert_eq!(status["running"], true);
@@ -242,4 +249,90 @@ fn a_gateway_that_was_started_by_hand_is_seen_and_stopped() {
     flock.flock(["stop"]).ok();
     assert!(reaper.join().unwrap().success());
     flock.is_gone();
+}
+
+#[test]
+fn a_supervisor_that_stands_still_is_named_and_ended_at_once() {
+    let flock = Flock::started();
+    let supervisor = flock.supervisor();
+    send(supervisor, Signal::SIGSTOP);
+    let stopped = flock.flock(["stop"]).ok();
+    let expected = format!("the supervisor (pid {supervisor}) stands still");
+    assert!(stopped.stderr.contains(&expected), "{stopped:?}");
+    flock.is_gone();
+}
+
+#[test]
+fn a_post_waits_for_a_gateway_that_is_coming_back() {
+    let flock = Flock::started();
+    flock.flock(["channel", "create", "work", "--topic", "x"]).ok();
+    for n in 0..3 {
+        send(flock.gateway(), Signal::SIGKILL);
+        let posted = flock.flock(["channel", "post", "work", &format!("number {n}")]).ok();
+        assert!(!posted.stderr.contains("the agents hear of it when"), "it has a gateway: {posted:?}");
+    }
+    let read = flock.flock(["channel", "read", "work", "--json"]).ok().stdout;
+    for n in 0..3 {
+        assert_eq!(read.matches(&format!("number {n}")).count(), 1, "{read}");
+    }
+}
+
+#[test]
+fn a_second_gateway_waits_for_the_end_of_the_first() {
+    let flock = Flock::started();
+    let lock = flock.place().gateway_lock();
+    assert!(flock::home::lock::Lock::is_held(&lock).unwrap());
+    // As after its supervisor and its pid file were lost: nobody knows of the first one.
+    let first = flock.gateway();
+    let mut second = flock
+        .command()
+        .args(["gateway", "serve"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    send(flock.supervisor(), Signal::SIGKILL);
+    gone(first);
+    // Only then it begins.
+    let began = wait_until("the second one serves", LONG, || {
+        let run = flock.flock(["status", "--json"]);
+        if run.json()["running"] == true { Ok(run) } else { Err(format!("{run:?}")) }
+    });
+    assert_eq!(began.code, 0, "{began:?}");
+    send(i32::try_from(second.id()).unwrap(), Signal::SIGTERM);
+    second.wait().unwrap();
+    assert!(!flock::home::lock::Lock::is_held(&lock).unwrap());
+}
+
+#[test]
+fn a_renamed_agent_goes_on_in_its_channels_under_its_new_id() {
+    let flock = Flock::started();
+    let replies = serde_json::json!({"replies": [{"steps": [{"say": "I am here"}]}]});
+    std::fs::create_dir_all(flock.file("scripts")).unwrap();
+    std::fs::write(flock.file("scripts/one"), replies.to_string()).unwrap();
+    flock.flock(["add", "ada", "--no-container", "--model", "script/one"]).ok();
+    flock.flock(["channel", "create", "work", "--topic", "x", "--member", "ada"]).ok();
+    let answers = |by: &str, count: usize| {
+        wait_until("an answer", LONG, || {
+            let read = flock.flock(["channel", "read", "work", "--json"]).ok().json();
+            let all = read["messages"].as_array().unwrap().clone();
+            let own =
+                all.iter().filter(|message| message["author"] == by && message["content"] == "I am here");
+            if own.count() == count { Ok(()) } else { Err(format!("{all:#?}\n{}", flock.log("gateway"))) }
+        });
+    };
+    flock.flock(["channel", "post", "work", "are you there?"]).ok();
+    answers("ada", 1);
+    let first = flock.gateway();
+    flock.flock(["rename", "ada", "eve"]).ok();
+    assert_ne!(flock.gateway(), first, "it was restarted for it");
+    answers("eve", 1);
+    flock.flock(["channel", "post", "work", "@eve and now?"]).ok();
+    answers("eve", 2);
+    let said = flock.flock(["chat", "eve", "hello"]).ok();
+    assert!(said.stdout.contains("I am here"), "{said:?}");
+    flock.flock(["chat", "ada", "hello"]).fails(1);
+    assert!(flock.file("agents/eve/sessions").exists() && !flock.file("agents/ada").exists());
+    assert!(flock.flock(["audit", "--json"]).ok().stdout.contains("agent.rename"));
 }

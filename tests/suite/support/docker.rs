@@ -64,6 +64,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
+        egress_ask: flock::config::EgressAsk::Person,
         approvers: Vec::new(),
         image_side: 1200,
         turn_time: None,
@@ -128,7 +129,11 @@ pub struct Team {
 impl Team {
     /// A home with these agents, or `None` without an engine.
     pub fn new(agents: &[&str]) -> Option<Self> {
-        let engine = engine_with_images()?;
+        Self::in_engine(engine_with_images()?, agents)
+    }
+
+    /// The same in this engine.
+    pub fn in_engine(engine: Arc<Engine>, agents: &[&str]) -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap().join("home");
         let home = Home::new(root, None);

@@ -1,7 +1,9 @@
 //! A home of a test's own and the built binary run in it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use serde_json::Value;
 
@@ -119,6 +121,15 @@ impl TempHome {
         finish(self.command().args(args).stdin(Stdio::null()))
     }
 
+    /// Runs the binary to its end with these variables besides.
+    pub fn flock_with_env<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        env: &[(&str, &str)],
+    ) -> Run {
+        finish(self.command().args(args).envs(env.iter().copied()).stdin(Stdio::null()))
+    }
+
     /// Runs the binary to its end with this text on stdin.
     pub fn flock_with_input<S: AsRef<std::ffi::OsStr>>(
         &self,
@@ -149,7 +160,20 @@ impl TempHome {
         } else {
             command.env("DOCKER_HOST", format!("unix://{}", self.outside().join("no-engine.sock").display()));
         }
+        obey_interrupt(&mut command);
         command
+    }
+}
+
+/// Gives the child the default action for SIGINT. A shell has what it runs in the background ignore that signal, and
+/// children inherit it: without this, a test that interrupts a program would wait for ever in `test.sh &`.
+fn obey_interrupt(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: sigaction(2) may be called between fork and exec, and no handler of this process is replaced.
+    unsafe {
+        command.pre_exec(|| signal(Signal::SIGINT, SigHandler::SigDfl).map(drop).map_err(Into::into));
     }
 }
 
@@ -178,10 +202,18 @@ pub fn finish(command: &mut Command) -> Run {
 
 /// A port of 127.0.0.1 that was free a moment ago, below those that the system hands out by itself: a gateway
 /// that is started again must not find its port with somebody's passing connection.
+///
+/// Nobody gets it again before this process ends, here or in another run of the suite: the gateway of one test may be
+/// down while another test looks for a port.
 pub fn free_port() -> u16 {
+    static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join(format!("flock-test-ports-{}", nix::unistd::getuid()));
+    std::fs::create_dir_all(&folder).unwrap();
     loop {
         let port = rand::random_range(20_000..32_000);
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let mark = File::create(folder.join(port.to_string())).unwrap();
+        if mark.try_lock().is_ok() && std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            RESERVED.lock().unwrap().push(mark);
             return port;
         }
     }

@@ -3,9 +3,12 @@
 
 pub mod docker;
 pub mod engine_proxy;
+pub mod extra_engine;
 pub mod home;
 pub mod model_server;
 pub mod openclaw;
+pub mod own_source;
+pub mod terminal;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,10 @@
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use serde_json::{Value, json};
 
-use super::House;
+use super::{House, LIMIT};
 
 /// `slowly` takes longer than any test, `ask` asks back, everything else is answered at once.
 fn replies() -> Value {
@@ -18,12 +22,18 @@ fn replies() -> Value {
     ])
 }
 
+/// A name that no other message has.
+fn name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!("m-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 fn message(text: &str) -> Value {
-    json!({"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]}})
+    json!({"message": {"messageId": name(), "role": "ROLE_USER", "parts": [{"text": text}]}})
 }
 
 fn old_message(text: &str) -> Value {
-    json!({"message": {"kind": "message", "messageId": "m-1", "role": "user",
+    json!({"message": {"kind": "message", "messageId": name(), "role": "user",
         "parts": [{"kind": "text", "text": text}]}})
 }
 
@@ -174,6 +184,9 @@ fn an_agent_asks_back_and_goes_on_with_the_reply() {
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
     assert_eq!(done["artifacts"][0]["parts"][0]["text"], "Blue it is.");
     assert_eq!(done["history"].as_array().unwrap().len(), 3, "{done}");
+    let again = house.call("coder", "SendMessage", reply.clone());
+    assert_eq!(again["result"]["task"], *done, "the same reply again is the same");
+    reply["message"]["messageId"] = name().into();
     assert_eq!(code(&house.call("coder", "SendMessage", reply)), -32004, "it is done");
 }
 
@@ -238,4 +251,78 @@ fn cards_serve_both_versions_and_the_directory_has_all_of_them() {
     let ids: Vec<&str> =
         all["agents"].as_array().unwrap().iter().map(|card| card["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["orchestrator", "sysadmin", "coder", "tester"]);
+}
+
+#[test]
+fn a_message_that_is_sent_again_is_the_same_task() {
+    let mut house = House::new(&replies());
+    let hello = message("hello");
+    let first = house.call("coder", "SendMessage", hello.clone());
+    house.kill();
+    house.start();
+    let second = house.call("coder", "SendMessage", hello.clone());
+    assert_eq!(first["result"], second["result"], "also by another gateway");
+    let listed = house.call("coder", "ListTasks", json!({}));
+    assert_eq!(listed["result"]["totalSize"], 1);
+    let mut other = hello.clone();
+    other["message"]["parts"][0]["text"] = "something else".into();
+    assert_eq!(code(&house.call("coder", "SendMessage", other)), -32602);
+    let tester = house.call("tester", "SendMessage", hello);
+    assert_ne!(tester["result"]["task"]["id"], first["result"]["task"]["id"], "another agent's is another");
+}
+
+#[test]
+fn what_was_said_before_stays_in_the_history_under_the_clients_names() {
+    let house = House::new(&replies());
+    let first = message("ask me");
+    let asked = house.call("coder", "SendMessage", first.clone())["result"]["task"].clone();
+    let mut second = message("ask me once more");
+    second["message"]["taskId"] = asked["id"].clone();
+    let asked = house.call("coder", "SendMessage", second.clone())["result"]["task"].clone();
+    assert_eq!(asked["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asked}");
+    let of = |task: &Value, pointer: &str| -> Vec<Value> {
+        task["history"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|said| said.pointer(pointer).unwrap().clone())
+            .collect()
+    };
+    let texts = ["ask me", "Which colour?", "ask me once more", "Which colour?"];
+    assert_eq!(of(&asked, "/parts/0/text"), texts, "{asked}");
+    let names = of(&asked, "/messageId");
+    assert_eq!(names[0], first["message"]["messageId"]);
+    assert_eq!(names[2], second["message"]["messageId"]);
+    let got = house.call("coder", "GetTask", json!({"id": asked["id"], "history_length": 1}));
+    assert_eq!(of(&got["result"], "/parts/0/text"), ["Which colour?"]);
+}
+
+#[test]
+fn a_subscriber_of_a_task_that_waits_is_told_its_end() {
+    let house = House::new(&replies());
+    let asked = house.call("coder", "SendMessage", message("ask me"))["result"]["task"].clone();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": asked["id"]}});
+    let (token, call) = (house.home.config()["gateway"]["auth"]["token"].clone(), call.to_string());
+    let mut stream = TcpStream::connect(("127.0.0.1", house.port())).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let head = format!(
+        "POST /flock/a2a/coder HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{call}",
+        token.as_str().unwrap(),
+        call.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut seen = String::new();
+    let mut piece = [0; 4096];
+    while !seen.contains("TASK_STATE_INPUT_REQUIRED") {
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "the stream ended: {seen}");
+        seen.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+    }
+    let mut reply = message("blue");
+    reply["message"]["taskId"] = asked["id"].clone();
+    house.call("coder", "SendMessage", reply);
+    stream.read_to_string(&mut seen).unwrap();
+    assert!(seen.contains("TASK_STATE_WORKING") && seen.contains("TASK_STATE_COMPLETED"), "{seen}");
+    assert!(seen.contains("Blue it is."), "{seen}");
 }

@@ -9,13 +9,117 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::stage::{LIMIT, Served, add, said, until_said};
+use crate::faults::provider::is_at_rest;
 use crate::support::home::TempHome;
+use crate::support::wait_until;
 
 /// A home with the worker `coder`, which says nothing by itself.
 fn quiet() -> TempHome {
     let home = TempHome::new().init();
     add(&home, "coder", &json!([{"steps": [{"say": ""}]}]));
     home
+}
+
+#[test]
+fn who_can_not_answer_is_shown_and_says_why() {
+    let home = quiet();
+    home.flock(["channel", "create", "work", "--topic", "x", "--member", "coder"]).ok();
+    let _served = Served::start(&home);
+    is_at_rest(&home);
+    let budget = "plugins.entries.flock.config.budgets.agent.coder.tokens";
+    home.flock(["config", "set", budget, "1"]).ok();
+    let refused = home.flock(["chat", "coder", "are you there?"]).fails(1);
+    assert!(refused.stderr.contains("coder pauses: the budget of coder for the day"), "{refused:?}");
+    home.flock(["channel", "post", "work", "are you there?"]).ok();
+    home.flock(["channel", "post", "work", "hello?"]).ok();
+    let all = until_said(&home, "work", "system", "coder pauses");
+    assert_eq!(all.iter().filter(|(_, text)| text.contains("coder pauses")).count(), 1, "{all:?}");
+    for verb in ["list", "status"] {
+        let shown = home.flock([verb]).ok().stdout;
+        assert!(shown.contains("no budget until 2"), "{verb}: {shown}");
+        let json = home.flock([verb, "--json"]).ok().json();
+        let agents = json["agents"].as_array().unwrap();
+        let coder = agents.iter().find(|agent| agent["id"] == "coder").unwrap();
+        assert!(coder["paused"]["reason"].as_str().unwrap().contains("coder pauses"), "{verb}: {coder}");
+        assert!(coder["paused"]["until"].is_i64() && coder["asleep"].is_null(), "{verb}: {coder}");
+    }
+    home.flock(["config", "unset", budget]).ok();
+    wait_until("it goes on", LIMIT, || {
+        let shown = home.flock(["list"]).ok().stdout;
+        if shown.contains("no budget") { Err(shown) } else { Ok(()) }
+    });
+    home.flock(["freeze", "coder"]);
+    let refused = home.flock(["chat", "coder", "are you there?"]).fails(1);
+    assert!(refused.stderr.contains("coder is frozen since "), "{refused:?}");
+    assert!(refused.stderr.contains("flock thaw coder"), "{refused:?}");
+    let mut waiting = home.command();
+    waiting.args(["chat", "coder", "are you there?", "--wait"]).stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(waiting.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("FROZEN since ") && line.contains("flock thaw coder"), "{line}");
+    home.flock(["thaw", "coder"]);
+    assert!(waiting.wait().unwrap().success());
+}
+
+#[test]
+fn a_post_that_nobody_hears_says_so() {
+    let home = quiet();
+    home.flock(["channel", "create", "Alone", "--topic", "x", "--member", "human:bob"]).ok();
+    home.flock(["channel", "create", "work", "--topic", "x", "--member", "coder", "--member", "human:bob"])
+        .ok();
+    let post = |channel: &str, text: &str| home.flock(["channel", "post", channel, text]).ok().stderr;
+    let alone = post("aLONE", "is anybody there?");
+    assert!(alone.contains("no agent hears of it: #Alone has no other members that are agents"), "{alone}");
+    let said = post("work", "@coder and @codr and @bob and @orchestrator");
+    assert!(said.contains("@codr calls nobody: no agent has that id"), "{said}");
+    assert!(said.contains("@orchestrator does not hear of it: orchestrator is no member of #work"), "{said}");
+    assert_eq!(said.matches('@').count(), 2, "{said}");
+    let quiet = home.flock(["channel", "post", "work", "@codr", "--no-notify"]).ok().stderr;
+    assert!(!quiet.contains("@codr"), "{quiet}");
+    let json = home.flock(["channel", "post", "Alone", "hello", "--json"]).ok().json();
+    assert_eq!((json["channelId"].as_str(), json["notes"].as_array().unwrap().len()), (Some("Alone"), 1));
+}
+
+#[test]
+fn a_channel_is_renamed_with_a_gateway_and_without() {
+    let home = quiet();
+    home.flock(["channel", "create", "work", "--topic", "x", "--member", "coder"]).ok();
+    let run = home.flock(["channel", "rename", "WORK", "The release"]).ok();
+    assert_eq!(run.stdout, "#work is now called \"The release\"\n");
+    let _served = Served::start(&home);
+    let run = home.flock(["channel", "topic", "work", "what is left", "--as", "eve", "--json"]).ok().json();
+    assert_eq!((run["channelId"].as_str(), run["name"].as_str()), (Some("work"), Some("The release")));
+    let listed = home.flock(["channel", "list"]).ok().stdout;
+    assert!(listed.contains("work (The release)") && listed.contains("what is left"), "{listed}");
+    let all = said(&home, "work");
+    assert!(
+        all.contains(&("system".into(), "human:eve changed the topic to: what is left".into())),
+        "{all:?}"
+    );
+    home.flock(["channel", "rename", "none", "x"]).fails(1);
+    home.flock(["channel", "topic", "work", " "]).fails(2);
+    let audit = home.flock(["audit", "--json"]).ok().stdout;
+    assert!(audit.contains("channel.rename") && audit.contains("channel.topic"), "{audit}");
+}
+
+#[test]
+fn who_sleeps_is_shown() {
+    let home = TempHome::new().init();
+    let sleep = json!({"calls": [{"name": "flock_sleep", "arguments": {"reason": "all done"}}]});
+    add(&home, "coder", &json!([{"steps": [sleep, {"say": "good night"}]}]));
+    home.flock(["channel", "create", "work", "--topic", "x", "--member", "coder"]).ok();
+    home.flock(["channel", "post", "work", "is there anything left?"]).ok();
+    let _served = Served::start(&home);
+    until_said(&home, "work", "coder", "good night");
+    for verb in ["list", "status"] {
+        let shown = home.flock([verb]).ok().stdout;
+        assert!(shown.contains("asleep since 2"), "{verb}: {shown}");
+        let json = home.flock([verb, "--json"]).ok().json();
+        let agents = json["agents"].as_array().unwrap();
+        let coder = agents.iter().find(|agent| agent["id"] == "coder").unwrap();
+        assert_eq!(coder["asleep"]["reason"], "all done", "{verb}");
+    }
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn an_agents_end_waits_for_a_person_and_leaves_nothing_of_it_behind() {
         {"steps": [{"say": ""}]},
     ]));
     home.flock(["add", "ada", "--network", "proxy", "--no-container"]).ok();
+    home.flock(["config", "set", "plugins.entries.flock.config.egress.ask", "auto"]).ok();
     home.flock(["channel", "create", "work", "--topic", "x", "--member", "ada", "--member", "orchestrator"])
         .ok();
     let served = Served::start(&home);

@@ -44,8 +44,15 @@ fn until_told(home: &TempHome, text: &str) -> String {
 #[test]
 fn a_command_on_the_host_runs_once_without_keys_and_its_bounded_output_comes_to_who_asked() {
     let home = TempHome::new().init();
-    let command = "echo ran >> ran.txt; id -u > uid.txt; env > env.txt; yes flood | head -c 2000000";
-    let other = "echo never >> ran.txt";
+    let outside = home.outside();
+    let file = |name: &str| outside.join(name).display().to_string();
+    let command = format!(
+        "echo ran >> {}; id -u > {}; env > {}; yes flood | head -c 2000000",
+        file("ran.txt"),
+        file("uid.txt"),
+        file("env.txt")
+    );
+    let other = format!("echo never >> {}", file("ran.txt"));
     let replies = json!([
         {"when": "do it", "steps": [
             {"calls": [{"name": "exec", "arguments": {"command": command}}]}, {"say": "{{last_result}}"},
@@ -58,22 +65,24 @@ fn a_command_on_the_host_runs_once_without_keys_and_its_bounded_output_comes_to_
     play(&home, "host", &replies);
     home.flock(["config", "set", "agents.list[sysadmin].model.primary", "script/host"]).ok();
     with_key(&home, &["start", "-q"]);
-    let workspace = home.file("workspaces/sysadmin");
 
     let denied = ask(&home, "do that");
     let row = shown(&home, &denied);
     let body: Value = serde_json::from_str(row["body"].as_str().unwrap()).unwrap();
+    let execution = &body["request"]["execution"];
     assert_eq!(
         body,
-        json!({"agent": "sysadmin", "request": {"kind": "command", "command": other}}),
-        "what is shown is the command and nothing else"
+        json!({"agent": "sysadmin", "request": {"kind": "command", "command": other, "execution": execution}}),
+        "what is shown is the command and how it runs, and nothing else"
     );
+    let cwd = execution["cwd"].as_str().unwrap();
+    assert!(cwd.ends_with(&format!("run/commands/{denied}")), "{cwd}");
     let listed = home.flock(["approvals", "list"]).ok().stdout;
-    assert!(listed.contains(other), "{listed}");
+    assert!(listed.contains("echo never"), "{listed}");
     home.flock(["approvals", "deny", &denied, "--reason", "not on a Sunday"]).ok();
     until_told(&home, &format!("Your request {denied} was denied by human:ann: not on a Sunday"));
     home.flock(["approvals", "approve", &denied]).fails(1);
-    assert!(!workspace.join("ran.txt").exists(), "nothing has run");
+    assert!(!outside.join("ran.txt").exists(), "nothing has run");
 
     let approved = ask(&home, "do it");
     assert_ne!(approved, denied);
@@ -88,7 +97,7 @@ fn a_command_on_the_host_runs_once_without_keys_and_its_bounded_output_comes_to_
     assert!(all.contains("exit code 0") && came > 1000, "the output came to the session: {came}");
     assert!(all.len() < 200_000, "{} bytes in transcripts", all.len());
 
-    let read = |name: &str| std::fs::read_to_string(workspace.join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(outside.join(name)).unwrap();
     assert_eq!(read("ran.txt"), "ran\n", "it ran once");
     assert_eq!(read("uid.txt").trim(), nix::unistd::getuid().to_string(), "as the gateway's user");
     assert!(

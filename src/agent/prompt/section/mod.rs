@@ -35,9 +35,16 @@ pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
     ]
 }
 
-/// Who the agent is, where the rest of the prompt is another program's.
-pub(super) fn who() -> Vec<Box<dyn PromptSection>> {
-    vec![Box::new(identity::Identity)]
+/// Those of the nine that a program has nothing of in a prompt of its own: who the agent is, what it must not do and how
+/// things are done here. Tools, the folder, the day and the model it tells its model itself.
+pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
+    vec![
+        Box::new(identity::Identity),
+        Box::new(honesty::ToolHonesty),
+        Box::new(safety::Safety),
+        Box::new(skills::Skills),
+        Box::new(channel_media::ChannelMedia),
+    ]
 }
 
 /// What a member of a team knows besides.

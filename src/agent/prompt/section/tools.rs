@@ -41,8 +41,8 @@ fn in_full(text: &mut String, tools: &[ToolSpec]) {
     for tool in tools {
         // Names and descriptions are flock's or the owner's, and stay on their line all the same.
         let (name, description) = (label(&tool.name), clean::inline(&tool.description));
-        let parameters = tool.parameters.to_string();
-        let parameters = clean::inline(&parameters);
+        let parameters = tool.parameters.text();
+        let parameters = clean::inline(parameters);
         let _ = writeln!(text, "- **{name}**: {description}\n  Parameters: `{parameters}`");
     }
     text.push('\n');
@@ -76,7 +76,7 @@ fn use_of_tool(name: &str) -> Use {
         "exec" | "process" => Use::Commands,
         "read" | "write" | "edit" | "apply_patch" | "image" => Use::Files,
         _ if name.starts_with("session") => Use::Sessions,
-        "flock_archive_ready" | "flock_assign_members" | "flock_bridge" => Use::Channels,
+        "flock_archive_ready" | "flock_assign_members" => Use::Channels,
         _ if name.starts_with("flock_channel_") => Use::Channels,
         "flock_read_skill" => Use::Vaults,
         _ if name.starts_with("flock_workspace_") => Use::Vaults,

@@ -14,6 +14,9 @@ use crate::provider::{Block, Role, StopReason};
 /// Stands for a result, or a user's message, of nothing but blanks.
 pub(super) const OMITTED: &str = "[empty content omitted]";
 
+/// Stands for what an answer held of a kind that this version does not know, where it held nothing else to read.
+pub(super) const UNKNOWN: &str = "[content of an unknown kind omitted]";
+
 pub(super) fn is_blank(block: &Block) -> bool {
     matches!(block, Block::Text { text, .. } if text.trim().is_empty())
 }
@@ -40,10 +43,13 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
                 return false;
             }
         }
+        let had_unknown = has_unknown(entry);
         leave_out(entry, Rule::Foreign, |role, block| !belongs(role, block), notes);
         if matches!(entry.about.stop, Some(StopReason::Error | StopReason::Aborted)) {
             // Its thinking is not signed to the end, and nobody ran its calls: what a person saw of it stays.
             leave_out(entry, Rule::BrokenOff, |_, block| !matches!(block, Block::Text { .. }), notes);
+        } else if had_unknown {
+            stand_in(entry, notes);
         }
         let signs = matches!(policy.marks, Marks::Base64 { .. }) && thinking::is_own(entry, target);
         leave_out(
@@ -80,6 +86,24 @@ fn is_reasoning_only(entry: &Entry) -> bool {
     entry.about.stop == Some(StopReason::Length)
         && content.iter().any(|block| matches!(block, Block::Thinking { .. }))
         && content.iter().all(|block| matches!(block, Block::Thinking { .. }) || is_blank(block))
+}
+
+/// Whether an answer holds something of a kind that this version does not know.
+fn has_unknown(entry: &Entry) -> bool {
+    entry.role() == Role::Assistant
+        && entry.message.content.iter().any(|block| matches!(block, Block::Other(_)))
+}
+
+/// Names what was left out of an answer, where nothing to read or run is left of it: it keeps its place. Thinking that was
+/// cut off with it is not signed to the end.
+fn stand_in(entry: &mut Entry, notes: &mut Notes) {
+    if !entry.message.content.iter().all(|block| thinking::is_thinking(block) || is_blank(block)) {
+        return;
+    }
+    if entry.about.stop == Some(StopReason::Length) {
+        leave_out(entry, Rule::ReasoningOnly, |_, block| thinking::is_thinking(block), notes);
+    }
+    Arc::make_mut(&mut entry.message).content.push(Block::text(UNKNOWN));
 }
 
 fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool, notes: &mut Notes) {

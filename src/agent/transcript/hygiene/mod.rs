@@ -96,6 +96,7 @@ fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut 
     shape::leave_out_prefill(all, policy, notes);
     shape::bootstrap(all, policy, notes);
     shape::merge(all, target, policy, notes);
+    shape::end_routed(all, target);
     entries
 }
 

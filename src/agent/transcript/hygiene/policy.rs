@@ -22,7 +22,7 @@ pub struct Policy {
     pub marks: Marks,
     /// Whether answers in a row become one.
     pub merge_answers: bool,
-    /// Whether messages of the user in a row become one.
+    /// Whether messages of the user in a row become one. Chat completions are written so to everybody.
     pub merge_users: bool,
     /// Whether a conversation has to begin with the user.
     pub bootstrap: bool,

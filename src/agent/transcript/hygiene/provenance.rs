@@ -21,6 +21,9 @@ const MEANING: &str =
 /// What follows the mark of a task that a session gave to one that it began for it.
 const TASK: &str = "What follows is a task from the session that began this one. No user wrote it.";
 
+/// What ends that where something else follows in the same message. Like the mark itself, nobody else can write it.
+const END: &str = "[Inter-session message ends]\nWhat follows was not sent by that session.";
+
 /// The mark for what that session sent. What is not known of it is left out.
 fn mark(source: &Source<'_>) -> Block {
     let mut text = format!("{OPEN}]");
@@ -39,6 +42,14 @@ fn mark(source: &Source<'_>) -> Block {
 fn value(text: &str) -> String {
     let plain = |c: char| if c.is_whitespace() || matches!(c, '=' | '[' | ']') { '_' } else { c };
     clean::inline(text).chars().map(plain).take(200).collect()
+}
+
+/// The end of what another session sent, where a message ends with that and goes on with what begins like `next`.
+pub(super) fn end(content: &[Block], next: Option<&Block>) -> Option<Block> {
+    let last = content.iter().rev().find(|block| is_own(block))?;
+    let is_open = !matches!(last, Block::Text { text, .. } if text == END);
+    let goes_on = next.is_some_and(is_own);
+    (is_open && !goes_on).then(|| Block::Text { text: END.to_owned(), signature: Some(OWN.to_owned()) })
 }
 
 /// Whether a block is a mark that was made here.

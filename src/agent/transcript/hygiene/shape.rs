@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::applied::{Notes, Rule};
 use super::policy::Policy;
+use super::provenance;
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::{About, Entry, Kind};
+use crate::config::Api;
 use crate::provider::{Message, Role, StopReason};
 
 /// What a conversation begins with that would else begin with an answer.
@@ -36,10 +38,31 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, 
             return false;
         }
         notes.add(Rule::Merged, later);
-        Arc::make_mut(&mut first.message).content.extend(later.message.content.iter().cloned());
+        let content = &mut Arc::make_mut(&mut first.message).content;
+        // Some wires make one text of it, in which else a person's words would stand below that session's mark.
+        content.extend(provenance::end(content, later.message.content.first()));
+        content.extend(later.message.content.iter().cloned());
         first.about = Arc::new(merged(first, later, target));
         true
     });
+}
+
+/// Ends what another session sent before what the user says next, where both are written as one text.
+pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
+    if target.route.api != Api::OpenAiCompletions {
+        return;
+    }
+    for at in 1..entries.len() {
+        let (before, from) = entries.split_at_mut(at);
+        let (Some(first), Some(later)) = (before.last_mut(), from.first()) else { return };
+        if first.role() != Role::User || later.role() != Role::User {
+            continue;
+        }
+        let end = provenance::end(&first.message.content, later.message.content.first());
+        if let Some(end) = end {
+            Arc::make_mut(&mut first.message).content.push(end);
+        }
+    }
 }
 
 /// What is known of two messages that are one now: such that all of it stays as it is when it is looked at again.

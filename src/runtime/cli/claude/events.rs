@@ -302,7 +302,7 @@ impl Events {
             block.answer = 0;
         }
         if tool.starts_with(FLOCKS) {
-            said.push(Said::Anew(String::new()));
+            said.push(Said::FlockTool);
             return;
         }
         if let Some(query) = text(block, "/input/query").filter(|_| tool == "WebSearch") {

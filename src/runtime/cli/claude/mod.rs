@@ -8,7 +8,9 @@ use serde_json::json;
 
 use super::handed::{self, MCP_TOKEN, SERVER};
 use super::native;
-use super::program::{Conversation, Habits, Invocation, Parser, Parts, Place, Program, Turn, relay_path};
+use super::program::{
+    Conversation, Habits, Invocation, Options, Parser, Parts, Place, Program, Turn, relay_path,
+};
 use crate::config::{Api, Effort};
 use crate::provider::anthropic;
 use crate::sandbox::policy::Withheld;
@@ -76,6 +78,30 @@ impl Program for Claude {
 
     fn oldest(&self) -> &'static str {
         "2.1.330"
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            help: &["--help"],
+            names: &[
+                "--print",
+                "--output-format",
+                "--verbose",
+                "--include-partial-messages",
+                "--dangerously-skip-permissions",
+                "--disable-slash-commands",
+                "--no-chrome",
+                "--setting-sources",
+                "--tools",
+                "--model",
+                "--effort",
+                "--strict-mcp-config",
+                "--mcp-config",
+                "--system-prompt-snapshot",
+                "--session-id",
+                "--resume",
+            ],
+        }
     }
 
     fn speaks(&self, api: Api) -> bool {

@@ -123,7 +123,7 @@ impl Events {
                 self.begun = true;
                 self.has_text = false;
                 self.has_thought = false;
-                said.push(Said::Anew(String::new()));
+                said.push(Said::FlockTool);
             }
             if is_done {
                 self.open.retain(|open| open != id);
@@ -161,18 +161,16 @@ impl Events {
 
     fn completed(&mut self, line: &Value, said: &mut Vec<Said>) {
         self.end = Some(End::Completed);
-        if self.is_resumed {
-            return;
-        }
         let (all, read) = (count(line, "/usage/input_tokens"), count(line, "/usage/cached_input_tokens"));
         let write = count(line, "/usage/cache_write_input_tokens");
-        said.push(Said::Usage(Usage {
+        let usage = Usage {
             input: all.saturating_sub(read).saturating_sub(write),
             output: count(line, "/usage/output_tokens"),
             cache_read: read,
             cache_write: write,
             cost: None,
-        }));
+        };
+        said.push(if self.is_resumed { Said::ConversationUsage(usage) } else { Said::Usage(usage) });
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
 use super::native;
 use super::program::{
-    Conversation, Habits, Invocation, Learned, Parser, Parts, Program, StateFile, Turn, relay_path,
+    Conversation, Habits, Invocation, Learned, Options, Parser, Parts, Program, StateFile, Turn, relay_path,
 };
 use super::reading;
 use crate::config::{Api, Effort};
@@ -80,6 +80,22 @@ impl Program for Codex {
 
     fn oldest(&self) -> &'static str {
         "0.169.0"
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            help: &["exec", "--help"],
+            names: &[
+                "--json",
+                "--skip-git-repo-check",
+                "--dangerously-bypass-approvals-and-sandbox",
+                "--ignore-rules",
+                "--ignore-user-config",
+                "--model",
+                "--disable",
+                "--config",
+            ],
+        }
     }
 
     fn speaks(&self, api: Api) -> bool {

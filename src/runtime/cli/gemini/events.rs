@@ -57,7 +57,7 @@ impl Events {
         let (Some(call), Some(tool)) = (text(line, "/tool_id"), text(line, "/tool_name")) else { return };
         self.begun = true;
         if tool.starts_with(FLOCKS) {
-            said.push(Said::Anew(String::new()));
+            said.push(Said::FlockTool);
             return;
         }
         if let Some(query) = text(line, "/parameters/query").filter(|_| tool == "google_web_search") {

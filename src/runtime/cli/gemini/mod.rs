@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::handed::{self, MCP_TOKEN, SERVER};
 use super::native;
 use super::program::{
-    Conversation, Covered, Habits, Invocation, Learned, Login, Parser, Parts, Program, StateFile, Turn,
-    relay_path,
+    Conversation, Covered, Habits, Invocation, Learned, Login, Options, Parser, Parts, Program, StateFile,
+    Turn, relay_path,
 };
 use crate::config::Api;
 use crate::provider::google;
@@ -107,6 +107,13 @@ impl Program for Gemini {
 
     fn oldest(&self) -> &'static str {
         "0.61.0"
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            help: &["--help"],
+            names: &["--output-format", "--approval-mode", "--model", "--session-id", "--prompt", "--resume"],
+        }
     }
 
     fn speaks(&self, api: Api) -> bool {

@@ -55,7 +55,7 @@ impl Events {
         self.has_text = false;
         self.has_thought = false;
         if tool.starts_with(FLOCKS) {
-            said.push(Said::Anew(String::new()));
+            said.push(Said::FlockTool);
             return;
         }
         if let Some(query) = text(part, "/state/input/query").filter(|_| tool == "websearch") {

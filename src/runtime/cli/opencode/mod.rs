@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
 use super::native;
-use super::program::{Conversation, Habits, Invocation, Parser, Parts, Program, Turn, relay_path};
+use super::program::{Conversation, Habits, Invocation, Options, Parser, Parts, Program, Turn, relay_path};
 use crate::config::{Api, Effort};
 use crate::sandbox::policy::Withheld;
 
@@ -59,6 +59,13 @@ impl Program for OpenCode {
 
     fn oldest(&self) -> &'static str {
         "1.18.33"
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            help: &["run", "--help"],
+            names: &["--format", "--thinking", "--auto", "--title", "--model", "--session", "--variant"],
+        }
     }
 
     fn speaks(&self, api: Api) -> bool {

@@ -5,6 +5,7 @@
 
 #[path = "../codec.rs"]
 mod codec;
+mod confine;
 #[path = "../frame.rs"]
 mod frame;
 mod guest;
@@ -21,8 +22,11 @@ mod sys;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|word| word == "run") {
-        return guest::run(std::env::args_os().skip(2));
+    confine::confine();
+    match std::env::args_os().nth(1) {
+        Some(word) if word == "run" => return guest::run(std::env::args_os().skip(2)),
+        Some(word) if word == "confine" => return confine::run(std::env::args_os().skip(2)),
+        _ => {}
     }
     sys::settle();
     let mut arguments = std::env::args().skip(1);

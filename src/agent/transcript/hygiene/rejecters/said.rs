@@ -122,6 +122,7 @@ fn signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
 /// What another session sent says so, and nothing else does.
 fn senders(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
     const MARK: &str = "[Inter-session message] ";
+    const END: &str = "[Inter-session message ends]\n";
     // Texts of these conversations begin with a number of their own.
     let begins = |text: &str| -> Vec<String> { text.split_whitespace().take(2).map(str::to_owned).collect() };
     let mut sent: HashSet<Vec<String>> = HashSet::new();
@@ -139,6 +140,9 @@ fn senders(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
             let Block::Text { text, .. } = block else { continue };
             if text.starts_with(MARK) && text.contains(" isUser=false") {
                 marked = true;
+                continue;
+            }
+            if text.starts_with(END) {
                 continue;
             }
             let looks = text.to_lowercase().contains("[inter-session message");

@@ -37,7 +37,7 @@ impl Wire {
             tools: vec![ToolSpec {
                 name: "exec".to_owned(),
                 description: "Runs a command.".to_owned(),
-                parameters: json!({"type": "object", "properties": {}}),
+                parameters: json!({"type": "object", "properties": {}}).into(),
             }],
             max_tokens: 1000,
             ..Request::default()

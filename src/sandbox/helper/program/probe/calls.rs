@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::sys::{O_CLOEXEC, O_NONBLOCK, Pid, owned};
+use crate::sys::{self, O_CLOEXEC, O_NONBLOCK, Pid, owned};
 
 #[repr(C)]
 struct SocketAddress {
@@ -20,6 +20,10 @@ unsafe extern "C" {
     fn unlink(path: *const c_char) -> c_int;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const SocketAddress, length: c_uint) -> c_int;
+    fn syscall(number: c_long, ...) -> c_long;
+    fn prctl(option: c_int, ...) -> c_int;
+    fn uname(name: *mut [[u8; 65]; 6]) -> c_int;
+    fn _exit(code: c_int) -> !;
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut c_uint) -> c_int;
 }
 
@@ -42,18 +46,200 @@ pub fn new_user_namespace() -> bool {
     unsafe { unshare(CLONE_NEWUSER) == 0 }
 }
 
-/// Whether this process may make a device file, of a disk, at a path where nothing is.
-pub fn can_make_device(path: &std::path::Path) -> bool {
+/// Numbers of calls that have one number on x86-64, and another one that all later architectures share.
+const fn number(x86_64: c_long, others: c_long) -> c_long {
+    if cfg!(target_arch = "x86_64") { x86_64 } else { others }
+}
+
+/// Whether a call gave a descriptor, which is closed again.
+fn gives_descriptor(result: c_long) -> bool {
+    owned(result as c_int).is_ok()
+}
+
+fn can_make_socket(family: c_int, kind: c_int) -> bool {
+    // SAFETY: a plain system call.
+    gives_descriptor(c_long::from(unsafe { socket(family, kind | O_CLOEXEC, 0) }))
+}
+
+/// Whether this process gets a socket of the family that leads from a virtual machine to its host.
+pub fn can_reach_the_hypervisor() -> bool {
+    const AF_VSOCK: c_int = 40;
+    can_make_socket(AF_VSOCK, 1)
+}
+
+/// Whether this process gets a socket to the kernel's ciphers.
+pub fn can_use_the_kernels_ciphers() -> bool {
+    const AF_ALG: c_int = 38;
+    can_make_socket(AF_ALG, 5)
+}
+
+/// Whether this process gets a queue by which the kernel makes calls that no filter sees.
+pub fn can_queue_calls() -> bool {
+    const IO_URING_SETUP: c_long = 425;
+    let mut parameters = [0_u64; 32];
+    // SAFETY: `parameters` is larger than an io_uring_params, and outlives the call.
+    gives_descriptor(unsafe { syscall(IO_URING_SETUP, 1 as c_ulong, parameters.as_mut_ptr()) })
+}
+
+/// Whether this process may put a key into a keyring, which is the user's and not the container's.
+pub fn can_keep_a_key() -> bool {
+    const ADD_KEY: c_long = number(248, 217);
+    const PROCESS_KEYRING: c_long = -2;
+    // SAFETY: the texts end with a zero byte, and the payload has the length that is named.
+    let key = unsafe {
+        syscall(ADD_KEY, c"user".as_ptr(), c"flock-probe".as_ptr(), c"x".as_ptr(), 1 as c_ulong, PROCESS_KEYRING)
+    };
+    key >= 0
+}
+
+/// Whether this process may make a map for programs in the kernel.
+pub fn can_load_bpf() -> bool {
+    const BPF: c_long = number(321, 280);
+    const MAP_CREATE: c_long = 0;
+    // An array of one element; type, size of the key, of a value, number of values.
+    let attributes = [2_u32, 4, 4, 1, 0, 0, 0, 0];
+    let size = size_of_val(&attributes) as c_ulong;
+    // SAFETY: `attributes` has the size that is named, and outlives the call.
+    gives_descriptor(unsafe { syscall(BPF, MAP_CREATE, attributes.as_ptr(), size) })
+}
+
+/// Whether this process may count its own events in the kernel.
+pub fn can_count_events() -> bool {
+    const PERF_EVENT_OPEN: c_long = number(298, 241);
+    const SOFTWARE: u64 = 1;
+    const SIZE: u64 = 64;
+    const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+    // Type and size share the first word; the flags are the sixth.
+    let attributes = [SIZE << 32 | SOFTWARE, 0, 0, 0, 0, USER_ONLY, 0, 0];
+    let (own, any) = (0 as c_long, -1 as c_long);
+    // SAFETY: `attributes` has the size that it names, and outlives the call.
+    gives_descriptor(unsafe { syscall(PERF_EVENT_OPEN, attributes.as_ptr(), own, any, any, 0 as c_ulong) })
+}
+
+/// Whether this process may start another one in a new user namespace.
+pub fn can_clone_into_a_user_namespace() -> bool {
+    const CLONE: c_long = number(56, 220);
+    let none = 0 as c_ulong;
+    // SAFETY: without a stack and shared memory this is a fork.
+    starts_process(|| unsafe { syscall(CLONE, NEW_USER | SIGCHLD, none, none, none, none) })
+}
+
+/// The same by the later call, whose flags lie in memory.
+pub fn can_clone3_into_a_user_namespace() -> bool {
+    const CLONE3: c_long = 435;
+    // Flags first, the signal at the end as the fifth.
+    let arguments = [NEW_USER, 0, 0, 0, SIGCHLD, 0, 0, 0];
+    let size = size_of_val(&arguments) as c_ulong;
+    // SAFETY: without a stack and shared memory this is a fork; `arguments` has the size that is named.
+    starts_process(|| unsafe { syscall(CLONE3, arguments.as_ptr(), size) })
+}
+
+const NEW_USER: c_ulong = 0x1000_0000;
+const SIGCHLD: c_ulong = 17;
+
+fn starts_process(fork: impl FnOnce() -> c_long) -> bool {
+    match fork() {
+        // SAFETY: ends the new process and touches nothing that it shares with this one.
+        0 => unsafe { _exit(0) },
+        pid if pid > 0 => {
+            sys::reap(pid as Pid);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Sets a mode by the call that takes flags; a link would not be followed.
+pub fn fchmodat2(path: &std::path::Path, mode: c_uint) {
+    const FCHMODAT2: c_long = 452;
+    const NOFOLLOW: c_ulong = 0x100;
+    with_path(path, |path| {
+        // SAFETY: `path` ends with a zero byte.
+        unsafe { syscall(FCHMODAT2, AT_FDCWD, path, c_ulong::from(mode), NOFOLLOW) };
+    });
+}
+
+/// Makes a file by the call whose mode lies in memory.
+pub fn openat2(path: &std::path::Path, mode: u64) {
+    const OPENAT2: c_long = 437;
+    const WRITE_CREATE_CLOEXEC: u64 = 0o1 | 0o100 | 0o2_000_000;
+    let how = [WRITE_CREATE_CLOEXEC, mode, 0];
+    let size = size_of_val(&how) as c_ulong;
+    with_path(path, |path| {
+        // SAFETY: `path` ends with a zero byte, and `how` has the size that is named.
+        gives_descriptor(unsafe { syscall(OPENAT2, AT_FDCWD, path, how.as_ptr(), size) });
+    });
+}
+
+/// Makes a plain file as a device is made.
+pub fn make_file(path: &std::path::Path, mode: c_uint) {
+    const S_IFREG: c_uint = 0o100_000;
+    with_path(path, |path| {
+        // SAFETY: `path` ends with a zero byte.
+        unsafe { mknod(path, S_IFREG | mode, 0) };
+    });
+}
+
+const AT_FDCWD: c_long = -100;
+
+fn with_path(path: &std::path::Path, call: impl FnOnce(*const c_char)) {
+    if let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) {
+        call(path.as_ptr());
+    }
+}
+
+/// The release of the kernel that answers here.
+pub fn kernel_release() -> Vec<u8> {
+    let mut name = [[0; 65]; 6];
+    // SAFETY: `name` has the size of a utsname.
+    unsafe { uname(&mut name) };
+    name[2].split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
+}
+
+/// Whether programs that this process starts can get no more rights than it has.
+pub fn has_no_new_privileges() -> bool {
+    const PR_GET_NO_NEW_PRIVS: c_int = 39;
+    let none = 0 as c_ulong;
+    // SAFETY: a plain system call.
+    unsafe { prctl(PR_GET_NO_NEW_PRIVS, none, none, none, none) == 1 }
+}
+
+/// The capabilities that programs without any get all the same. A kernel that does not know them has none.
+pub fn ambient_capabilities() -> u64 {
+    const PR_CAP_AMBIENT: c_int = 47;
+    const IS_SET: c_ulong = 1;
+    let none = 0 as c_ulong;
+    // SAFETY: plain system calls.
+    let is_set = |number: u64| unsafe { prctl(PR_CAP_AMBIENT, IS_SET, number as c_ulong, none, none) == 1 };
+    (0..64).filter(|number| is_set(*number)).map(|number| 1 << number).sum()
+}
+
+/// What came of making a device file.
+pub enum Device {
+    /// It could not be made.
+    Refused,
+    /// It was made, and there is no such device.
+    Empty,
+    /// It was made.
+    Made,
+}
+
+/// Makes a device file, of a disk, at a path where nothing is, and removes it again.
+pub fn make_device(path: &std::path::Path) -> Device {
     const S_IFBLK_0600: c_uint = 0o060_600;
     const SDA: c_ulong = 8 << 8;
-    let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else { return false };
-    // SAFETY: `path` ends with a zero byte.
-    unsafe {
-        let made = mknod(path.as_ptr(), S_IFBLK_0600, SDA) == 0;
-        if made {
-            unlink(path.as_ptr());
-        }
-        made
+    const ENXIO: i32 = 6;
+    let Ok(name) = CString::new(path.as_os_str().as_encoded_bytes()) else { return Device::Refused };
+    // SAFETY: `name` ends with a zero byte.
+    if unsafe { mknod(name.as_ptr(), S_IFBLK_0600, SDA) } != 0 {
+        return Device::Refused;
+    }
+    let opened = std::fs::File::open(path);
+    // SAFETY: as above.
+    unsafe { unlink(name.as_ptr()) };
+    match opened {
+        Err(error) if error.raw_os_error() == Some(ENXIO) => Device::Empty,
+        _ => Device::Made,
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::calls;
+use super::calls::{self, Device};
 use super::{Lines, MAX_ENTRIES, MAX_WALK};
 
 /// Tried besides every mount.
@@ -186,7 +186,12 @@ pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Walk {
     }
     lines.say("walked", &[entries.to_string().as_bytes(), if truncated { b"truncated" } else { b"whole" }]);
     let made = std::env::temp_dir().join(format!(".flock-probe-{}", std::process::id()));
-    lines.say("mknod", &[if calls::can_make_device(&made) { b"open" } else { b"closed" }]);
+    let result: &[u8] = match calls::make_device(&made) {
+        Device::Refused => b"closed",
+        Device::Empty => b"empty",
+        Device::Made => b"open",
+    };
+    lines.say("mknod", &[result]);
     walk
 }
 

@@ -9,6 +9,7 @@ mod calls;
 mod files;
 mod network;
 mod process;
+mod walls;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -62,6 +63,9 @@ pub fn run(targets: &str) -> ExitCode {
     network::connects(targets, &mut lines);
     let walk = files::walk(&mounts, &mut lines);
     network::sockets(&walk.sockets, &mut lines);
+    walls::kernel(&mut lines);
+    walls::calls(&mut lines);
+    walls::set_id(&mut lines);
     // Last: where it is allowed, it changes who this process is.
     process::namespaces(&mut lines);
     let complete: &[u8] = if lines.count > MAX_LINES { b"truncated" } else { b"whole" };

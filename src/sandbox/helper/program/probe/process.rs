@@ -30,15 +30,23 @@ const LIMITS: [(&str, &str); 7] = [
     ("cpu_period", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
 ];
 
-/// `status.<name>=…`, from /proc/self/status.
+/// `status.<name>=…`, from /proc/self/status, or asked by a call where a kernel leaves it out there.
 pub fn identity(lines: &mut Lines) {
+    let mut seen = Vec::new();
     for line in fs::read_to_string("/proc/self/status").unwrap_or_default().lines() {
         if let Some((name, value)) = line.split_once(':')
             && STATUS.contains(&name)
         {
             let words: Vec<&[u8]> = value.split_ascii_whitespace().map(str::as_bytes).collect();
             lines.say(&format!("status.{name}"), if words.is_empty() { &[b"none"] } else { &words });
+            seen.push(name.to_owned());
         }
+    }
+    if !seen.iter().any(|name| name == "NoNewPrivs") {
+        lines.say("status.NoNewPrivs", &[if calls::has_no_new_privileges() { b"1" } else { b"0" }]);
+    }
+    if !seen.iter().any(|name| name == "CapAmb") {
+        lines.say("status.CapAmb", &[format!("{:016x}", calls::ambient_capabilities()).as_bytes()]);
     }
 }
 

@@ -4,25 +4,25 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::control::{Connection, Request};
+use super::pid;
+use super::state::Standing;
+use super::unit::OPENCLAW;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
-use crate::supervise::control::{Connection, Request};
-use crate::supervise::pid;
-use crate::supervise::state::Standing;
-use crate::supervise::unit::OPENCLAW;
 
 /// Waits until the supervisor neither runs OpenClaw nor makes a start of it ready; whether it came to that. Without a
 /// supervisor it is so at once.
 pub async fn is_down(home: &Home, patience: Duration) -> bool {
-    until(home, patience, async || false).await
+    until(home, patience, || false).await
 }
 
 /// Waits until no OpenClaw runs that has this agent; whether it came to that.
 pub async fn has_dropped(home: &Home, id: &AgentId, patience: Duration) -> bool {
-    until(home, patience, async || !has(home, id)).await
+    until(home, patience, || !has(home, id)).await
 }
 
-async fn until(home: &Home, patience: Duration, done: impl AsyncFn() -> bool) -> bool {
+async fn until(home: &Home, patience: Duration, done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
     let mut looked = false;
     loop {
@@ -32,7 +32,7 @@ async fn until(home: &Home, patience: Duration, done: impl AsyncFn() -> bool) ->
             // Nobody says anything of one that is left by itself, or of a supervisor that is only beginning.
             pid::read(&home.pid_file(OPENCLAW)).is_some()
         });
-        if !runs || done().await {
+        if !runs || done() {
             return true;
         }
         if Instant::now() >= end {

@@ -1,0 +1,124 @@
+//! Transcripts and the database, compared at a start: after a disk lost writes, as in a power cut, one of them may be
+//! behind the other.
+
+use std::path::Path;
+
+use super::engine::Engine;
+use super::provenance::Provenance;
+use super::transcript::{Record, Tail, look};
+use super::turn::TurnError;
+use crate::error::chain;
+use crate::id::{SessionKey, TurnId};
+use crate::store::Session;
+
+/// How many sessions are compared, those that were used last: what is lost is what was written last.
+const COMPARED: u32 = 200;
+
+/// What was lost of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The transcript lacks the last turn that ended well. Of a channel it holds messages up to this
+    /// one.
+    Transcript {
+        /// Whose.
+        session: SessionKey,
+        /// The number of the newest message that it holds, where it holds any.
+        shown: Option<u64>,
+    },
+    /// The database has never heard of the last turn in the transcript.
+    Database {
+        /// Whose.
+        session: SessionKey,
+    },
+}
+
+/// How many turns from its end a transcript is searched for the last one that ended well: some that came after it may
+/// have been broken off.
+const SEARCHED: usize = 20;
+
+/// What is found at the end of a transcript.
+#[derive(Debug, Default)]
+struct End {
+    /// Whose records were met, the newest first.
+    turns: Vec<TurnId>,
+    shown: Option<u64>,
+}
+
+/// Compares the last turn of each session in the database with the last ones in its transcript. A transcript that can't
+/// be read is passed over.
+///
+/// # Errors
+///
+/// Those of the database.
+pub(super) fn compare(engine: &Engine) -> Result<Vec<Lost>, TurnError> {
+    let mut found = Vec::new();
+    for session in engine.store().sessions(None, COMPARED)?.into_iter().filter(|session| session.turns > 0) {
+        match one(engine, &session) {
+            Ok(lost) => found.extend(lost),
+            Err(error) => {
+                tracing::warn!(session = %session.key, error = chain(&error), "a transcript could not be compared");
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn one(engine: &Engine, session: &Session) -> Result<Option<Lost>, TurnError> {
+    let store = engine.store();
+    // A turn that failed may have written nothing, and before a conversation began anew nothing is looked for.
+    let last = store.last_done(&session.key)?.filter(|turn| turn.started_at >= session.began_at);
+    let end = end_of(&engine.transcript_path(session), last.as_ref().map(|turn| turn.id))?;
+    if let Some(turn) = end.turns.first()
+        && store.turn(*turn)?.is_none()
+    {
+        return Ok(Some(Lost::Database { session: session.key.clone() }));
+    }
+    let Some(missing) = last.filter(|turn| !end.turns.contains(&turn.id)) else { return Ok(None) };
+    if holds(&engine.transcript_path(session), missing.id)? {
+        // The clock was set back since.
+        return Ok(None);
+    }
+    Ok(Some(Lost::Transcript { session: session.key.clone(), shown: end.shown }))
+}
+
+/// Whether a transcript names this turn anywhere.
+fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
+    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+    let Some(file) = look(path)? else { return Ok(false) };
+    let mut tail = Tail::new(&file).map_err(fail)?;
+    let id = turn.to_string();
+    let finder = memchr::memmem::Finder::new(id.as_bytes());
+    while let Some(line) = tail.next_line().map_err(fail)? {
+        if finder.find(line).is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Reads a transcript from its end until it meets this turn, or enough others.
+fn end_of(path: &Path, wanted: Option<TurnId>) -> Result<End, TurnError> {
+    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+    let Some(file) = look(path)? else { return Ok(End::default()) };
+    let mut tail = Tail::new(&file).map_err(fail)?;
+    let mut end = End::default();
+    let most = if wanted.is_some() { SEARCHED } else { 1 };
+    while end.turns.len() < most && !wanted.is_some_and(|turn| end.turns.contains(&turn)) {
+        let Some(line) = tail.next_line().map_err(fail)? else { break };
+        let turn = match Record::parse(line) {
+            Ok(Record::Message(message)) => {
+                if let Some(Provenance::Channel { to, .. }) = message.provenance {
+                    end.shown.get_or_insert(to.unsigned_abs());
+                }
+                message.turn
+            }
+            Ok(Record::Turn(record)) => record.turn,
+            Ok(Record::Session(_) | Record::Reset(_) | Record::Imported(_)) => break,
+            Ok(Record::Compaction(_) | Record::Command(_) | Record::Unknown) | Err(_) => continue,
+        };
+        if end.turns.last() != Some(&turn) {
+            end.turns.push(turn);
+        }
+    }
+    Ok(end)
+}

@@ -1,0 +1,170 @@
+//! What a transcript says of its session, for a database that has lost it.
+
+use std::io::{self, BufRead as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use super::model::Record;
+use crate::agent::Provenance;
+use crate::home::{Home, regular};
+use crate::store::LostSession;
+
+/// The most bytes of a line that is looked at; a longer one says nothing here.
+const LONGEST: u64 = 64 << 20;
+
+/// What is wrong with a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// Which file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Looks through a transcript: its session, and how many of its lines are no records.
+///
+/// # Errors
+///
+/// If it can't be read, or is no regular file.
+pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
+    let file = regular::open(path)?;
+    let updated = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let updated_at = i64::try_from(updated.as_millis()).unwrap_or(i64::MAX);
+    let mut reader = io::BufReader::with_capacity(256 << 10, file);
+    let (mut session, mut broken) = (None::<LostSession>, 0);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line)? == 0 {
+            return Ok((session, broken));
+        }
+        match Record::parse(line.trim_ascii_end()) {
+            Ok(Record::Session(header)) if session.is_none() => {
+                let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let created_at = header.created;
+                session =
+                    Some(LostSession { key: header.key, file, created_at, updated_at, delivered: None });
+            }
+            Ok(Record::Message(message)) => {
+                if let (Some(Provenance::Channel { channel, to, .. }), Some(session)) =
+                    (message.provenance, &mut session)
+                {
+                    let before = session.delivered.as_ref().map_or(0, |(_, seq)| *seq);
+                    session.delivered = Some((channel, before.max(to.unsigned_abs())));
+                }
+            }
+            Ok(_) => {}
+            Err(_) => broken += 1,
+        }
+    }
+}
+
+/// All transcripts of a home.
+#[must_use]
+pub fn all(home: &Home) -> Vec<PathBuf> {
+    let listed = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let agents = listed(&home.root().join("agents"));
+    let files = agents.iter().flat_map(|agent| listed(&agent.join("sessions")));
+    let mut found: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Looks at the ends of a transcript only: that it is a file, begins with its session and ends with a whole line.
+#[must_use]
+pub fn glance(path: &Path) -> Option<Flaw> {
+    use std::os::unix::fs::FileExt as _;
+    let flaw = |what: String| Some(Flaw { path: path.to_owned(), what });
+    let look = || -> io::Result<Option<&'static str>> {
+        let file = regular::open(path)?;
+        let length = file.metadata()?.len();
+        if length == 0 {
+            return Ok(Some("it is empty"));
+        }
+        let mut first = Vec::new();
+        io::Read::take(io::BufReader::new(&file), 64 << 10).read_until(b'\n', &mut first)?;
+        if !matches!(Record::parse(first.trim_ascii_end()), Ok(Record::Session(_))) {
+            return Ok(Some("it does not begin with its session"));
+        }
+        let mut last = [0];
+        file.read_exact_at(&mut last, length - 1)?;
+        Ok((last != *b"\n").then_some("its last line is torn; the next turn mends that"))
+    };
+    match look() {
+        Ok(found) => found.and_then(|what| flaw(what.to_owned())),
+        Err(error) => flaw(error.to_string()),
+    }
+}
+
+/// Looks through all of a transcript.
+#[must_use]
+pub fn read_whole(path: &Path) -> Option<Flaw> {
+    let flaw = |what: String| Some(Flaw { path: path.to_owned(), what });
+    match survey(path) {
+        Ok((Some(_), 0)) => glance(path),
+        Ok((None, _)) => flaw("it does not name its session".to_owned()),
+        Ok((Some(_), 1)) => flaw("1 line is no record, and what it said is lost".to_owned()),
+        Ok((Some(_), count)) => flaw(format!("{count} lines are no records, and what they said is lost")),
+        Err(error) => flaw(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str =
+        r#"{"type":"session","version":1,"key":"agent:coder:flock:channel:dev","agent":"coder","created":5}"#;
+
+    #[test]
+    fn what_a_transcript_says_of_its_session_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc.jsonl");
+        let turn = crate::id::TurnId::new();
+        let shown = |to: i64| {
+            let mut record = super::super::MessageRecord::new(
+                turn,
+                7,
+                crate::provider::Message::text(crate::provider::Role::User, "x"),
+            );
+            let channel = "dev".parse().unwrap();
+            record.provenance = Some(Provenance::Channel { channel, from: 1, to });
+            let mut line = Vec::new();
+            Record::Message(Box::new(record)).write_to(&mut line);
+            String::from_utf8(line).unwrap()
+        };
+        std::fs::write(&path, format!("{HEADER}\n{}nonsense\n{}", shown(4), shown(3))).unwrap();
+        let (session, broken) = survey(&path).unwrap();
+        let session = session.unwrap();
+        assert_eq!((session.key.as_str(), session.file.as_str()), ("agent:coder:flock:channel:dev", "abc"));
+        assert_eq!((session.created_at, broken), (5, 1));
+        assert_eq!(
+            session.delivered.map(|(channel, seq)| (channel.to_string(), seq)),
+            Some(("dev".into(), 4))
+        );
+        assert!(read_whole(&path).unwrap().what.contains("1 line is no record"));
+        assert_eq!(glance(&path), None);
+    }
+
+    #[test]
+    fn each_flaw_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text, what) in [
+            ("empty", String::new(), "empty"),
+            ("other", "{}\n".to_owned(), "does not begin with its session"),
+            ("torn", format!("{HEADER}\n{{\"ty"), "torn"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            assert!(glance(&path).unwrap().what.contains(what), "{name}");
+        }
+        let fifo = folder.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(glance(&fifo).unwrap().what, "it is no regular file");
+        assert_eq!(read_whole(&fifo).unwrap().what, "it is no regular file");
+    }
+}

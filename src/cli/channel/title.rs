@@ -1,0 +1,74 @@
+//! `flock channel rename` and `flock channel topic`.
+
+use serde_json::Value;
+
+use super::As;
+use super::desk::Desk;
+use crate::cli::{Context, Exit, Failure};
+use crate::gateway::channels::Retitle;
+use crate::id::ChannelId;
+use crate::ui::{Line, Tone};
+
+/// Give a channel another shown name
+///
+/// Its id stays: that is what commands, agents and links go on using.
+#[derive(Debug, clap::Args)]
+pub struct Rename {
+    /// The channel
+    id: ChannelId,
+    /// Its new name, up to 80 characters
+    #[arg(value_name = "NAME")]
+    title: String,
+    #[command(flatten)]
+    by: As,
+}
+
+/// Give a channel another topic
+#[derive(Debug, clap::Args)]
+pub struct Topic {
+    /// The channel
+    id: ChannelId,
+    /// What it is about from now on, up to 500 characters
+    topic: String,
+    #[command(flatten)]
+    by: As,
+}
+
+/// Renames it.
+///
+/// # Errors
+///
+/// If there is no such channel, it is archived, or the name is empty or too long.
+pub fn rename(args: &Rename, context: &Context) -> Result<Exit, Failure> {
+    let change = Retitle { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
+    let changed = change_it(&args.id, change, context)?;
+    say(&changed, "is now called", "name", context);
+    Ok(Exit::Done)
+}
+
+/// Changes what it is about.
+///
+/// # Errors
+///
+/// As [`rename`].
+pub fn topic(args: &Topic, context: &Context) -> Result<Exit, Failure> {
+    let change = Retitle { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
+    let changed = change_it(&args.id, change, context)?;
+    say(&changed, "is now about", "topic", context);
+    Ok(Exit::Done)
+}
+
+fn change_it(id: &ChannelId, change: Retitle, context: &Context) -> Result<Value, Failure> {
+    let home = context.home_to_change()?;
+    context.block_on(async { Desk::open(home, context).await?.retitle(id, change).await })
+}
+
+fn say(channel: &Value, what: &str, key: &str, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(channel);
+        return;
+    }
+    let text = |key: &str| channel[key].as_str().unwrap_or_default();
+    let line = Line::new().with(Tone::Accent, format!("#{}", text("channelId")));
+    context.printer.line(line.plain(format!(" {what} {:?}", text(key))));
+}

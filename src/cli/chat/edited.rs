@@ -1,0 +1,134 @@
+//! A conversation at a terminal, with a line editor.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::answer::ask;
+use super::typed::{self, Typed};
+use super::{Exit, Failure, INTERRUPTED, Talk, history, own_session};
+use crate::config::{self, Config};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::ui::editor::{Editor, Input};
+
+/// Talks until the person ends it. The terminal is given back as it was, also where a signal ends it.
+///
+/// # Errors
+///
+/// If the terminal can't be used.
+pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Result<Exit, Failure> {
+    let printer = &talk.context.printer;
+    let mut interrupts = listen(SignalKind::interrupt())?;
+    let mut signals = Signals::listen()?;
+    let kept = history::read(home);
+    if let Err(error) = &kept {
+        printer.warn(&format!("what was typed before can't be called back: {error}"));
+    }
+    let opened = Editor::open(typed::completion(config, home), kept.unwrap_or_default());
+    let mut editor = opened.map_err(|error| Failure::caused("failed to set up the terminal", &error))?;
+    printer.say(format!("{} · /help for help, end with Ctrl-D", talk.title()));
+    let (mut was_interrupted, mut is_keeping) = (false, true);
+    loop {
+        let input = tokio::select! {
+            input = editor.read("> ") => input,
+            code = signals.ending() => return Ok(Exit::Code(code)),
+        };
+        let text = match input {
+            Input::Text(text) => text,
+            Input::Dropped => {
+                was_interrupted = false;
+                continue;
+            }
+            Input::Interrupt if was_interrupted => return Ok(Exit::Code(INTERRUPTED)),
+            Input::Interrupt => {
+                was_interrupted = true;
+                printer.say("Ctrl-C again, or Ctrl-D, ends the conversation");
+                continue;
+            }
+            Input::End => return Ok(Exit::Done),
+            Input::Failed(error) => return Err(Failure::caused("failed to read from the terminal", &error)),
+        };
+        was_interrupted = false;
+        if text.trim().is_empty() {
+            continue;
+        }
+        if is_keeping && let Err(error) = history::append(home, &text) {
+            is_keeping = false;
+            printer.warn(&format!("what is typed here can't be called back later: {error}"));
+        }
+        match Typed::parse(&text) {
+            Some(Typed::Quit) => return Ok(Exit::Done),
+            Some(Typed::Help) => help(&talk),
+            Some(Typed::Agent(id)) => {
+                // It may have been added since.
+                let now = config::read(home)?;
+                editor.know(typed::completion(&now, home));
+                match other(id, &now) {
+                    Ok(agent) => {
+                        talk.question.session = own_session(&agent.id);
+                        talk.agent = agent;
+                        printer.say(talk.title());
+                    }
+                    Err(failure) => printer.fail(&failure),
+                }
+            }
+            None => {
+                tokio::select! {
+                    answer = ask(&talk.question, text, printer) => if let Err(failure) = answer {
+                        // One failed turn does not end the conversation.
+                        printer.fail(&failure);
+                    },
+                    _ = interrupts.recv() => printer.say("\nstopped"),
+                    code = signals.ending() => return Ok(Exit::Code(code)),
+                }
+            }
+        }
+        if printer.closed() {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+fn other(id: Option<AgentId>, config: &Config) -> Result<config::Agent, Failure> {
+    let Some(id) = id else {
+        return Err(Failure::new(Kind::Usage, "an agent's name belongs behind /agent").hint("flock list"));
+    };
+    let found = config.agent(&id).cloned();
+    found.ok_or_else(|| Failure::new(Kind::Failed, format!("there is no agent {id}")).hint("flock list"))
+}
+
+fn help(talk: &Talk<'_>) {
+    for (name, about) in typed::ALL.into_iter().chain(typed::KEYS) {
+        talk.context.printer.say(format!("{name:<14} {about}"));
+    }
+}
+
+/// The signals that end the program. Each would leave the terminal in the editor's modes where nobody caught it.
+struct Signals {
+    terminate: Signal,
+    hangup: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+            quit: listen(SignalKind::quit())?,
+        })
+    }
+
+    /// Returns the exit code that a shell would report of the signal that came.
+    async fn ending(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.terminate.recv() => 143,
+            _ = self.hangup.recv() => 129,
+            _ = self.quit.recv() => 131,
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::caused("failed to listen for signals", &error))
+}

@@ -1,0 +1,109 @@
+//! Recognises what looks like a secret in what a person types, so that no copy of it is kept.
+
+/// How the keys of common services begin.
+const PREFIXES: [&str; 20] = [
+    "sk-",
+    "sk_",
+    "rk_",
+    "pk_live_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "hf_",
+    "gsk_",
+    "xai-",
+    "eyJ",
+];
+
+/// Names whose value is a secret, in lower case and without what separates their words.
+const NAMES: [&str; 8] =
+    ["password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "accesskey"];
+
+/// Whether a text has something in it that looks like a secret: a key of a known kind, a private key, or a value that is
+/// given to a name like `password` or `API_KEY`. It may err on the careful side: all that it costs is a line of history.
+#[must_use]
+pub fn looks_secret(text: &str) -> bool {
+    (text.contains("-----BEGIN") && text.contains("PRIVATE KEY"))
+        || text.split(is_separator).any(is_key)
+        || text.lines().any(gives_a_secret)
+        || has_credentials(text)
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '=' | ':' | ',' | ';' | '(' | ')' | '<' | '>')
+}
+
+fn is_key(word: &str) -> bool {
+    let is_long =
+        word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./+".contains(&byte));
+    is_long
+        && word.bytes().any(|byte| byte.is_ascii_digit())
+        && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// Whether `NAME=value` or `name: value` stands in a line, with a name of a secret.
+fn gives_a_secret(line: &str) -> bool {
+    line.match_indices(['=', ':']).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + 1..]);
+        let name = before.trim_end().trim_end_matches(['"', '\'']);
+        let start =
+            name.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
+        let Some(name) = name.get(start..) else { return false };
+        let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+        let value = after.trim_start().split(char::is_whitespace).next().unwrap_or_default();
+        value.len() >= 4 && NAMES.iter().any(|secret| name.ends_with(secret))
+    })
+}
+
+/// Whether a password stands in an address, as in `https://ann:word@host`.
+fn has_credentials(text: &str) -> bool {
+    text.match_indices("://").any(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let authority = rest.split(|c: char| c == '/' || c.is_whitespace()).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_secret_is_recognised() {
+        for text in [
+            "use sk-ant-api03-AbCdEf0123456789",
+            "key=\"ghp_0123456789abcdefghij\"",
+            "export OPENAI_API_KEY=abcdef",
+            "the password: hunter2",
+            "{\"client-secret\": \"x1y2z3\"}",
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+            "git clone https://ann:word@example.org/x",
+            "AKIAIOSFODNN7EXAMPLE",
+        ] {
+            assert!(looks_secret(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn ordinary_talk_is_none() {
+        for text in [
+            "what does sk-learn do?",
+            "count the tokens: how many are there in a line",
+            "write the file a/b/c.rs and run it",
+            "is https://example.org/a:b@c up?",
+            "the token is shown in red",
+            "über\u{a0}password",
+        ] {
+            assert!(!looks_secret(text) || text.starts_with("count"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Commands that `flock chat` carries out itself, where a person types them at its prompt. All others are the agent's.
+
+use crate::agent::command::Command;
+use crate::config::Config;
+use crate::home::Home;
+use crate::id::AgentId;
+use crate::store::{ChannelState, Reader};
+use crate::ui::editor::Completion;
+
+/// A command at the prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// Say what there is.
+    Help,
+    /// End the conversation.
+    Quit,
+    /// Go on with another agent.
+    Agent(Option<AgentId>),
+}
+
+impl Typed {
+    /// The command that a text is, where it is one and nothing else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text {
+            HELP => return Some(Self::Help),
+            QUIT | EXIT => return Some(Self::Quit),
+            AGENT => return Some(Self::Agent(None)),
+            _ => {}
+        }
+        let (command, name) = text.split_once(char::is_whitespace)?;
+        if command != AGENT || name.trim().contains(char::is_whitespace) {
+            return None;
+        }
+        Some(Self::Agent(name.trim().trim_start_matches('@').parse().ok()))
+    }
+}
+
+const HELP: &str = "/help";
+const QUIT: &str = "/quit";
+const EXIT: &str = "/exit";
+const AGENT: &str = "/agent";
+
+/// Every command, each with a word about it.
+pub const ALL: [(&str, &str); 6] = [
+    (AGENT, "talk with another agent: /agent NAME"),
+    ("/compact", "make room in the conversation"),
+    ("/context", "say how full the conversation is"),
+    ("/new", "begin the conversation anew"),
+    (HELP, "show this"),
+    (QUIT, "end, as Ctrl-D does"),
+];
+
+/// The keys that a person may not expect.
+pub const KEYS: [(&str, &str); 5] = [
+    ("Tab", "complete a command, an agent or a #channel"),
+    ("Up, Ctrl-R", "call back what was said; a line that begins with a blank is not kept"),
+    ("Ctrl-V Ctrl-J", "begin a new line of the same message; a pasted block stays one message"),
+    ("Ctrl-C", "drop the line, or end the answer that is being given"),
+    ("Ctrl-D", "end"),
+];
+
+/// Whether the agent's own side knows a command; those of the table above come from both.
+#[must_use]
+pub fn is_command(text: &str) -> bool {
+    Typed::parse(text).is_some() || Command::parse(text).is_some()
+}
+
+/// The words that Tab completes in this home.
+pub fn completion(config: &Config, home: &Home) -> Completion {
+    let channels = || Reader::open(home).ok()??.channels(None, None).ok();
+    let open =
+        channels().unwrap_or_default().into_iter().filter(|channel| channel.state == ChannelState::Active);
+    Completion {
+        commands: ALL.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        of_agents: vec![AGENT.to_owned()],
+        agents: config.agents.iter().map(|agent| agent.id.to_string()).collect(),
+        channels: open.map(|channel| channel.id.to_string()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_text_is_a_command() {
+        assert_eq!(Typed::parse(" /quit\n"), Some(Typed::Quit));
+        assert_eq!(Typed::parse("/exit"), Some(Typed::Quit));
+        assert_eq!(Typed::parse("/help"), Some(Typed::Help));
+        assert_eq!(Typed::parse("/agent @scout "), Some(Typed::Agent("scout".parse().ok())));
+        assert_eq!(Typed::parse("/agent"), Some(Typed::Agent(None)));
+        assert_eq!(Typed::parse("/agent /x"), Some(Typed::Agent(None)));
+        for text in ["/agents are many", "/agent a b", "please /quit", "/new", "/etc/passwd", "/help me"] {
+            assert_eq!(Typed::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_command_that_is_offered_is_one() {
+        for (name, _) in ALL {
+            assert!(is_command(name), "{name}");
+        }
+    }
+}

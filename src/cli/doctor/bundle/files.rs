@@ -1,0 +1,111 @@
+//! The home's files with their modes, sizes and times. Where names are an agent's or its owner's, only their number and
+//! size.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use crate::home::Home;
+
+/// The most lines of the listing.
+const MOST: usize = 5_000;
+/// The most entries that are counted below one folder.
+const COUNTED: u64 = 200_000;
+
+/// A line for each file: mode, owner, size, time of the last change in seconds, path.
+pub fn listing(home: &Home) -> String {
+    let opaque = [
+        home.vaults(),
+        home.skills(),
+        home.archetypes(),
+        home.scripts(),
+        home.locales(),
+        home.secrets(),
+        home.commands(),
+        home.openclaw_state(),
+    ];
+    let mut list = Listing { home: home.root(), text: String::new(), lines: 0 };
+    list.entry(home.root(), &|path| {
+        // A folder of versions holds whole programs.
+        let parent = path.parent();
+        opaque.iter().any(|folder| folder == path)
+            || parent == Some(&home.workspaces())
+            || parent == Some(&home.openclaw_versions())
+    });
+    if list.lines >= MOST {
+        let _ = writeln!(list.text, "… more than {MOST} files; the others are not listed");
+    }
+    list.text
+}
+
+struct Listing<'a> {
+    home: &'a Path,
+    text: String,
+    lines: usize,
+}
+
+impl Listing<'_> {
+    fn entry(&mut self, path: &Path, is_opaque: &dyn Fn(&Path) -> bool) {
+        if self.lines >= MOST {
+            return;
+        }
+        self.lines += 1;
+        let name = path.strip_prefix(self.home).unwrap_or(path).display();
+        let meta = match fs_err::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(error) => {
+                let _ = writeln!(self.text, "?  {name}: {error}");
+                return;
+            }
+        };
+        let kind = match meta.file_type() {
+            kind if kind.is_dir() => 'd',
+            kind if kind.is_symlink() => 'l',
+            kind if kind.is_fifo() => 'p',
+            kind if kind.is_socket() => 's',
+            kind if kind.is_file() => '-',
+            _ => '?',
+        };
+        let (mode, owner, size, at) = (meta.mode() & 0o7777, meta.uid(), meta.len(), meta.mtime());
+        let _ = write!(self.text, "{kind}{mode:04o} {owner:>5} {size:>12} {at} {name}");
+        if kind == 'd' && is_opaque(path) {
+            let (count, bytes) = weigh(path);
+            let _ = writeln!(self.text, "  ({count} files, {bytes} bytes, not listed)");
+            return;
+        }
+        self.text.push('\n');
+        if kind == 'd' {
+            for entry in sorted(path) {
+                self.entry(&entry, is_opaque);
+            }
+        }
+    }
+}
+
+fn sorted(folder: &Path) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}
+
+/// How many files there are below a folder and how large they are together, following no link.
+fn weigh(folder: &Path) -> (u64, u64) {
+    let (mut count, mut bytes, mut seen) = (0, 0, 0);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs_err::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            seen += 1;
+            if seen > COUNTED {
+                return (count, bytes);
+            }
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => folders.push(entry.path()),
+                Ok(meta) => (count, bytes) = (count + 1, bytes + meta.len()),
+                Err(_) => {}
+            }
+        }
+    }
+    (count, bytes)
+}

@@ -1,0 +1,236 @@
+//! `flock doctor --bundle`: what somebody needs who looks for a defect, without keys and without anybody's words.
+
+mod facts;
+mod files;
+mod redact;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::super::{Context, Exit, Failure, status};
+use super::check::Check;
+use crate::config::file::{self, CAP};
+use crate::error::{Kind, chain};
+use crate::home::{Home, atomic};
+use crate::store::damage::{self, Depth};
+use crate::store::{Reader, backups, census};
+use crate::supervise::SUPERVISOR;
+use crate::supervise::follow::Follower;
+use crate::supervise::unit::GATEWAY;
+use redact::Redactor;
+
+/// The most lines of a log.
+const LINES: usize = 1000;
+/// The most bytes of a line.
+const LINE: usize = 4000;
+/// How long the database is checked.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What is never in a bundle, for whoever reads it.
+const LEFT_OUT: [&str; 5] = [
+    "keys, tokens and passwords: of secrets/, of the configuration, of the environment",
+    "transcripts, messages, requests and vaults: only their numbers and sizes",
+    "names and contents of files in workspaces, vaults, skills, scripts and archetypes",
+    "values of variables in agents' sandboxes",
+    "OpenClaw's own log, state and configuration",
+];
+
+/// A file of the bundle.
+struct Part {
+    name: &'static str,
+    /// What it is, for whoever reads it.
+    about: String,
+    text: String,
+}
+
+/// Refuses a file that is there already.
+///
+/// # Errors
+///
+/// If it is there and not to be replaced.
+pub fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
+    if replaces || fs_err::symlink_metadata(file).is_err() {
+        return Ok(());
+    }
+    let text = format!("{} is there already", file.display());
+    Err(Failure::new(Kind::Conflict, text).hint(format!("flock doctor --bundle {} --force", file.display())))
+}
+
+/// Writes the bundle and says what is in it.
+///
+/// # Errors
+///
+/// If the file can't be written. What can't be looked at is no error: the bundle says so.
+pub fn write(
+    file: &Path,
+    replaces: bool,
+    checks: &[Check],
+    home: &Home,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let progress = context.printer.progress("collecting what a report needs");
+    let mut parts = context.block_on(async { Ok(Box::pin(collect(checks, home)).await) })?;
+    let redactor = Redactor::new(home);
+    parts.iter_mut().for_each(|part| part.text = redactor.text(&part.text));
+    parts.insert(0, readme(&parts));
+    let bytes = packed(&parts).map_err(|error| Failure::caused("failed to pack the bundle", &error))?;
+    if replaces {
+        atomic::write(file, &bytes, 0o600)?;
+    } else if !atomic::write_new(file, &bytes, 0o600)? {
+        check(file, false)?;
+    }
+    drop(progress);
+    report(file, &parts, bytes.len(), context);
+    Ok(Exit::Done)
+}
+
+fn report(file: &Path, parts: &[Part], size: usize, context: &Context) {
+    if context.printer.json_wanted() {
+        let parts: Vec<Value> = parts
+            .iter()
+            .map(|part| json!({"name": part.name, "about": part.about, "bytes": part.text.len()}))
+            .collect();
+        context.printer.json(&json!({"bundle": file, "bytes": size, "parts": parts, "leftOut": LEFT_OUT}));
+        return;
+    }
+    context.printer.line(format!("{}: {size} bytes, for you alone to read (0600)", file.display()).as_str());
+    for part in parts {
+        context.printer.line(format!("  {:<22} {}", part.name, part.about).as_str());
+    }
+    context.printer.line("left out:");
+    for what in LEFT_OUT {
+        context.printer.line(format!("  {what}").as_str());
+    }
+    context.printer.say("look through it before you send it to anybody: tar -xOzf FILE | less");
+}
+
+async fn collect(checks: &[Check], home: &Home) -> Vec<Part> {
+    let mut parts = vec![
+        part("version.json", "version and commit", &facts::version()),
+        part("doctor.json", "what flock doctor finds", &json!({"checks": checks})),
+    ];
+    let mut status = status::report(home).await;
+    redact::words(&mut status);
+    parts.push(part("status.json", "what flock status shows", &status));
+    parts.push(configuration(home));
+    parts.push(log(home, GATEWAY, "gateway.log"));
+    parts.push(log(home, SUPERVISOR, "supervisor.log"));
+    parts.push(part("engine.json", "the Docker engine", &facts::engine().await));
+    parts.push(part("system.json", "kernel, memory and limits of this machine", &facts::system()));
+    parts.push(part("database.json", "size, rows and wholeness of the database", &database(home)));
+    parts.push(part("audit.json", "whether the audit is whole", &audit(home)));
+    parts.push(Part {
+        name: "files.txt",
+        about: "sizes and modes of the home's files".to_owned(),
+        text: files::listing(home),
+    });
+    parts
+}
+
+fn part(name: &'static str, about: &str, value: &Value) -> Part {
+    let mut value = value.clone();
+    redact::settings(&mut value);
+    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    Part { name, about: about.to_owned(), text }
+}
+
+/// The configuration without what is secret in it. One that is no JSON is left out: nobody can tell what in it is a key.
+fn configuration(home: &Home) -> Part {
+    match file::read_document(home) {
+        Ok((_, document)) => part("config.json", "the configuration without keys and tokens", &document),
+        Err(error) => {
+            let size = atomic::read(&home.config(), CAP).ok().flatten().map(|bytes| bytes.len());
+            let why = json!({"problem": chain(&error), "bytes": size});
+            part("config.json", "why the configuration is left out", &why)
+        }
+    }
+}
+
+fn log(home: &Home, name: &str, file: &'static str) -> Part {
+    let path = home.log(name);
+    match Follower::at_end(&path, LINES) {
+        Ok((_, lines)) => {
+            let cut = |line: &String| crate::tool::bounded::start(line, LINE).to_owned();
+            let text = lines.iter().map(cut).collect::<Vec<_>>().join("\n");
+            Part { name: file, about: format!("the last {} lines of the {name}'s log", lines.len()), text }
+        }
+        Err(error) => Part {
+            name: file,
+            about: format!("why the {name}'s log is left out"),
+            text: format!("{}: {error}", path.display()),
+        },
+    }
+}
+
+fn database(home: &Home) -> Value {
+    let path = home.database();
+    let list: Vec<Value> = backups(home)
+        .iter()
+        .map(|backup| {
+            let size = fs_err::metadata(&backup.path).map(|meta| meta.len()).ok();
+            json!({"file": backup.path.file_name().map(|name| name.to_string_lossy()), "at": backup.at, "bytes": size})
+        })
+        .collect();
+    let Ok(meta) = fs_err::metadata(&path) else {
+        return json!({"there": false, "backups": list});
+    };
+    let check = match damage::check(&path, Depth::Quick(PATIENCE)) {
+        Ok(checked) => json!({"whole": checked.is_whole(), "found": checked}),
+        Err(error) => json!({"whole": null, "problem": chain(&error)}),
+    };
+    let counts = match census::census(&path) {
+        Ok(census) => json!(census),
+        Err(error) => json!({"problem": chain(&error)}),
+    };
+    json!({"there": true, "bytes": meta.len(), "check": check, "counts": counts, "backups": list})
+}
+
+fn audit(home: &Home) -> Value {
+    let verified =
+        Reader::open(home).and_then(|reader| reader.map(|reader| reader.verify_audit()).transpose());
+    match verified {
+        Ok(Some(verified)) => json!({
+            "valid": verified.broken.is_none(),
+            "rows": verified.rows,
+            "last": verified.last,
+            "broken": verified.broken,
+        }),
+        Ok(None) => json!({"rows": 0}),
+        Err(error) => json!({"valid": null, "problem": chain(&error)}),
+    }
+}
+
+fn readme(parts: &[Part]) -> Part {
+    let mut text = format!("A report about flock {}.\n\nIn it:\n", env!("FLOCK_VERSION"));
+    for part in parts {
+        let _ = writeln!(text, "- {}: {}", part.name, part.about);
+    }
+    text.push_str("\nLeft out:\n");
+    for what in LEFT_OUT {
+        let _ = writeln!(text, "- {what}");
+    }
+    let _ = write!(
+        text,
+        "\nWhat was a key, or looks like one, is {:?} here. A key of fewer than {} characters can't be told from other\n\
+         words and was taken out only where the configuration says that it is one.\n",
+        redact::GONE,
+        redact::SHORTEST,
+    );
+    Part { name: "README.txt", about: "this list".to_owned(), text }
+}
+
+fn packed(parts: &[Part]) -> std::io::Result<Vec<u8>> {
+    let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    let mut archive = tar::Builder::new(encoder);
+    let now = u64::try_from(crate::clock::unix_ms() / 1000).unwrap_or_default();
+    for part in parts {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(part.text.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(now);
+        archive.append_data(&mut header, format!("flock-report/{}", part.name), part.text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()
+}

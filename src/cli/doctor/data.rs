@@ -1,0 +1,126 @@
+//! What flock keeps: the database, the chain of its audit, the transcripts.
+
+use std::time::Duration;
+
+use super::check::Check;
+use super::fix::Fix;
+use crate::agent::transcript::survey::{self, Flaw};
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::home::Home;
+use crate::store::damage::{self, Depth};
+use crate::store::{AuditFilter, Reader, backups};
+use crate::ui::time;
+
+/// How long the database is looked at without `--deep`.
+const QUICK: Duration = Duration::from_secs(3);
+/// The most transcripts that are named.
+const NAMED: usize = 5;
+
+/// Everything that is kept; with `deep` all of it is read.
+pub fn all(home: &Home, deep: bool) -> Vec<Check> {
+    let mut checks = vec![database(home, deep)];
+    checks.extend(audit(home, deep));
+    checks.extend(writes(home));
+    checks.extend(transcripts(home, deep));
+    checks
+}
+
+fn database(home: &Home, deep: bool) -> Check {
+    const NAME: &str = "database";
+    const MEND: &str = "flock stop, then: flock restore";
+    let path = home.database();
+    if !path.exists() {
+        if home.audit_head().exists() {
+            let text = format!("{} is gone; {}", path.display(), newest(home));
+            return Check::bad(NAME, text, MEND).fixed_by(Fix::Database);
+        }
+        return Check::ok(NAME, "there is none yet");
+    }
+    let depth = if deep { Depth::Deep } else { Depth::Quick(QUICK) };
+    match damage::check(&path, depth) {
+        Ok(checked) if !checked.is_whole() => {
+            let text = format!("{} is damaged: {}; {}", path.display(), checked.summary(), newest(home));
+            Check::bad(NAME, text, MEND).fixed_by(Fix::Database)
+        }
+        Ok(checked) if checked.is_partial => Check::ok(
+            NAME,
+            format!("nothing is wrong with what could be checked in {QUICK:?}; {}", newest(home)),
+        ),
+        Ok(_) => Check::ok(NAME, format!("whole; {}", newest(home))),
+        Err(error) => Check::failed(NAME, error.into()),
+    }
+}
+
+fn newest(home: &Home) -> String {
+    match backups(home).first() {
+        Some(backup) => format!("the newest backup is of {}", time::local(backup.at)),
+        None => "there is no backup yet".to_owned(),
+    }
+}
+
+fn audit(home: &Home, deep: bool) -> Option<Check> {
+    const NAME: &str = "audit";
+    const MEND: &str = "flock audit --verify";
+    // What is wrong with the database is said already.
+    let reader = Reader::open(home).ok()??;
+    let found = if deep {
+        reader.verify_audit().map(|verified| (Some(verified.rows), verified.broken))
+    } else {
+        reader.glance_at_audit().map(|broken| (None, broken))
+    };
+    Some(match found {
+        Ok((_, Some(broken))) => {
+            let text = format!("{broken}: the disk lost writes, or somebody changed the database");
+            Check::bad(NAME, text, MEND)
+        }
+        Ok((Some(rows), None)) => Check::ok(NAME, format!("{rows} rows, each follows the one before it")),
+        Ok((None, None)) => Check::ok(NAME, "no row is missing at its ends"),
+        Err(error) => Check::bad(NAME, chain(&error), MEND),
+    })
+}
+
+/// Says that the disk lost writes, as a start found, for as long as it is news.
+fn writes(home: &Home) -> Option<Check> {
+    const NAME: &str = "writes";
+    const NEWS: i64 = 30 * 24 * 3_600_000;
+    let reader = Reader::open(home).ok()??;
+    let filter = AuditFilter {
+        action: Some("disk.lost".to_owned()),
+        since: Some(unix_ms().saturating_sub(NEWS)),
+        ..AuditFilter::default()
+    };
+    let row = reader.audit_rows(&filter, 1).ok()?.pop()?;
+    let text = format!("the disk lost writes, as the start at {} found: {}", time::local(row.at), row.detail);
+    Some(Check::warn(
+        NAME,
+        text,
+        "look at the disk, and at what was said last: dmesg; flock audit --action disk",
+    ))
+}
+
+fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
+    const NAME: &str = "sessions";
+    let paths = survey::all(home);
+    let look = if deep { survey::read_whole } else { survey::glance };
+    let flaws: Vec<Flaw> = paths.iter().filter_map(|path| look(path)).collect();
+    if flaws.is_empty() {
+        let how = if deep { "each line is a record" } else { "begin and end as they should" };
+        return vec![Check::ok(NAME, format!("{} transcripts: {how}", paths.len()))];
+    }
+    let more = flaws.len().saturating_sub(NAMED);
+    let mut checks: Vec<Check> = flaws.into_iter().take(NAMED).map(|flaw| flawed(NAME, &flaw)).collect();
+    if more > 0 {
+        checks.push(Check::bad(
+            NAME,
+            format!("{more} more transcripts have flaws"),
+            "flock doctor --deep --json",
+        ));
+    }
+    checks
+}
+
+fn flawed(name: &'static str, flaw: &Flaw) -> Check {
+    let path = flaw.path.display();
+    Check::bad(name, format!("{path}: {}", flaw.what), format!("ls -l {path}"))
+}

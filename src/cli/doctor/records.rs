@@ -1,0 +1,96 @@
+//! What flock has written down about itself: operations that were interrupted, a clock that jumped, what killed
+//! processes left, and tokens of clients that have ended.
+
+use std::path::PathBuf;
+
+use super::check::Check;
+use super::fix::Fix;
+use crate::clock::{self, unix_ms};
+use crate::gateway::jump;
+use crate::home::lock::Lock;
+use crate::home::{Home, drafts, pending};
+use crate::install::own::underway::Underway;
+use crate::store::Reader;
+use crate::supervise::unit::NAMES;
+use crate::supervise::{SUPERVISOR, pid};
+
+/// An update of flock's own program that was interrupted.
+pub fn update(home: &Home) -> Option<Check> {
+    let change = Underway::interrupted(home)?;
+    let text =
+        format!("an update from flock {} to {} was interrupted", change.from.version, change.to.version);
+    Some(Check::warn("update", text, "flock update --self"))
+}
+
+/// Operations on agents that were interrupted. A gateway that runs finishes them by itself.
+pub fn unfinished(home: &Home) -> Vec<Check> {
+    const NAME: &str = "agents";
+    match pending::all(home) {
+        Ok(all) => {
+            let check = |pending: pending::Pending| {
+                let text = format!("{} was interrupted and is not finished", pending.title());
+                Check::warn(NAME, text, pending.command()).fixed_by(Fix::Operation(pending.agent))
+            };
+            all.into_iter().map(check).collect()
+        }
+        Err(error) => vec![Check::failed(NAME, error.into())],
+    }
+}
+
+/// A clock by which nothing is deleted.
+pub fn clock(home: &Home) -> Option<Check> {
+    const NAME: &str = "clock";
+    let jump = jump::read(home).ok()?.jump?;
+    let days = (jump.found_at - jump.from) / jump::DAY;
+    let text = format!("the clock is {days} days ahead of the newest record: nothing old is forgotten by it");
+    Some(Check::warn(NAME, text, "date; if it is right: flock doctor --confirm-clock"))
+}
+
+/// Drafts of files that killed processes left. The next start removes them, too.
+pub fn drafts(home: &Home) -> Option<Check> {
+    let count = drafts::abandoned(home).len();
+    let text = format!("{count} drafts of files were left by processes that were killed");
+    (count > 0).then(|| Check::warn("drafts", text, "flock doctor --fix").fixed_by(Fix::Drafts))
+}
+
+/// Files that name a process which is gone, where nothing of the home runs.
+pub fn processes(home: &Home) -> Vec<Check> {
+    if Lock::is_held(&home.supervisor_lock()).unwrap_or(true) {
+        return Vec::new();
+    }
+    let names = NAMES.into_iter().chain([SUPERVISOR]).map(|name| home.pid_file(name));
+    let stale = names.filter(|path| path.exists() && pid::read(path).is_none());
+    let check = |path: PathBuf| {
+        let text = format!("{} names a process that is gone", path.display());
+        Check::warn("processes", text, format!("rm {}", path.display())).fixed_by(Fix::Pid(path))
+    };
+    stale.map(check).collect()
+}
+
+/// Tokens of clients that have expired, or whose agents are all gone.
+pub fn tokens(home: &Home) -> Vec<Check> {
+    const NAME: &str = "tokens";
+    // A database that can't be read has a check of its own.
+    let Ok(Some(tokens)) =
+        Reader::open(home).and_then(|reader| reader.map(|reader| reader.tokens()).transpose())
+    else {
+        return Vec::new();
+    };
+    let now = unix_ms();
+    let ended = tokens.into_iter().filter(|token| token.revoked_at.is_none()).filter_map(|token| {
+        let name = &token.name;
+        let text = match token.expires_at {
+            Some(end) if end <= now => format!("token {name} expired on {}", clock::local(end)),
+            _ if token.agents.as_ref().is_some_and(Vec::is_empty) => {
+                format!("the agents of token {name} were removed: it opens nothing")
+            }
+            _ => return None,
+        };
+        Some(Check::warn(
+            NAME,
+            text,
+            format!("flock token revoke {name}, or make it anew: flock token add {name}"),
+        ))
+    });
+    ended.collect()
+}

@@ -1,0 +1,296 @@
+//! `flock edit`: other settings for an agent.
+
+mod apply;
+mod ask;
+mod wanted;
+
+use clap::builder::PossibleValuesParser;
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, add, list, models, openclaw, programs, settings};
+use crate::agent::prompt::archetype;
+use crate::config::setting::{self, Change, Setting, Wanted};
+use crate::config::{self, Agent, Autonomy, Config, ConfigError, Network, Role};
+use crate::error::Kind;
+use crate::home::{Home, pending};
+use crate::id::{AgentId, IdError};
+use crate::openclaw::RUNTIME;
+use crate::provider::price;
+use crate::runtime::cli;
+use crate::sandbox::egress::EgressRule;
+use crate::ui::{Line, Tone, ask as question};
+
+/// Change an agent's settings
+///
+/// Shows what changes and asks first on a terminal. Without options it asks for each setting, with the present values as
+/// defaults. A running gateway takes the new settings up from the agent's next turn on; a container that they belong to is
+/// made anew.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Its id
+    pub id: String,
+    /// Its role in the team; a sysadmin has no sandbox
+    #[arg(long, value_enum)]
+    pub role: Option<Role>,
+    /// Its archetype, or "none". SOUL.md becomes the new one's where nobody has changed it
+    #[arg(long, value_name = "NAME")]
+    pub archetype: Option<String>,
+    /// Runtime of its turns: flock itself, OpenClaw where that is installed, or an installed agent program
+    #[arg(long, value_name = "NAME", value_parser = add::runtimes())]
+    pub runtime: Option<String>,
+    /// Run its agent program on this machine itself, with your rights, instead of in its container
+    #[arg(long, conflicts_with = "no_on_host")]
+    pub on_host: bool,
+    /// Run its agent program in its container again
+    #[arg(long)]
+    pub no_on_host: bool,
+    /// Its model, or "default" for the default model
+    #[arg(long, value_name = "PROVIDER/MODEL", value_parser = wanted::model)]
+    pub model: Option<Value>,
+    /// How much its model thinks before it answers; "default" leaves that to the provider
+    #[arg(long, value_name = "EFFORT", value_parser = efforts())]
+    pub effort: Option<String>,
+    /// What it may do without asking
+    #[arg(long, value_enum)]
+    pub autonomy: Option<Autonomy>,
+    /// The most memory of its container, as in 2g, or "default"
+    #[arg(long, value_name = "SIZE", value_parser = wanted::memory)]
+    pub memory: Option<Value>,
+    /// The most cores of its container, as in 1.5, or "default"
+    #[arg(long, value_name = "NUMBER", value_parser = wanted::cores)]
+    pub cpus: Option<Value>,
+    /// The most that its workspace may hold of the disk, as in 20g, "none" for no limit, or "default"
+    #[arg(long, value_name = "SIZE", value_parser = wanted::disk)]
+    pub disk: Option<Value>,
+    /// Network of its container: none, or through the gateway what it is allowed
+    #[arg(long, value_enum)]
+    pub network: Option<Network>,
+    /// A host it may reach, or "*.HOST" for all below it; those given replace its hosts
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "no_egress")]
+    pub egress: Vec<EgressRule>,
+    /// Take all of its hosts away
+    #[arg(long)]
+    pub no_egress: bool,
+    /// The most tokens that it may use in one day, or "default" for what holds for all agents
+    #[arg(long, value_name = "NUMBER", value_parser = wanted::tokens)]
+    pub budget_tokens: Option<Value>,
+    /// The most dollars that it may use in one day, or "default" for what holds for all agents
+    #[arg(long, value_name = "NUMBER", value_parser = wanted::dollars)]
+    pub budget_usd: Option<Value>,
+    /// Show what would change and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[arg(long = "id", hide = true, value_name = "ID")]
+    other_id: Option<String>,
+    #[arg(long, hide = true, value_name = "DIR")]
+    workspace: Option<String>,
+    #[arg(long, hide = true, value_name = "NAME")]
+    packages: Option<String>,
+}
+
+/// Changes the settings.
+///
+/// # Errors
+///
+/// If there is no such agent, a setting is not one or can't be changed, the person says no, or what is changed could not
+/// be put into effect.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
+    wanted::refuse_unchangeable(args, &id)?;
+    let home = context.home_to_change()?;
+    let config = config::read(&home)?;
+    let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
+    if let Some(pending) = pending::read(&home, &id)? {
+        let text = format!("{} was interrupted and comes first", pending.title());
+        return Err(Failure::new(Kind::Conflict, text).hint(pending.command()));
+    }
+    let (_, before) = config::file::read_document(&home)?;
+    let mut wanted = wanted::given(args);
+    let asks = wanted.is_empty() && context.may_ask();
+    if asks {
+        wanted = ask::settings(&home, &before, agent)?;
+    } else if wanted.is_empty() {
+        let text = format!("nothing was said that is to change of {id}");
+        return Err(Failure::new(Kind::Usage, text).hint("flock edit --help"));
+    }
+    let plan = Plan::new(&home, &before, agent, wanted, context)?;
+    if plan.changes.is_empty() {
+        return unchanged(&plan, context);
+    }
+    plan.show(context);
+    if args.dry_run {
+        plan.report(&plan.now, &Value::Null, context);
+        return Ok(Exit::Done);
+    }
+    if context.may_ask() && !question::confirm(&format!("Change this of {id}?"), true)? {
+        return Err(Failure::new(Kind::Failed, format!("agent {id} was not changed")));
+    }
+    let config = plan.write(&home)?;
+    let effects = context.block_on(apply::all(&home, &config, &plan, context))?;
+    let now = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
+    plan.report(now, &effects, context);
+    Ok(Exit::Done)
+}
+
+/// The settings that are to change, checked.
+struct Plan {
+    wanted: Vec<Wanted>,
+    changes: Vec<Change>,
+    /// The agent as it is.
+    old: Agent,
+    /// The agent as it would be.
+    now: Agent,
+}
+
+impl Plan {
+    fn new(
+        home: &Home,
+        before: &Value,
+        old: &Agent,
+        wanted: Vec<Wanted>,
+        context: &Context,
+    ) -> Result<Self, Failure> {
+        let (after, config) = settings::planned(home, |document| setting::set(document, &old.id, &wanted))?;
+        settings::check_change(before, &after, home)?;
+        let now = config.agent(&old.id).ok_or_else(|| ConfigError::Unknown(old.id.clone()))?.clone();
+        let changes = setting::changes(before, &after, &old.id);
+        let plan = Self { wanted, changes, old: old.clone(), now };
+        if plan.changes.is_empty() {
+            return Ok(plan);
+        }
+        wanted::check(&plan.wanted, &plan.now)?;
+        if let Some(name) = plan.now.archetype.as_deref().filter(|_| plan.has(&[Setting::Archetype])) {
+            archetype::find(&home.archetypes(), name)?;
+        }
+        plan.check_runtime(home, after, &config, context)?;
+        Ok(plan)
+    }
+
+    /// Whether one of these settings changes.
+    fn has(&self, settings: &[Setting]) -> bool {
+        self.changes.iter().any(|change| settings.contains(&change.setting))
+    }
+
+    /// Whether what is to run its turns could, where that or what it needs changes.
+    fn check_runtime(
+        &self,
+        home: &Home,
+        after: Value,
+        config: &Config,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        let depends = [
+            Setting::Runtime,
+            Setting::Model,
+            Setting::OnHost,
+            Setting::Role,
+            Setting::Memory,
+            Setting::Effort,
+        ];
+        if !self.has(&depends) {
+            return Ok(());
+        }
+        if self.now.runtime == RUNTIME {
+            context.block_on(openclaw::check(home, after, config))?;
+        }
+        match cli::named(&self.now.runtime) {
+            Some(program) => programs::check(program, &self.now, config, "edit", context),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the settings, if nobody else has changed them meanwhile.
+    fn write(&self, home: &Home) -> Result<Config, Failure> {
+        let id = &self.old.id;
+        let port = apply::openclaw_port(home, &self.now)?;
+        config::edit(home, |document| {
+            let is_as_shown = |change: &Change| setting::get(document, id, change.setting) == change.before;
+            if !self.changes.iter().all(is_as_shown) {
+                let text = format!("the settings of {id} were changed meanwhile; nothing was written");
+                return Err(Failure::new(Kind::Conflict, text).hint(format!("flock edit {id}")));
+            }
+            if let Some(port) = port {
+                crate::openclaw::port::set(document, port);
+            }
+            setting::set(document, id, &self.wanted)?;
+            Ok(())
+        })?;
+        Ok(config::read(home)?)
+    }
+
+    /// Shows a person what changes.
+    fn show(&self, context: &Context) {
+        if context.printer.json_wanted() {
+            return;
+        }
+        let width = self.changes.iter().map(|change| change.setting.name().len()).max().unwrap_or_default();
+        for Change { setting, before, after } in &self.changes {
+            let line = Line::new().accent(format!("{:width$}", setting.name())).plain("  ");
+            let line = line.with(Tone::Dim, wanted::text(*setting, before)).plain(" → ");
+            context.printer.line(line.plain(wanted::text(*setting, after)));
+        }
+    }
+
+    /// Says what was done, or would be where nothing was written.
+    fn report(&self, now: &Agent, effects: &Value, context: &Context) {
+        let id = &now.id;
+        if !context.printer.json_wanted() {
+            let text = if effects.is_null() {
+                format!("{id} was not changed: --dry-run")
+            } else {
+                format!("changed {id}")
+            };
+            context.printer.say(text);
+            return;
+        }
+        let changes: Vec<Value> = self
+            .changes
+            .iter()
+            .map(|Change { setting, before, after }| {
+                json!({"setting": setting.name(), "before": before, "after": after})
+            })
+            .collect();
+        let none = json!([]);
+        let kept = if effects.is_null() { &none } else { &effects["kept"] };
+        context.printer.json(&json!({
+            "agent": list::describe(now),
+            "changed": !effects.is_null() && !changes.is_empty(),
+            "changes": changes,
+            "kept": kept,
+            "sandbox": effects["sandbox"],
+        }));
+    }
+
+    /// What stands between the agent and its work as it is now.
+    fn warn(&self, home: &Home, config: &Config, context: &Context) {
+        if self.now.on_host {
+            context
+                .printer
+                .warn("it runs on this machine itself, with your rights; flock status keeps showing it");
+        }
+        if self.has(&[Setting::Model, Setting::Runtime, Setting::OnHost]) {
+            let own = Config { agents: vec![self.now.clone()], ..config.clone() };
+            models::warn_of_unusable(home, &own, context);
+        }
+        if self.has(&[Setting::Model, Setting::BudgetUsd, Setting::BudgetTokens]) {
+            for model in price::unbound(config).iter().filter(|model| self.now.model.as_ref() == Some(model))
+            {
+                context.printer.warn(&price::unbound_warning(model));
+            }
+        }
+        settings::warn_of_refused(home, config, context);
+    }
+}
+
+fn unchanged(plan: &Plan, context: &Context) -> Result<Exit, Failure> {
+    if context.printer.json_wanted() {
+        plan.report(&plan.now, &Value::Null, context);
+    } else {
+        context.printer.line(format!("nothing to change: {} has these settings", plan.old.id).as_str());
+    }
+    Ok(Exit::Done)
+}
+
+fn efforts() -> PossibleValuesParser {
+    ["off", "low", "medium", "high", wanted::DEFAULT].into()
+}

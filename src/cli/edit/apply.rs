@@ -1,0 +1,134 @@
+//! What a change of an agent's settings brings with it: a row of the audit, its files, OpenClaw's configuration, and its
+//! container.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::super::{Context, Failure, openclaw, person, team};
+use super::{Plan, wanted};
+use crate::agent::identity;
+use crate::clock::unix_ms;
+use crate::config::setting::{Change, Setting};
+use crate::config::{self, Agent, Config, SandboxMode};
+use crate::home::Home;
+use crate::openclaw::{RUNTIME, port};
+use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::names;
+use crate::store::{Level, Store};
+use crate::swarm::By;
+
+/// The port that OpenClaw is to have where the agent is its first.
+pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
+    if now.runtime != RUNTIME {
+        return Ok(None);
+    }
+    Ok(port::choose(&config::read(home)?))
+}
+
+/// Does all of it, once the configuration is written. Says which files a person has to look at, and what became of the
+/// container.
+pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -> Result<Value, Failure> {
+    record(home, plan).await?;
+    let kept = follow(home, plan)?;
+    for file in &kept {
+        context.printer.warn(&format!(
+            "{} was edited and stays as it is; for flock's own text: rm {}, which is then made anew",
+            file.display(),
+            file.display()
+        ));
+    }
+    plan.warn(home, config, context);
+    if openclaw::is_wanted(home, config) && [&plan.old, &plan.now].iter().any(|one| one.runtime == RUNTIME) {
+        Box::pin(openclaw::put(home, context)).await.map_err(|failure| half_done(plan, failure))?;
+    }
+    let sandbox = refit(home, config, plan, context).await.map_err(|failure| half_done(plan, failure))?;
+    Ok(json!({"kept": kept, "sandbox": sandbox}))
+}
+
+async fn record(home: &Home, plan: &Plan) -> Result<(), Failure> {
+    if !home.database().exists() {
+        return Ok(());
+    }
+    let shown = |change: &Change| {
+        let (before, after) = (&change.before, &change.after);
+        let [before, after] = [before, after].map(|value| wanted::text(change.setting, value));
+        format!("{}: {before} -> {after}", change.setting.name())
+    };
+    let changes: Vec<String> = plan.changes.iter().map(shown).collect();
+    let by = By::human(&person::login());
+    let entry = by.entry("agent.edit", plan.now.id.as_str(), Level::Yellow, changes.join("; "));
+    Store::open(home)?.audit(entry, unix_ms()).await?;
+    Ok(())
+}
+
+/// Has the agent's files say its new role and archetype; gives those that a person has changed.
+fn follow(home: &Home, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
+    if !plan.has(&[Setting::Role, Setting::Archetype]) {
+        return Ok(Vec::new());
+    }
+    let archetypes = home.archetypes();
+    let [before, now] = [&plan.old, &plan.now].map(|agent| identity::Who {
+        id: &agent.id,
+        role: agent.role,
+        archetype: agent.archetype.as_deref(),
+        archetypes: &archetypes,
+    });
+    Ok(identity::follow(&plan.now.identity, &before, &now)?)
+}
+
+/// Has the agent's container follow, where there is one and a setting of it changed. Says what became of it.
+async fn refit(
+    home: &Home,
+    config: &Config,
+    plan: &Plan,
+    context: &Context,
+) -> Result<Option<&'static str>, Failure> {
+    let Agent { id, sandbox, runtime, .. } = &plan.now;
+    // OpenClaw makes the containers of its agents itself.
+    if runtime == RUNTIME || !plan.changes.iter().any(|change| change.setting.is_of_container()) {
+        return Ok(None);
+    }
+    let Ok(engine) = team::engine().await else {
+        context.printer.warn("no engine answers: its container follows at its next command");
+        return Ok(Some("later"));
+    };
+    let Some(old) = container(&engine, home, plan).await? else { return Ok(None) };
+    if team::frozen(home).holds(id) {
+        context
+            .printer
+            .warn(&format!("{id} is frozen: its container follows at its first command after that"));
+        return Ok(Some("later"));
+    }
+    let progress = context.printer.progress(&format!("changing the sandbox of {id}"));
+    match team::gateway(home, config).await? {
+        Some(gateway) => team::prepare(&gateway, id).await?,
+        None if *sandbox == SandboxMode::Off => team::unmake(home, config, id).await?,
+        None => team::make(home, config, engine.clone(), id).await?,
+    }
+    let (told, text) = match container(&engine, home, plan).await? {
+        None => ("removed", format!("sandbox of {id} removed")),
+        Some(new) if new != old => ("remade", format!("sandbox of {id} made anew and found confined")),
+        Some(_) => {
+            ("kept", format!("sandbox of {id} goes on; it is made anew when nothing runs in it, if it must"))
+        }
+    };
+    progress.done(&text);
+    Ok(Some(told))
+}
+
+/// The id of the agent's container, if it has one.
+async fn container(engine: &Engine, home: &Home, plan: &Plan) -> Result<Option<String>, Failure> {
+    let name = names::sandbox(home, &plan.now.id);
+    let client = engine.client()?;
+    let what = format!("look at {name}");
+    let found = engine.find(&what, engine::QUICK, client.inspect_container(&name, None)).await?;
+    Ok(found.and_then(|found| found.id))
+}
+
+fn half_done(plan: &Plan, mut failure: Failure) -> Failure {
+    failure.causes.insert(0, failure.message);
+    failure.message = format!("agent {} is changed, but not everything of it could follow", plan.now.id);
+    failure.hint.get_or_insert_with(|| "flock doctor".to_owned());
+    failure
+}

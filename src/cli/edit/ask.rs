@@ -1,0 +1,79 @@
+//! The questions of `flock edit` without options: each setting, with its present value as the default.
+
+use serde_json::{Value, json};
+
+use super::super::Failure;
+use super::wanted;
+use crate::agent::prompt::archetype;
+use crate::config::setting::{self, Setting, Wanted};
+use crate::config::{Agent, Role, SandboxMode};
+use crate::home::Home;
+use crate::openclaw::RUNTIME;
+use crate::runtime::NATIVE;
+use crate::runtime::cli::{self, Program};
+use crate::ui::ask::{self, Item};
+
+/// Asks for the settings; gives those that were answered otherwise than they are.
+pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Wanted>, Failure> {
+    ask::begin(&format!("Settings of {}", agent.id));
+    let now = |setting| setting::get(document, &agent.id, setting);
+    let mut found = Vec::new();
+    let mut keep = |setting, value: Value| {
+        if value != now(setting) {
+            found.push((setting, value));
+        }
+    };
+    let roles = [Role::Worker, Role::Orchestrator, Role::Sysadmin].map(Role::as_str);
+    let role = one("Role", &roles, &now(Setting::Role))?;
+    keep(Setting::Role, json!(role));
+    let mut names = vec!["none".to_owned()];
+    names.extend(archetype::names(&home.archetypes()));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let archetype = one("Archetype", &names, &now(Setting::Archetype))?;
+    keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
+    let runtimes: Vec<&str> = [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect();
+    keep(Setting::Runtime, json!(one("Runtime of its turns", &runtimes, &now(Setting::Runtime))?));
+    keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), wanted::model)?);
+    let efforts = [wanted::DEFAULT, "off", "low", "medium", "high"];
+    let effort = one("How much its model thinks", &efforts, &now(Setting::Effort))?;
+    keep(Setting::Effort, if effort == wanted::DEFAULT { Value::Null } else { json!(effort) });
+    if role != Role::Sysadmin.as_str() && agent.sandbox == SandboxMode::All {
+        let memory =
+            text(Setting::Memory, "Most memory of its container", &now(Setting::Memory), wanted::memory);
+        keep(Setting::Memory, memory?);
+        keep(
+            Setting::Cpus,
+            text(Setting::Cpus, "Most cores of its container", &now(Setting::Cpus), wanted::cores)?,
+        );
+    }
+    let tokens =
+        text(Setting::BudgetTokens, "Most tokens in one day", &now(Setting::BudgetTokens), wanted::tokens);
+    keep(Setting::BudgetTokens, tokens?);
+    let dollars =
+        text(Setting::BudgetUsd, "Most dollars in one day", &now(Setting::BudgetUsd), wanted::dollars);
+    keep(Setting::BudgetUsd, dollars?);
+    ask::end("That is all there is to ask");
+    Ok(found)
+}
+
+/// Lets a person choose one of these words.
+fn one<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a str, Failure> {
+    let items: Vec<Item> =
+        words.iter().map(|word| Item { label: (*word).to_owned(), note: String::new() }).collect();
+    let first = words.iter().position(|word| now == word).unwrap_or_default();
+    let place = ask::choose_from(question, &items, first)?;
+    Ok(words[place])
+}
+
+/// Asks for a value that `read` understands, or the word that leaves it unset.
+fn text(
+    setting: Setting,
+    question: &str,
+    now: &Value,
+    read: impl Fn(&str) -> Result<Value, String> + Copy + 'static,
+) -> Result<Value, Failure> {
+    let question = format!("{question}, or \"{}\"", wanted::DEFAULT);
+    let answer = ask::text(&question, &wanted::text(setting, now), move |text| read(text).map(drop))?;
+    // The answer was checked where it was asked for.
+    Ok(read(&answer).unwrap_or_else(|_| now.clone()))
+}

@@ -1,0 +1,160 @@
+//! `flock rename`: another id for an agent.
+
+use serde_json::json;
+
+use super::{Context, Exit, Failure, person, start, stop, team, unfinished};
+use crate::clock::unix_ms;
+use crate::config::{self, Config, ConfigError};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::home::lock::Lock;
+use crate::home::pending::{self, Operation, Pending};
+use crate::id::{AgentId, IdError, Party};
+use crate::store::Store;
+use crate::supervise::control::{Connection, Request};
+use crate::ui::{Line, Tone};
+
+/// Give an agent another id
+///
+/// Everywhere at once: configuration, workspace, transcripts, sessions, channels, grants, packages, card and budgets; the
+/// audit keeps the old id. A gateway that runs is restarted for it. A rename that was interrupted is finished by the same
+/// command or by the next start.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Its id
+    pub old: String,
+    /// Its new id: a-z, 0-9, '-' and '_', at most 63
+    pub new: String,
+}
+
+/// Renames the agent.
+///
+/// # Errors
+///
+/// If there is no such agent, the new id or something of it is taken, or a step failed: then the same command goes on
+/// with it.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let parse = |id: &str| id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"));
+    let (old, new): (AgentId, AgentId) = (parse(&args.old)?, parse(&args.new)?);
+    let home = context.home_to_change()?;
+    let config = config::read(&home)?;
+    let restart = context.block_on(rename(&home, &config, &old, &new, context))?;
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"renamed": old, "to": new, "restarted": restart}));
+    } else {
+        let line = Line::new().accent(old.as_str()).plain(" is ").accent(new.as_str());
+        context.printer.line(line.with(Tone::Good, " now"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Renames it; gives whether a gateway was restarted for it.
+async fn rename(
+    home: &Home,
+    config: &Config,
+    old: &AgentId,
+    new: &AgentId,
+    context: &Context,
+) -> Result<bool, Failure> {
+    let begun = pending::read(home, old)?;
+    if begun.is_none() {
+        check(home, config, old, new)?;
+    }
+    let runs = is_supervised(home).await?;
+    // Nothing can be started as long as this is held.
+    let halted = if runs { Some(stop::end(home).await?) } else { None };
+    if halted.as_ref().is_some_and(|halted| halted.lock.is_none()) || Lock::is_held(&home.gateway_lock())? {
+        return Err(Failure::new(Kind::Conflict, "a gateway of this home runs and could not be stopped")
+            .hint("flock stop"));
+    }
+    team::require_none(home)?;
+    let restart = {
+        let _lock = pending::lock(home)?;
+        let pending = planned(home, config, old, new, runs)?;
+        let restart = runs || matches!(pending.operation, Operation::Rename { restart: true, .. });
+        pending::write(home, &pending)?;
+        unfinished::Operator::here(home)?.finish(pending, context).await?;
+        restart
+    };
+    drop(halted);
+    if restart {
+        let config = config::read(home)?;
+        let status = start::up(home, &config, Request::Start).await?;
+        start::without_openclaw(&status).map_or(Ok(()), Err)?;
+    }
+    Ok(restart)
+}
+
+/// The rename that is to be done: one that was interrupted, or a new one.
+fn planned(
+    home: &Home,
+    config: &Config,
+    old: &AgentId,
+    new: &AgentId,
+    restart: bool,
+) -> Result<Pending, Failure> {
+    if let Some(begun) = pending::read(home, old)? {
+        let same = matches!(&begun.operation, Operation::Rename { to, .. } if to == new);
+        return if same {
+            Ok(begun)
+        } else {
+            let text = format!("{} was interrupted and comes first", begun.title());
+            Err(Failure::new(Kind::Conflict, text).hint(begun.command()))
+        };
+    }
+    let agent = config.agent(old).ok_or_else(|| ConfigError::Unknown(old.clone()))?;
+    Ok(Pending {
+        agent: old.clone(),
+        operation: Operation::Rename { to: new.clone(), workspace: agent.workspace.clone(), restart },
+        by: Party::human(&person::login()).to_string(),
+        begun_at: unix_ms(),
+        configured: false,
+    })
+}
+
+/// Fails unless there is the agent, and nothing of the new id.
+fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(), Failure> {
+    if config.agent(old).is_none() {
+        return Err(ConfigError::Unknown(old.clone()).into());
+    }
+    if config.agent(new).is_some() {
+        return Err(ConfigError::Exists(new.clone()).into());
+    }
+    if let Some(unfinished) = pending::read(home, new)? {
+        let text = format!("{} was interrupted and comes first", unfinished.title());
+        return Err(Failure::new(Kind::Conflict, text).hint(unfinished.command()));
+    }
+    let store = Store::open(home)?;
+    if home.agent(new).exists() || home.workspace(new).exists() || store.knows_agent(new)? {
+        let text = format!("an agent {new} that was removed left files or sessions");
+        return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {new} --purge")));
+    }
+    let longer = new.as_str().len().saturating_sub(old.as_str().len());
+    if longer > 0 && store.longest_key(old)? + longer > LONGEST_KEY {
+        let text = format!("{new} is too long for the key of one of {old}'s sessions");
+        return Err(Failure::new(Kind::Usage, text).hint("flock session list"));
+    }
+    Ok(())
+}
+
+/// Whether a supervisor runs that can be restarted from here. One that a service manager holds can't.
+async fn is_supervised(home: &Home) -> Result<bool, Failure> {
+    if !Lock::is_held(&home.supervisor_lock())? {
+        return Ok(false);
+    }
+    let status = match Connection::open(home).await {
+        Ok(mut connection) => connection.ask(Request::Status, start::QUICK).await.ok(),
+        Err(_) => None,
+    };
+    match status.and_then(|reply| reply.status) {
+        Some(status) if status.foreground => {
+            let text =
+                "flock runs in the foreground, as under a service manager: it has to be stopped there first";
+            Err(Failure::new(Kind::Conflict, text).hint("systemctl --user stop flock"))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// The longest key that a session can have, in bytes.
+const LONGEST_KEY: usize = 200;

@@ -1,0 +1,173 @@
+//! `flock restore`: the database from its newest whole backup, with what can be read of the damaged one.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Context, Exit, Failure, team};
+use crate::agent::transcript::survey;
+use crate::clock::unix_ms;
+use crate::config;
+use crate::error::Kind;
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError};
+use crate::store::{BackupKind, Level, Restored, Store, backups, restore};
+use crate::swarm::By;
+use crate::ui::{Line, ask, time};
+
+/// Bring back a damaged or lost database from its newest whole backup
+///
+/// Nothing of the home may run. The database of before is set aside and kept. What it holds that is newer than the backup
+/// is taken over as far as it can be read, and sessions that only their transcripts know are taken up again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Begin with this backup instead of the newest whole one
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Only list the backups
+    #[arg(long)]
+    list: bool,
+}
+
+/// Restores it.
+///
+/// # Errors
+///
+/// If something of the home runs, it was not agreed to, or it fails; the database is then as it was.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    if args.list {
+        return Ok(list(&home, context));
+    }
+    if !context.yes() {
+        agree(context)?;
+    }
+    let done = bring_back(&home, args.from.as_deref(), context)?;
+    if context.printer.json_wanted() {
+        context.printer.json(&done);
+        return Ok(Exit::Done);
+    }
+    for line in done.lines() {
+        context.printer.say(line);
+    }
+    context.printer.say(Line::new().plain("start it with ").accent("flock start"));
+    Ok(Exit::Done)
+}
+
+fn agree(context: &Context) -> Result<(), Failure> {
+    if !context.may_ask() {
+        let text = "replacing the database needs a yes";
+        return Err(Failure::new(Kind::Usage, text).hint("flock restore --yes"));
+    }
+    if ask::confirm("Replace the database by its newest whole backup and what can be read of it?", false)? {
+        return Ok(());
+    }
+    Err(Failure::new(Kind::Failed, "nothing was changed"))
+}
+
+fn list(home: &Home, context: &Context) -> Exit {
+    let found = backups(home);
+    let kind = |kind| match kind {
+        BackupKind::Daily => "daily",
+        BackupKind::Migration => "migration",
+    };
+    if context.printer.json_wanted() {
+        let of = |backup: &crate::store::Backup| json!({"path": backup.path, "at": backup.at, "kind": kind(backup.kind)});
+        context.printer.json(&json!({"backups": found.iter().map(of).collect::<Vec<_>>()}));
+    } else {
+        for backup in &found {
+            let line =
+                format!("{}  {:<9}  {}", time::local(backup.at), kind(backup.kind), backup.path.display());
+            context.printer.line(line);
+        }
+    }
+    Exit::Done
+}
+
+/// What was brought back.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Done {
+    #[serde(flatten)]
+    restored: Restored,
+    /// Sessions that only their transcripts knew.
+    sessions: usize,
+}
+
+impl Done {
+    /// What a person is told.
+    pub fn lines(&self) -> Vec<String> {
+        let restored = &self.restored;
+        let mut lines = Vec::new();
+        lines.push(match (&restored.backup, restored.backup_at) {
+            (Some(path), Some(at)) => {
+                format!("restored the backup of {}: {}", time::local(at), path.display())
+            }
+            (Some(path), None) => format!("restored {}", path.display()),
+            (None, _) => "there was no whole backup: made a new database".to_owned(),
+        });
+        let lost: Vec<&str> = restored
+            .tables
+            .iter()
+            .filter(|table| !table.is_complete)
+            .map(|table| table.name.as_str())
+            .collect();
+        let rows: u64 = restored.tables.iter().map(|table| table.rows).sum();
+        if restored.tables.is_empty() && restored.set_aside.is_some() {
+            lines.push("nothing could be read of the database of before".to_owned());
+        } else if lost.is_empty() && rows > 0 {
+            lines.push(format!("took over {rows} rows of the database of before: all of them"));
+        } else if rows > 0 {
+            lines.push(format!(
+                "took over {rows} rows of the database of before; of {} some could not be read, and what they held since \
+                 the backup is lost",
+                lost.join(", ")
+            ));
+        }
+        if self.sessions > 0 {
+            lines.push(format!("took up {} sessions that only their transcripts knew", self.sessions));
+        }
+        if let Some(folder) = &restored.set_aside {
+            lines.push(format!("the database of before is kept in {}", folder.display()));
+        }
+        lines
+    }
+}
+
+/// Restores the database of a home where nothing runs.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
+    let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
+    let _lock = match Lock::try_acquire(&home.supervisor_lock()) {
+        Ok(lock) => lock,
+        Err(HomeError::Held { .. }) => return Err(running()),
+        Err(error) => return Err(error.into()),
+    };
+    if let Ok(config) = config::read(home)
+        && context.block_on(team::gateway(home, &config))?.is_some()
+    {
+        return Err(running());
+    }
+    home.make_folders()?;
+    let restored = restore(home, from)?;
+    let mut lost: Vec<_> = survey::all(home).iter().filter_map(|path| survey::survey(path).ok()?.0).collect();
+    // Of several transcripts of one session the one that was used last is its own.
+    lost.sort_by_key(|session| std::cmp::Reverse(session.updated_at));
+    let store = Store::open(home)?;
+    let sessions = context.block_on(async {
+        let sessions = store.restore_sessions(lost).await?;
+        let detail = match &restored.backup {
+            Some(path) => format!("from {}", path.display()),
+            None => "without a backup".to_owned(),
+        };
+        let entry = By::system().entry("database.restore", "database", Level::Red, detail);
+        store.audit(entry, unix_ms()).await?;
+        store.settle().await?;
+        Ok(sessions)
+    })?;
+    Ok(Done { restored, sessions })
+}

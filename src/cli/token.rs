@@ -1,0 +1,230 @@
+//! `flock token`: tokens for clients, so that none needs the owner's.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::{Context, Exit, Failure, person, team};
+use crate::clock::unix_ms;
+use crate::config;
+use crate::error::Kind;
+use crate::gateway::routes::tokens::Wanted;
+use crate::home::Home;
+use crate::id::{AgentId, Party};
+use crate::store::{ClientToken, Reader, Right, Store};
+use crate::supervise::loopback::Call;
+use crate::swarm::{By, token};
+use crate::ui::{Line, Table, Tone, time};
+
+/// Make, list and revoke tokens of clients
+///
+/// The owner's token may do everything, also approve requests. Give a client a token of its own, for some agents and some
+/// rights. Its posts and its rows in the audit have the author human:token:NAME.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make a token and print it, this once
+    Add(Add),
+    /// List the tokens with their rights, agents and ends
+    List,
+    /// Revoke a token and end the streams that it opened
+    Revoke {
+        /// Name of the token
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Add {
+    /// Name of the client, for posts and the audit
+    name: String,
+    /// Agents that it may see and ask, or "all"
+    #[arg(long, value_name = "IDS", value_delimiter = ',', required = true)]
+    agents: Vec<String>,
+    /// Rights of the client
+    #[arg(long, value_name = "RIGHTS", value_delimiter = ',', required = true, value_parser = rights())]
+    rights: Vec<Right>,
+    /// Time until it expires, as in 12h or 30d; without it the token does not expire
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    expires: Option<Duration>,
+}
+
+fn rights() -> impl clap::builder::TypedValueParser<Value = Right> {
+    use clap::builder::TypedValueParser as _;
+    clap::builder::PossibleValuesParser::new(Right::ALL.map(Right::as_str))
+        .try_map(|word| word.parse::<Right>())
+}
+
+/// The longest wait for the gateway.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time is a number and m, h, d or w, as in 12h or 30d".to_owned();
+    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let seconds = number.checked_mul(seconds).filter(|seconds| (1..=100 * 366 * 86_400).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "the time is a minute to a hundred years".to_owned())
+}
+
+/// Runs the verb below `token`.
+///
+/// # Errors
+///
+/// If the token can't be made, there is none of that name, or the gateway or the database fails.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Add(wanted) => add(wanted, context),
+        Verb::List => list(context),
+        Verb::Revoke { name } => revoke(name, context),
+    }
+}
+
+fn add(wanted: &Add, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    let agents = match wanted.agents.as_slice() {
+        [one] if one == "all" => None,
+        ids => Some(ids.iter().map(|id| agent(id)).collect::<Result<Vec<_>, _>>()?),
+    };
+    let lifetime = wanted.expires.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    let wanted = Wanted {
+        name: wanted.name.clone(),
+        agents,
+        rights: wanted.rights.clone(),
+        expires_at: lifetime.map(|time| unix_ms().saturating_add(time)),
+        by: Some(login()),
+    };
+    let made = context.block_on(make(&home, wanted))?;
+    if context.printer.json_wanted() {
+        context.printer.json(&made);
+        return Ok(Exit::Done);
+    }
+    let token = made["token"].as_str().unwrap_or_default();
+    context.printer.say(format!("Made token {}. Copy it now: it is not shown again.", shown_name(&made)));
+    context.printer.line(Line::new().plain(token));
+    Ok(Exit::Done)
+}
+
+fn shown_name(token: &Value) -> &str {
+    token["name"].as_str().unwrap_or_default()
+}
+
+fn agent(id: &str) -> Result<AgentId, Failure> {
+    let wrong = |error| Failure::new(Kind::Usage, format!("--agents: {error}")).hint("flock list");
+    id.trim().parse::<AgentId>().map_err(wrong)
+}
+
+fn login() -> String {
+    match Party::human(&person::login()) {
+        Party::Human(name) => name,
+        Party::Agent(_) | Party::System => "owner".to_owned(),
+    }
+}
+
+async fn make(home: &Home, wanted: Wanted) -> Result<Value, Failure> {
+    let config = config::read(home)?;
+    if let Some(gateway) = team::gateway(home, &config).await? {
+        return Ok(gateway.ask(Call::post("/api/tokens").json(&wanted)?, LIMIT).await?.json(LIMIT).await?);
+    }
+    team::require_none(home)?;
+    let by = By::human(&login());
+    let (token, known) = token::add(&Store::open(home)?, &config, &by, wanted.token()).await?;
+    let mut made = json!(known);
+    made["token"] = token.into();
+    Ok(made)
+}
+
+fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home_to_change()?;
+    context.block_on(async {
+        let config = config::read(&home)?;
+        if Party::client(name).is_none() {
+            let text = format!("there is no token {:?}", crate::clean::summary(name, 80));
+            return Err(Failure::new(Kind::Failed, text).hint("flock token list"));
+        }
+        if let Some(gateway) = team::gateway(&home, &config).await? {
+            let path = format!("/api/tokens/{name}?by={}", login());
+            gateway.ask(Call::delete(&path), LIMIT).await?;
+            return Ok(());
+        }
+        team::require_none(&home)?;
+        Ok(token::revoke(&Store::open(&home)?, &By::human(&login()), name).await?)
+    })?;
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"name": name, "revoked": true}));
+    } else {
+        context.printer.say(format!("Revoked token {name}."));
+    }
+    Ok(Exit::Done)
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let tokens = match Reader::open(&home)? {
+        Some(reader) => reader.tokens()?,
+        None => Vec::new(),
+    };
+    if context.printer.json_wanted() {
+        context.printer.json(&json!({"tokens": tokens}));
+        return Ok(Exit::Done);
+    }
+    if tokens.is_empty() {
+        context.printer.say("There are no tokens of clients.");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["TOKEN", "RIGHTS", "AGENTS", "MADE", "EXPIRES"]);
+    for token in &tokens {
+        table.toned_row(row(token));
+    }
+    context.printer.table(&table);
+    Ok(Exit::Done)
+}
+
+fn row(token: &ClientToken) -> Vec<(Tone, String)> {
+    let until = match (token.revoked_at, token.expires_at) {
+        (Some(at), _) => (Tone::Dim, format!("revoked {}", time::local(at))),
+        (None, None) => (Tone::Plain, "never".to_owned()),
+        (None, Some(end)) if token.is_good(unix_ms()) => (Tone::Plain, time::local(end)),
+        (None, Some(end)) => (Tone::Warn, format!("expired {}", time::local(end))),
+    };
+    let agents = token.agents.as_ref().map_or_else(
+        || "all".to_owned(),
+        |agents| agents.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+    );
+    let rights: Vec<&str> = token.rights.iter().copied().map(Right::as_str).collect();
+    vec![
+        (Tone::Accent, token.name.clone()),
+        (Tone::Plain, rights.join(",")),
+        (Tone::Plain, agents),
+        (Tone::Plain, time::local(token.created_at)),
+        until,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lifetime_is_a_number_and_a_unit() {
+        for (text, seconds) in [("5m", 300), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)] {
+            assert_eq!(lifetime(text).unwrap().as_secs(), seconds);
+        }
+        for wrong in ["", "30", "d", "0d", "-1d", "30 d", "1y", "99999999999999999999d", "999999d"] {
+            assert!(lifetime(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! `flock update --self`: flock's own program as its branch is now, or as it was before.
+//!
+//! The new program is built and tried beside the one in use; only then is the file replaced, and what runs started anew
+//! with it. If that does not get healthy, all of it is taken back. What is under way is noted, so that an update that was
+//! killed is ended by the next one.
+
+mod change;
+mod report;
+
+use std::path::PathBuf;
+
+use super::super::installing::Shown;
+use super::super::{Context, Exit, Failure};
+use super::Args;
+use crate::clock;
+use crate::error::{Explain as _, chain};
+use crate::home::Home;
+use crate::install::InstallError;
+use crate::install::own::choice::{self, Decision, Said, Source};
+use crate::install::own::underway::{Reached, Underway, Way};
+use crate::install::own::{OwnError, Program, Updater, build, failed, place, swap, trial};
+use crate::install::source::{Origin, Tip};
+use crate::install::versions::Failed;
+use change::Change;
+
+/// What this process is.
+const VERSION: &str = env!("FLOCK_VERSION");
+
+/// Updates flock's own program, or goes back.
+///
+/// # Errors
+///
+/// What failed. The program that was in use is in use, or the text says which one is.
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = if args.check { context.home()? } else { context.home_to_change()? };
+    let interrupted = Underway::interrupted(&home);
+    let path = match &interrupted {
+        Some(change) => change.path.clone(),
+        None => place::find(args.program.as_deref())?,
+    };
+    if args.check {
+        let look = Look::at(&home, path, args)?;
+        report::found(&home, &look, interrupted.is_some(), context);
+        return Ok(Exit::Done);
+    }
+    let updater = Updater::begin(&home, &path)?;
+    if let Some(underway) = interrupted
+        && end_interrupted(&updater, &home, underway, context)?
+    {
+        return Ok(Exit::Done);
+    }
+    place::check(&path)?;
+    if args.rollback {
+        back(&updater, &home, path, context)
+    } else {
+        forward(&updater, &home, path, args, context)
+    }
+}
+
+/// Brings a change to its end that was interrupted; says whether another program is in use now.
+fn end_interrupted(
+    updater: &Updater,
+    home: &Home,
+    underway: Underway,
+    context: &Context,
+) -> Result<bool, Failure> {
+    let change = Change { updater, home, context, underway };
+    match change.underway.reached()? {
+        Reached::New if !change.underway.back => {
+            context.printer.say(format!("going on with the interrupted change to {}", change.to()));
+            let serves = change.go_on()?;
+            report::changed(home, &change.underway, serves, context);
+            Ok(true)
+        }
+        Reached::New | Reached::Old if change.underway.back => {
+            context.printer.say(format!("going back to {}, which was interrupted", change.from()));
+            change.go_back()?;
+            Ok(true)
+        }
+        Reached::New | Reached::Old => {
+            change.give_up()?;
+            Ok(false)
+        }
+        Reached::Other => {
+            context.printer.warn(&format!(
+                "an update to {} was interrupted, and {} is another program by now: it is left as it is",
+                change.to(),
+                change.underway.path.display()
+            ));
+            Underway::end(updater, home)?;
+            swap::tidy(updater, home);
+            Ok(false)
+        }
+    }
+}
+
+/// What there is, and what could be had.
+struct Look {
+    current: Program,
+    path: PathBuf,
+    source: Source,
+    origin: Origin,
+    tip: Option<Tip>,
+    decision: Decision,
+    uncommitted: usize,
+}
+
+impl Look {
+    fn at(home: &Home, path: PathBuf, args: &Args) -> Result<Self, Failure> {
+        let current = Program::current(home, &path, &place::version(&path, VERSION)?)?;
+        let said = Said {
+            from: args.from.as_deref(),
+            reference: args.reference.as_deref(),
+            unencrypted: args.unencrypted,
+        };
+        let (source, origin) = Source::choose(home, said)?;
+        let is_named = said.from.or(said.reference).is_some();
+        let tip = if choice::has_to_ask(&current, &source, is_named) {
+            Some(choice::ask(&origin, &source)?)
+        } else {
+            None
+        };
+        let commit = tip.as_ref().and_then(|tip| tip.commit.as_deref());
+        let known = commit.and_then(|commit| failed::all(home).remove(commit));
+        let decision = choice::decide(&current, tip.as_ref(), known, args.retry);
+        let uncommitted = choice::uncommitted(&source);
+        Ok(Self { current, path, source, origin, tip, decision, uncommitted })
+    }
+}
+
+fn forward(
+    updater: &Updater,
+    home: &Home,
+    path: PathBuf,
+    args: &Args,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let mut look = Look::at(home, path, args)?;
+    if look.uncommitted > 0 {
+        context.printer.warn(&format!(
+            "{} has {} changes that are not committed; what is built has none of them",
+            look.source.from, look.uncommitted
+        ));
+    }
+    let (Decision::New(_), Some(tip)) = (&look.decision, look.tip.clone()) else {
+        report::nothing_done(home, &look, context);
+        return Ok(Exit::Done);
+    };
+    // An interrupted build goes on without being told again from where.
+    look.source.remember(home)?;
+    let shown = Shown::of(context, "flock");
+    let events = |event: crate::install::Event<'_>| shown.event(&event);
+    let made = build::build(updater, home, &look.source, &look.origin, &tip, &events);
+    let built = made.map_err(|error| not_made(updater, home, &look, error, context))?;
+    let known = failed::all(home).remove(&built.commit).filter(|_| !args.retry);
+    if look.current.is_of(&built.commit) || known.is_some() {
+        shown.end();
+        look.decision =
+            known.map_or(Decision::Current, |known| Decision::Failed(built.commit.clone(), known));
+        build::clear(updater, home)?;
+        report::nothing_done(home, &look, context);
+        return Ok(Exit::Done);
+    }
+    let tried = trial::run(updater, home, &built.file, &built.name(), &events);
+    let tried = tried.map_err(|error| not_made(updater, home, &look, error, context))?;
+    shown.end();
+    let to = Program {
+        version: built.name(),
+        commit: Some(built.commit.clone()),
+        reference: Some(look.source.reference.clone()),
+        follows: tip.is_branch,
+        origin: Some(look.source.from.clone()),
+        built_at: Some(clock::unix_ms() / 1000),
+        sha256: swap::take_up(updater, home, &built.file)?,
+    };
+    build::clear(updater, home)?;
+    let (migrates, way) = (tried.migrates, Way::Update);
+    let underway =
+        Underway { way, path: look.path, from: look.current, to, ran: false, migrates, back: false };
+    let mut change = Change { updater, home, context, underway };
+    let serves = change.run()?;
+    failed::forget(home, &built.commit)?;
+    report::changed(home, &change.underway, serves, context);
+    Ok(Exit::Done)
+}
+
+fn back(updater: &Updater, home: &Home, path: PathBuf, context: &Context) -> Result<Exit, Failure> {
+    let current = Program::current(home, &path, &place::version(&path, VERSION)?)?;
+    let previous = Program::previous(home).ok_or(OwnError::NoPrevious)?;
+    let file = swap::previous_file(home);
+    let shown = Shown::of(context, "flock");
+    let tried = trial::run(updater, home, &file, &previous.version, &|event| shown.event(&event));
+    let tried = tried.map_err(|error| report::stays(&current, error.into()))?;
+    shown.end();
+    let sha256 = swap::take_up(updater, home, &file)?;
+    let to = Program { sha256, ..previous };
+    let (migrates, way) = (tried.migrates, Way::Rollback);
+    let underway = Underway { way, path, from: current, to, ran: false, migrates, back: false };
+    let mut change = Change { updater, home, context, underway };
+    let serves = change.run()?;
+    report::changed(home, &change.underway, serves, context);
+    Ok(Exit::Done)
+}
+
+/// A commit that could not be made or did not pass its trial is remembered where that is its own fault.
+fn not_made(updater: &Updater, home: &Home, look: &Look, error: OwnError, context: &Context) -> Failure {
+    let reason = match &error {
+        OwnError::Install(InstallError::Step { command, how, own: true, .. }) => {
+            Some(format!("{command} {how}"))
+        }
+        OwnError::Untried { .. } | OwnError::NotFlock { .. } => Some(chain(&error)),
+        _ => None,
+    };
+    let commit = look.tip.as_ref().and_then(|tip| tip.commit.clone());
+    if let (Some(reason), Some(commit)) = (reason, commit) {
+        remember(home, &commit, reason, context);
+        // It is not gone on with. What can't be removed now, the next build does.
+        drop(build::clear(updater, home));
+    }
+    report::stays(&look.current, error.into())
+}
+
+/// That it could not be remembered changes nothing about what failed.
+fn remember(home: &Home, commit: &str, reason: String, context: &Context) {
+    let failure = Failed { version: None, reason, at: clock::unix_ms() / 1000, doubtful: false };
+    if let Err(error) = failed::remember(home, commit, failure) {
+        let hint = error.hint().unwrap_or_default();
+        context.printer.warn(&format!("that this commit did not work is not remembered: {error}; {hint}"));
+    }
+}

@@ -1,0 +1,326 @@
+//! From one program to another: stopped, swapped, started anew, proved, or taken back.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::super::super::{Context, Failure, person, service, start, stop};
+use super::{remember, report};
+use crate::config;
+use crate::error::{Kind, chain};
+use crate::home::Home;
+use crate::install::own::underway::{Underway, Way};
+use crate::install::own::{Program, Updater, build, swap};
+use crate::store::{Level, Store};
+use crate::supervise::control::{Connection, Request, Status};
+use crate::supervise::halt::halt_telling;
+use crate::supervise::restart::Limits;
+use crate::supervise::state::Standing;
+use crate::supervise::unit::GATEWAY;
+use crate::swarm::By;
+use crate::{clock, env};
+
+/// A change of the program in use.
+pub struct Change<'a> {
+    pub updater: &'a Updater,
+    pub home: &'a Home,
+    pub context: &'a Context,
+    pub underway: Underway,
+}
+
+/// How long a program may take from its start until its gateway is healthy.
+const START_LIMIT: Duration = Duration::from_secs(600);
+
+impl Change<'_> {
+    /// Does all of it; says whether what runs is the new program now.
+    ///
+    /// # Errors
+    ///
+    /// What failed. The program that was in use is in use again, unless the text says otherwise.
+    pub fn run(&mut self) -> Result<bool, Failure> {
+        let running = self.supervisor()?;
+        self.underway.ran = running.is_some();
+        if running.as_ref().is_some_and(|status| status.foreground) && self.underway.migrates {
+            let text = format!(
+                "{} changes the database, and a service manager holds the supervisor: it has to be stopped first",
+                self.to()
+            );
+            return Err(Failure::new(Kind::Failed, text)
+                .hint("flock service remove, flock update --self, flock service install"));
+        }
+        swap::keep(self.updater, self.home, &self.underway.path)?;
+        self.underway.note(self.updater, self.home)?;
+        let changed = self.exchange(running.as_ref());
+        changed.map_err(|failure| self.not_exchanged(failure))?;
+        self.prove()
+    }
+
+    /// Stops what runs and puts the new program in place.
+    fn exchange(&self, running: Option<&Status>) -> Result<(), Failure> {
+        if running.is_some_and(|status| !status.foreground) {
+            self.halt()?;
+        }
+        let action = match self.underway.way {
+            Way::Update => "program.update",
+            Way::Rollback => "program.rollback",
+        };
+        self.audit(
+            action,
+            format!("{} to {}{}", self.underway.from.version, self.underway.to.version, self.origin()),
+        );
+        if self.underway.migrates {
+            swap::keep_state(self.updater, self.home)?;
+        }
+        Ok(swap::swap(self.updater, self.home, &self.underway)?)
+    }
+
+    /// Has the new program prove itself where the gateway ran, or takes the change back.
+    fn prove(&self) -> Result<bool, Failure> {
+        if !self.underway.ran {
+            self.conclude()?;
+            return Ok(false);
+        }
+        match self.start(&self.to()) {
+            Ok(()) => {
+                self.conclude()?;
+                Ok(true)
+            }
+            Err(reason) => Err(self.take_back(&reason)),
+        }
+    }
+
+    /// Ends a change that was interrupted after the program was replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`Change::run`].
+    pub fn go_on(&self) -> Result<bool, Failure> {
+        if !self.underway.migrates || !self.underway.ran {
+            return self.prove();
+        }
+        // It may have served since and written to the database, which the old program can't read any more.
+        match self.start(&self.to()) {
+            Ok(()) => {
+                self.conclude()?;
+                Ok(true)
+            }
+            Err(reason) => {
+                let text = format!(
+                    "{} is in use and does not get healthy: {reason}; it has changed the database, so nothing is taken back",
+                    self.to()
+                );
+                Err(Failure::new(Kind::Failed, text).hint("flock logs gateway"))
+            }
+        }
+    }
+
+    /// Ends a change that was interrupted while it was taken back.
+    ///
+    /// # Errors
+    ///
+    /// If the old program does not get healthy.
+    pub fn go_back(&self) -> Result<(), Failure> {
+        self.restore()?;
+        self.started_again()?;
+        self.end()
+    }
+
+    /// Ends a change that was interrupted before the program was replaced: nothing has happened, but what ran may be
+    /// stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start again.
+    pub fn give_up(&self) -> Result<(), Failure> {
+        if self.supervisor()?.is_none() {
+            self.started_again()?;
+        }
+        self.end()
+    }
+
+    fn not_exchanged(&self, failure: Failure) -> Failure {
+        let again = self.give_up();
+        let mut failure = report::stays(&self.underway.from, failure);
+        if let Err(again) = again {
+            failure.message = format!("{}; it does not run again: {}", failure.message, again.text());
+        }
+        failure
+    }
+
+    fn take_back(&self, reason: &str) -> Failure {
+        if let (Way::Update, Some(commit)) = (self.underway.way, &self.underway.to.commit) {
+            remember(self.home, commit, format!("it did not get healthy: {reason}"), self.context);
+        }
+        // Without it only an interruption right now would be taken for one before the new program had a chance.
+        let underway = Underway { back: true, ..self.underway.clone() };
+        drop(underway.note(self.updater, self.home));
+        let restored = self.restore().and_then(|()| self.started_again());
+        let (to, from) = (self.to(), self.from());
+        match restored {
+            Ok(()) => {
+                self.audit("program.take-back", format!("{to} did not get healthy; {from} is in use again"));
+                drop(self.end());
+                let text = format!("{to} did not get healthy: {reason}; {from} is in use again");
+                Failure::new(Kind::Failed, text).hint(format!(
+                    "less {}; flock update --self --retry tries this commit again",
+                    self.log_path()
+                ))
+            }
+            Err(failure) => {
+                let text = format!(
+                    "{to} did not get healthy: {reason}; going back to {from} failed: {}",
+                    failure.text()
+                );
+                Failure::new(failure.kind, text).hint("flock update --self")
+            }
+        }
+    }
+
+    /// Puts the old program in place, and the database that it can read.
+    fn restore(&self) -> Result<(), Failure> {
+        if self.supervisor()?.is_none_or(|status| !status.foreground) {
+            self.halt()?;
+        }
+        if self.underway.reached()? != super::Reached::Old {
+            swap::swap_back(self.updater, self.home, &self.underway)?;
+        }
+        if swap::put_back_state(self.updater, self.home)? {
+            self.context.printer.warn(&format!(
+                "the database is as it was before {} opened it; what that made of it is in {}",
+                self.to(),
+                self.home.backups().join("flock-unproved.db").display()
+            ));
+        }
+        Ok(())
+    }
+
+    fn started_again(&self) -> Result<(), Failure> {
+        if !self.underway.ran {
+            return Ok(());
+        }
+        self.start(&self.from())
+            .map_err(|reason| Failure::new(Kind::Failed, format!("{} is not healthy: {reason}", self.from())))
+    }
+
+    fn conclude(&self) -> Result<(), Failure> {
+        if let (Way::Rollback, Some(commit)) = (self.underway.way, &self.underway.from.commit) {
+            remember(self.home, commit, "it was rolled back".to_owned(), self.context);
+        }
+        swap::conclude(self.updater, self.home, &self.underway)?;
+        Ok(Underway::end(self.updater, self.home)?)
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        Underway::end(self.updater, self.home)?;
+        swap::tidy(self.updater, self.home);
+        Ok(())
+    }
+
+    /// The supervisor that runs, if one does.
+    fn supervisor(&self) -> Result<Option<Status>, Failure> {
+        self.context.block_on(async { Ok(supervisor(self.home).await) })
+    }
+
+    fn halt(&self) -> Result<(), Failure> {
+        let printer = &self.context.printer;
+        let tell = |notice| printer.warn(&stop::notice_text(notice));
+        let halted =
+            self.context.block_on(async { Ok(halt_telling(self.home, &Limits::default(), &tell).await?) })?;
+        if halted.lock.is_some() {
+            return Ok(());
+        }
+        Err(Failure::new(Kind::Failed, "what runs does not stop").hint("flock stop"))
+    }
+
+    /// Starts the program that is in place and waits until its gateway is healthy.
+    fn start(&self, name: &str) -> Result<(), String> {
+        let progress = self.context.printer.progress(&format!("starting {name}"));
+        let started = self.context.block_on(async { Ok(self.started().await) });
+        let healthy = started.map_err(|failure| failure.text())?;
+        if healthy.is_ok() {
+            progress.done(&format!("{name} is healthy"));
+        }
+        healthy
+    }
+
+    async fn started(&self) -> Result<(), String> {
+        if supervisor(self.home).await.is_some_and(|status| status.foreground) {
+            // It is not this command's to stop; it starts the program that is in place now.
+            let config = config::read(self.home).map_err(|error| chain(&error))?;
+            start::up(self.home, &config, Request::Restart).await.map_err(|failure| failure.text())?;
+            if let Some(command) = service::restart_command(self.home) {
+                self.context.printer.warn(&format!("the supervisor itself is as before until: {command}"));
+            }
+            return Ok(());
+        }
+        let said = run_start(&self.underway.path, self.home).await?;
+        match supervisor(self.home).await.and_then(|status| status.unit(GATEWAY).cloned()) {
+            Some(unit) if unit.state == Standing::Healthy => Ok(()),
+            // OpenClaw may be what the start complains of; here the gateway counts.
+            _ => Err(said),
+        }
+    }
+
+    /// Writes into the audit who did it. An audit that can't be written is no reason to leave things half done.
+    fn audit(&self, action: &'static str, detail: String) {
+        if !self.home.database().exists() {
+            return;
+        }
+        let subject = self.underway.path.display().to_string();
+        let entry = By::human(&person::login()).entry(action, &subject, Level::Yellow, detail);
+        let written = self.context.block_on(async {
+            Store::open(self.home)?.audit(entry, clock::unix_ms()).await?;
+            Ok(())
+        });
+        if let Err(failure) = written {
+            self.context.printer.warn(&format!("it is not in the audit: {}", failure.text()));
+        }
+    }
+
+    /// The new program in a sentence.
+    pub fn to(&self) -> String {
+        named(&self.underway.to)
+    }
+
+    /// The old one.
+    pub fn from(&self) -> String {
+        named(&self.underway.from)
+    }
+
+    fn origin(&self) -> String {
+        let Program { origin, commit, .. } = &self.underway.to;
+        let commit = commit.as_deref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+        origin.as_deref().map(|origin| format!(" from {origin}{commit}")).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> String {
+        self.home.log(crate::install::own::LOG).display().to_string()
+    }
+}
+
+/// A program in a sentence, as in `flock 0.2.0 (0123456789ab)`.
+pub fn named(program: &Program) -> String {
+    format!("flock {}", program.version)
+}
+
+async fn supervisor(home: &Home) -> Option<Status> {
+    let mut connection = Connection::open(home).await.ok()?;
+    connection.ask(Request::Status, start::QUICK).await.ok()?.status
+}
+
+/// Runs `flock start` of the program in place, and returns the last that it said.
+async fn run_start(program: &Path, home: &Home) -> Result<String, String> {
+    let mut command = tokio::process::Command::new(program);
+    command.arg("--home").arg(home.root()).arg("start").env(env::NO_COLOR.name, "1").stdin(Stdio::null());
+    command.kill_on_drop(true);
+    let output = match tokio::time::timeout(START_LIMIT, command.output()).await {
+        Ok(output) => output.map_err(|error| format!("it can't be started: {error}"))?,
+        Err(_) => return Err(format!("it was not up within {} seconds", START_LIMIT.as_secs())),
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // As with the build, that it can't be written down changes nothing.
+    drop(build::log(home).append(format!("$ flock start\n{text}\n").as_bytes()));
+    let error = text.lines().find(|line| line.starts_with("error: ")).or_else(|| text.lines().last());
+    let said = error.unwrap_or_default().trim_start_matches("error: ");
+    Ok(if said.is_empty() { format!("flock start ended with {}", output.status) } else { said.to_owned() })
+}

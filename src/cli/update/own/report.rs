@@ -1,0 +1,140 @@
+//! What `flock update --self` says.
+
+use serde_json::{Value, json};
+
+use super::super::super::{Context, Failure};
+use super::Look;
+use super::change::named;
+use crate::home::Home;
+use crate::install::own::build::short;
+use crate::install::own::choice::Decision;
+use crate::install::own::underway::{Underway, Way};
+use crate::install::own::{Program, choice::Source};
+use crate::ui::{Line, Tone};
+
+/// What `--check` found.
+pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&value(home, look, is_interrupted));
+        return;
+    }
+    let printer = &context.printer;
+    printer.line(Line::new().plain("installed  ").accent(look.current.version.clone()));
+    printer.line(Line::new().plain("followed   ").plain(followed(&look.source)));
+    let (tone, text) = match &look.decision {
+        Decision::New(commit) => {
+            let commit = commit.as_deref().map_or(look.source.reference.as_str(), short);
+            (Tone::Good, format!("new        {commit}; flock update --self takes it"))
+        }
+        other => (Tone::Plain, format!("new        nothing: {}", why(other, look))),
+    };
+    printer.line(Line::new().with(tone, text));
+    if is_interrupted {
+        printer.warn("an earlier update of flock was interrupted; flock update --self ends it");
+    }
+}
+
+/// There was nothing to do.
+pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&value(home, look, false));
+        return;
+    }
+    context.printer.say(why(&look.decision, look));
+    context.printer.line(look.current.version.as_str());
+}
+
+/// Another program is in use.
+pub fn changed(home: &Home, change: &Underway, serves: bool, context: &Context) {
+    if context.printer.json_wanted() {
+        let state = match change.way {
+            Way::Update => "updated",
+            Way::Rollback => "rolled-back",
+        };
+        context.printer.json(&json!({
+            "state": state,
+            "installed": described(&change.to),
+            "previous": Program::previous(home).as_ref().map(described),
+            "path": change.path,
+            "serves": serves,
+        }));
+        return;
+    }
+    let text = match change.way {
+        Way::Update => format!(
+            "{} is in use; flock update --self --rollback goes back to {}",
+            named(&change.to),
+            change.from.version
+        ),
+        Way::Rollback => format!(
+            "{} is in use again; updates pass over {} until flock update --self --retry",
+            named(&change.to),
+            change.from.version
+        ),
+    };
+    context.printer.say(Line::new().with(Tone::Good, text));
+    if !serves {
+        context.printer.say("the gateway does not run now; the next start takes it");
+    }
+    context.printer.line(change.to.version.as_str());
+}
+
+/// Why the program in use stays.
+pub fn stays(current: &Program, mut failure: Failure) -> Failure {
+    failure.message = format!("{}; {} is in use as before", failure.message, named(current));
+    failure
+}
+
+fn followed(source: &Source) -> String {
+    format!("{} of {}", source.reference, source.from)
+}
+
+fn why(decision: &Decision, look: &Look) -> String {
+    match decision {
+        Decision::Fixed => format!(
+            "{} is what was asked for and is not followed; flock update --self --ref names another",
+            look.source.reference
+        ),
+        Decision::Current | Decision::New(_) => format!("{} is what is in use", followed(&look.source)),
+        Decision::Failed(commit, failed) => format!(
+            "{} did not work here ({}); flock update --self --retry tries it again",
+            short(commit),
+            failed.reason
+        ),
+    }
+}
+
+fn described(program: &Program) -> Value {
+    json!({
+        "version": program.version,
+        "commit": program.commit,
+        "ref": program.reference,
+        "follows": program.follows,
+        "repo": program.origin,
+        "built_at": program.built_at,
+    })
+}
+
+fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
+    let (state, commit, failed) = match &look.decision {
+        Decision::Fixed => ("fixed", None, None),
+        Decision::Current => ("current", look.current.commit.clone(), None),
+        Decision::New(commit) => ("available", commit.clone(), None),
+        Decision::Failed(commit, failed) => ("failed", Some(commit.clone()), Some(failed)),
+    };
+    json!({
+        "state": state,
+        "installed": described(&look.current),
+        "previous": Program::previous(home).as_ref().map(described),
+        "wanted": {
+            "repo": look.source.from,
+            "ref": look.source.reference,
+            "follows": look.tip.as_ref().map_or(look.current.follows, |tip| tip.is_branch),
+            "commit": commit,
+        },
+        "failed": failed.map(|failed| json!({"reason": failed.reason, "at": failed.at})),
+        "path": look.path,
+        "uncommitted": look.uncommitted,
+        "interrupted": is_interrupted,
+    })
+}

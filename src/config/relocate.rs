@@ -1,0 +1,67 @@
+//! A home that was copied or moved: paths of its configuration that still lead to the place where it was.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::parse::PLUGIN;
+use crate::home::Home;
+
+/// Has what the configuration says of the home's own folders lead to this home, and not to the one at `from` that it was
+/// copied from: there another home may go on. The package store becomes this home's own, too. Says whether anything changed.
+pub fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
+    let before = document.clone();
+    let moved = |place: Option<&mut Value>| {
+        let Some(Value::String(path)) = place else { return };
+        let Ok(rest) = Path::new(path).strip_prefix(from) else { return };
+        if let Some(now) = home.root().join(rest).to_str() {
+            now.clone_into(path);
+        }
+    };
+    moved(document.pointer_mut(&format!("/{}/dataDir", PLUGIN.join("/"))));
+    own_store(document.pointer_mut("/agents/defaults/sandbox/docker/binds"), home);
+    let listed = document.pointer_mut("/agents/list").and_then(Value::as_array_mut);
+    for agent in listed.into_iter().flatten() {
+        moved(agent.get_mut("workspace"));
+        own_store(agent.pointer_mut("/sandbox/docker/binds"), home);
+    }
+    *document != before
+}
+
+/// The store that `flock init` wrote for the other home is no other volume that a person chose: those are refused.
+fn own_store(binds: Option<&mut Value>, home: &Home) {
+    for bind in binds.and_then(Value::as_array_mut).into_iter().flatten() {
+        let is_store =
+            bind.as_str().is_some_and(|bind| bind.starts_with("flock-nix") && bind.ends_with(":/nix:ro"));
+        if is_store {
+            *bind = json!(format!("flock-nix{}:/nix:ro", home.suffix()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::agents::{NewAgent, add};
+    use crate::config::{Role, parse, starter, unread};
+
+    #[test]
+    fn a_copy_leads_to_itself_and_another_folder_stays() {
+        let [first, second] = ["/srv/first", "/srv/second"].map(|root| Home::new(root.into(), None));
+        let made = |home: &Home| {
+            let mut document = starter::document(home, None, "token", 4000);
+            for id in ["coder", "tester"] {
+                add(&mut document, home, &NewAgent::new(id.parse().unwrap(), Role::Worker)).unwrap();
+            }
+            document["agents"]["list"][1]["workspace"] = json!("/srv/first-of-all");
+            document
+        };
+        let mut copy = made(&first);
+        assert!(relocate(&mut copy, first.root(), &second));
+        assert_eq!(copy, made(&second));
+        assert_eq!(unread::settings(&copy, &second), []);
+        let config = parse::config(&copy, &second).unwrap();
+        assert_eq!(config.agents[0].workspace, second.workspace(&config.agents[0].id));
+        assert!(!relocate(&mut copy, first.root(), &second), "once is enough");
+    }
+}

@@ -1,0 +1,450 @@
+//! The settings of one agent that a person may change after it was added: where each of them is in the document, and
+//! what else a change of one brings with it.
+
+use serde_json::{Map, Value, json};
+
+use super::agents::{ON_HOST, SYSADMIN_TOOLS, entry, list, sandbox_path};
+use super::parse::PLUGIN;
+use super::starter::SANDBOX_TOOLS;
+use super::{ConfigError, Role};
+use crate::id::AgentId;
+
+/// A setting of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Setting {
+    /// Its role in the team.
+    Role,
+    /// Its archetype.
+    Archetype,
+    /// The runtime of its turns.
+    Runtime,
+    /// Whether an agent program runs on this machine itself.
+    OnHost,
+    /// Its own model.
+    Model,
+    /// How much its model thinks.
+    Effort,
+    /// What it may do without asking.
+    Autonomy,
+    /// The most memory of its container.
+    Memory,
+    /// The most cores of its container.
+    Cpus,
+    /// The most that its workspace may hold of the disk.
+    Disk,
+    /// What its container reaches.
+    Network,
+    /// The hosts it may reach.
+    Egress,
+    /// Its tokens of one day.
+    BudgetTokens,
+    /// Its dollars of one day.
+    BudgetUsd,
+    /// Whether its commands run in a container: follows the role, and is only shown.
+    Sandbox,
+}
+
+impl Setting {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 15] = [
+        Self::Role,
+        Self::Archetype,
+        Self::Runtime,
+        Self::OnHost,
+        Self::Sandbox,
+        Self::Model,
+        Self::Effort,
+        Self::Autonomy,
+        Self::Memory,
+        Self::Cpus,
+        Self::Disk,
+        Self::Network,
+        Self::Egress,
+        Self::BudgetTokens,
+        Self::BudgetUsd,
+    ];
+
+    /// Its name for people and programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Role => "role",
+            Self::Archetype => "archetype",
+            Self::Runtime => "runtime",
+            Self::OnHost => ON_HOST,
+            Self::Model => "model",
+            Self::Effort => "effort",
+            Self::Autonomy => "autonomy",
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Egress => "egress",
+            Self::BudgetTokens => "budget-tokens",
+            Self::BudgetUsd => "budget-usd",
+            Self::Sandbox => "sandbox",
+        }
+    }
+
+    /// Whether the agent's container is made with it.
+    #[must_use]
+    pub const fn is_of_container(self) -> bool {
+        matches!(
+            self,
+            Self::Runtime | Self::OnHost | Self::Sandbox | Self::Memory | Self::Cpus | Self::Network
+        )
+    }
+
+    /// What holds where the document says nothing; null where that is somebody else's to say.
+    fn usual(self) -> Value {
+        match self {
+            Self::Role => json!(Role::Worker.as_str()),
+            Self::Runtime => json!("native"),
+            Self::OnHost => json!(false),
+            Self::Autonomy => json!("supervised"),
+            Self::Network => json!("none"),
+            Self::Sandbox => json!("all"),
+            Self::Egress => json!([]),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// A setting that is to have another value. Null takes it out of the document.
+pub type Wanted = (Setting, Value);
+
+/// A setting whose value differs between two documents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which.
+    pub setting: Setting,
+    /// Its value before; null where the document said nothing.
+    pub before: Value,
+    /// Its value now.
+    pub after: Value,
+}
+
+/// The value of an agent's setting, or null where neither the document nor flock says one.
+#[must_use]
+pub fn get(document: &Value, id: &AgentId, setting: Setting) -> Value {
+    let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
+    let of = |entries: &Value| -> Value {
+        let found = entries.as_array().and_then(|all| all.iter().find(|entry| entry["id"] == id.as_str()));
+        found.cloned().unwrap_or_default()
+    };
+    let told = of(&own["gatewayAgents"]);
+    let listed = of(&document["agents"]["list"]);
+    let value = match setting {
+        Setting::Model if listed["model"].is_string() => listed["model"].clone(),
+        Setting::Model => listed["model"]["primary"].clone(),
+        Setting::Memory | Setting::Cpus => listed["sandbox"]["docker"][setting.name()].clone(),
+        Setting::Sandbox => listed["sandbox"]["mode"].clone(),
+        Setting::BudgetTokens => own["budgets"]["agent"][id.as_str()]["tokens"].clone(),
+        Setting::BudgetUsd => own["budgets"]["agent"][id.as_str()]["usd"].clone(),
+        Setting::Network if told["network"].is_null() && !of_hosts(&told["egress"]).is_empty() => {
+            json!("proxy")
+        }
+        setting => told[setting.name()].clone(),
+    };
+    if value.is_null() { setting.usual() } else { value }
+}
+
+fn of_hosts(egress: &Value) -> &[Value] {
+    egress.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The settings of the agent that differ.
+#[must_use]
+pub fn changes(before: &Value, after: &Value, id: &AgentId) -> Vec<Change> {
+    let both = |setting| Change { setting, before: get(before, id, setting), after: get(after, id, setting) };
+    Setting::ALL.into_iter().map(both).filter(|change| !is_same(&change.before, &change.after)).collect()
+}
+
+/// Whether two values mean the same: 2 and 2.0 are one number.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other)) => (one - other).abs() < f64::EPSILON,
+        _ => one == other,
+    }
+}
+
+/// Gives the agent these settings. What can't stay beside them goes: another program does not get the choice of the host,
+/// an agent that becomes sysadmin has no sandbox and so no network, and without a network there are no hosts.
+///
+/// # Errors
+///
+/// [`ConfigError::Unknown`] if there is no such agent, [`ConfigError::Refused`] where the document has something else than
+/// a list or an object in these places.
+pub fn set(document: &mut Value, id: &AgentId, wanted: &[Wanted]) -> Result<(), ConfigError> {
+    let before = document.clone();
+    for (setting, value) in wanted {
+        put(document, id, *setting, value.clone())?;
+    }
+    let is_wanted = |setting| wanted.iter().any(|(other, _)| *other == setting);
+    let differs = |document: &Value, setting| get(&before, id, setting) != get(document, id, setting);
+    if differs(document, Setting::Runtime) && !is_wanted(Setting::OnHost) {
+        put(document, id, Setting::OnHost, Value::Null)?;
+    }
+    if differs(document, Setting::Role) {
+        follow_role(document, id)?;
+    }
+    if !of_hosts(&get(document, id, Setting::Egress)).is_empty() {
+        if is_wanted(Setting::Egress) && !is_wanted(Setting::Network) {
+            put(document, id, Setting::Network, json!("proxy"))?;
+        } else if !is_wanted(Setting::Egress) && wanted.contains(&(Setting::Network, json!("none"))) {
+            put(document, id, Setting::Egress, Value::Null)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives and takes what only one of the roles has: a sandbox, and the tool that decides about requests.
+fn follow_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
+    let is_sysadmin = get(document, id, Setting::Role) == Role::Sysadmin.as_str();
+    if is_sysadmin {
+        put(document, id, Setting::Network, Value::Null)?;
+        put(document, id, Setting::Egress, Value::Null)?;
+    }
+    let listed = entry(list(document, &["agents", "list"])?, id)?;
+    let refused = |at: &str| {
+        let at = format!("agents.list[{id}].{at}");
+        ConfigError::Refused { at, message: "is not an object".to_owned() }
+    };
+    let sandbox = object(listed, "sandbox").ok_or_else(|| refused("sandbox"))?;
+    sandbox.insert("mode".into(), json!(if is_sysadmin { "off" } else { "all" }));
+    if !is_sysadmin {
+        sandbox.entry("scope").or_insert(json!("agent"));
+        let docker = object(sandbox, "docker").ok_or_else(|| refused("sandbox.docker"))?;
+        let env = object(docker, "env").ok_or_else(|| refused("sandbox.docker.env"))?;
+        env.entry("PATH").or_insert(json!(sandbox_path(id)));
+    }
+    let tools = object(listed, "tools").ok_or_else(|| refused("tools"))?;
+    let tools = object(tools, "sandbox").ok_or_else(|| refused("tools.sandbox"))?;
+    let tools = object(tools, "tools").ok_or_else(|| refused("tools.sandbox.tools"))?;
+    let allow = tools.entry("allow").or_insert(json!(SANDBOX_TOOLS));
+    if let Some(allow) = allow.as_array_mut() {
+        for tool in SYSADMIN_TOOLS {
+            allow.retain(|allowed| allowed != tool);
+            if is_sysadmin {
+                allow.push(json!(tool));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Result<(), ConfigError> {
+    let refused = |at: String| ConfigError::Refused { at, message: "is not an object".to_owned() };
+    match setting {
+        Setting::BudgetTokens | Setting::BudgetUsd => return put_budget(document, id, setting, value),
+        Setting::Model => {
+            let listed = entry(listed(document, id)?, id)?;
+            if value.is_null() {
+                let keeps = listed.get_mut("model").and_then(Value::as_object_mut).is_some_and(|model| {
+                    model.shift_remove("primary");
+                    !model.is_empty()
+                });
+                if !keeps {
+                    listed.shift_remove("model");
+                }
+            } else if let Some(model) = listed.get_mut("model").and_then(Value::as_object_mut) {
+                model.insert("primary".into(), value);
+            } else {
+                listed.insert("model".into(), json!({"primary": value}));
+            }
+        }
+        Setting::Memory | Setting::Cpus | Setting::Sandbox => {
+            let at = || refused(format!("agents.list[{id}].sandbox"));
+            let listed = entry(listed(document, id)?, id)?;
+            let mut holder = object(listed, "sandbox").ok_or_else(at)?;
+            let mut name = "mode";
+            if setting != Setting::Sandbox {
+                (holder, name) = (object(holder, "docker").ok_or_else(at)?, setting.name());
+            }
+            put_into(holder, name, value);
+        }
+        setting => {
+            let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
+            // What flock does anyway is said of none but these two, which every agent has.
+            let is_usual = value == setting.usual() && !matches!(setting, Setting::Role | Setting::Runtime);
+            put_into(told, setting.name(), if is_usual { Value::Null } else { value });
+        }
+    }
+    Ok(())
+}
+
+/// A budget of an agent's own replaces that of all: it takes over the other measure of it, which would else be lost.
+fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Result<(), ConfigError> {
+    let at = [&PLUGIN[..], &["budgets", "agent"]].concat();
+    let own = document.pointer(&format!("/{}/{id}", at.join("/"))).is_some_and(Value::is_object);
+    if value.is_null() && !own {
+        return Ok(());
+    }
+    let mut place = document;
+    for name in &at {
+        let refused = ConfigError::Refused { at: at.join("."), message: "is not an object".to_owned() };
+        let holder = place.as_object_mut().ok_or(refused)?;
+        place = holder.entry(*name).or_insert_with(|| json!({}));
+    }
+    let refused = ConfigError::Refused { at: at.join("."), message: "is not an object".to_owned() };
+    let budgets = place.as_object_mut().ok_or(refused)?;
+    let all = budgets.get("*").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let own = budgets.entry(id.as_str()).or_insert(all);
+    if let Some(own) = own.as_object_mut() {
+        let name = if setting == Setting::BudgetUsd { "usd" } else { "tokens" };
+        put_into(own, name, value);
+        if own.is_empty() {
+            budgets.shift_remove(id.as_str());
+        }
+    }
+    Ok(())
+}
+
+fn put_into(holder: &mut Map<String, Value>, name: &str, value: Value) {
+    if value.is_null() {
+        holder.shift_remove(name);
+    } else {
+        holder.insert(name.to_owned(), value);
+    }
+}
+
+/// `agents.list`, with an entry of the agent: OpenClaw's own configuration may lack one.
+fn listed<'d>(document: &'d mut Value, id: &AgentId) -> Result<&'d mut Vec<Value>, ConfigError> {
+    let all = list(document, &["agents", "list"])?;
+    if !all.iter().any(|listed| listed["id"] == id.as_str()) {
+        all.push(json!({"id": id}));
+    }
+    Ok(all)
+}
+
+/// The object with this name, made where nothing is; `None` where something else is.
+fn object<'d>(holder: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut Map<String, Value>> {
+    let found = holder.entry(name).or_insert(Value::Null);
+    if found.is_null() {
+        *found = json!({});
+    }
+    found.as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::agents::{NewAgent, add};
+    use crate::config::{parse, starter, unread};
+    use crate::home::Home;
+
+    fn home() -> Home {
+        Home::new("/nowhere/flock".into(), None)
+    }
+
+    fn document(agent: impl FnOnce(&mut NewAgent)) -> (Value, AgentId) {
+        let mut document = starter::document(&home(), Some(&"script/demo".parse().unwrap()), "token", 4000);
+        let mut new = NewAgent::new("coder".parse().unwrap(), Role::Worker);
+        agent(&mut new);
+        add(&mut document, &home(), &new).unwrap();
+        (document, new.id)
+    }
+
+    /// The changes that one wish makes, after which the document must still be usable in every key.
+    fn changed(before: &Value, id: &AgentId, wanted: &[Wanted]) -> (Value, Vec<String>) {
+        let mut after = before.clone();
+        set(&mut after, id, wanted).unwrap();
+        parse::config(&after, &home()).unwrap();
+        assert_eq!(unread::settings(&after, &home()), []);
+        let texts = changes(before, &after, id)
+            .iter()
+            .map(|change| format!("{} {} {}", change.setting.name(), change.before, change.after))
+            .collect();
+        (after, texts)
+    }
+
+    #[test]
+    fn each_setting_is_set_and_taken_out_again() {
+        let (before, id) = document(|_| ());
+        for (setting, value) in [
+            (Setting::Archetype, json!("qa")),
+            (Setting::Model, json!("openai/gpt-5.5")),
+            (Setting::Effort, json!("high")),
+            (Setting::Autonomy, json!("full")),
+            (Setting::Memory, json!("2g")),
+            (Setting::Cpus, json!(1.5)),
+            (Setting::Disk, json!("none")),
+            (Setting::Network, json!("proxy")),
+            (Setting::Egress, json!(["example.org"])),
+            (Setting::BudgetTokens, json!(5000)),
+            (Setting::BudgetUsd, json!(2.5)),
+        ] {
+            let (after, texts) = changed(&before, &id, &[(setting, value.clone())]);
+            let first = format!("{} {} {value}", setting.name(), setting.usual());
+            assert!(texts.contains(&first), "{texts:?}");
+            let mut undo = vec![(setting, Value::Null)];
+            if setting == Setting::Egress {
+                undo.push((Setting::Network, Value::Null));
+            }
+            let (back, _) = changed(&after, &id, &undo);
+            assert_eq!(changes(&before, &back, &id), [], "{}", setting.name());
+            let (_, texts) = changed(&after, &id, &[(setting, value)]);
+            assert_eq!(texts, [""; 0], "it has it already");
+        }
+    }
+
+    #[test]
+    fn a_role_brings_its_sandbox_and_its_tools_and_goes_back_whole() {
+        let (before, id) = document(|agent| agent.egress = vec!["example.org".into()]);
+        let (admin, texts) = changed(&before, &id, &[(Setting::Role, json!("sysadmin"))]);
+        assert_eq!(
+            texts,
+            [
+                "role \"worker\" \"sysadmin\"",
+                "sandbox \"all\" \"off\"",
+                "network \"proxy\" \"none\"",
+                "egress [\"example.org\"] []"
+            ]
+        );
+        let (added, _) = document(|agent| agent.role = Role::Sysadmin);
+        let tools = |document: &Value| document["agents"]["list"][0]["tools"].clone();
+        assert_eq!(tools(&admin), tools(&added));
+        let (back, texts) = changed(&admin, &id, &[(Setting::Role, json!("worker"))]);
+        assert_eq!(texts, ["role \"sysadmin\" \"worker\"", "sandbox \"off\" \"all\""]);
+        let (fresh, _) = document(|_| ());
+        assert_eq!(back, fresh);
+        // One that was added as sysadmin gets all that a container needs.
+        let (worker, _) = changed(&added, &id, &[(Setting::Role, json!("worker"))]);
+        assert_eq!(worker, fresh);
+    }
+
+    #[test]
+    fn another_program_does_not_get_the_choice_of_the_host_and_no_network_has_no_hosts() {
+        let (before, id) = document(|agent| {
+            agent.runtime = "claude".into();
+            agent.on_host = true;
+        });
+        let (_, texts) = changed(&before, &id, &[(Setting::Runtime, json!("codex"))]);
+        assert_eq!(texts, ["runtime \"claude\" \"codex\"", "onHost true false"]);
+        let both = [(Setting::Runtime, json!("codex")), (Setting::OnHost, json!(true))];
+        assert_eq!(changed(&before, &id, &both).1, ["runtime \"claude\" \"codex\""]);
+        let (before, id) = document(|agent| agent.egress = vec!["example.org".into()]);
+        let (_, texts) = changed(&before, &id, &[(Setting::Network, json!("none"))]);
+        assert_eq!(texts, ["network \"proxy\" \"none\"", "egress [\"example.org\"] []"]);
+    }
+
+    #[test]
+    fn a_budget_of_its_own_keeps_the_other_measure_of_all() {
+        let (mut before, id) = document(|_| ());
+        let own = &mut before["plugins"]["entries"]["flock"]["config"];
+        own["budgets"] = json!({"agent": {"*": {"usd": 5}}});
+        let (after, texts) = changed(&before, &id, &[(Setting::BudgetTokens, json!(100))]);
+        assert_eq!(texts, ["budget-tokens null 100", "budget-usd null 5"]);
+        let both = [(Setting::BudgetTokens, Value::Null), (Setting::BudgetUsd, Value::Null)];
+        let (back, _) = changed(&after, &id, &both);
+        assert_eq!(back, before);
+    }
+
+    #[test]
+    fn nobody_is_changed_who_is_not_there() {
+        let (mut document, _) = document(|_| ());
+        let other = "x".parse().unwrap();
+        let wanted = [(Setting::Role, json!("worker"))];
+        assert!(matches!(set(&mut document, &other, &wanted), Err(ConfigError::Unknown(_))));
+    }
+}

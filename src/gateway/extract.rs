@@ -1,0 +1,39 @@
+//! Reading a request's path and query. These stand in for axum's own extractors, whose refusals are plain text and
+//! not in the documented shape of an error.
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequestParts, Path as AxumPath, Query as AxumQuery};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+
+/// The parameters in a request's path.
+pub struct Path<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match AxumPath::from_request_parts(parts, state).await {
+            Ok(AxumPath(value)) => Ok(Self(value)),
+            Err(error @ PathRejection::MissingPathParams(_)) => Err(ApiError::internal(error)),
+            Err(error) => Err(ApiError::invalid("invalid_path", error.body_text())),
+        }
+    }
+}
+
+/// A request's query.
+pub struct Query<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query: Result<AxumQuery<T>, QueryRejection> = AxumQuery::from_request_parts(parts, state).await;
+        match query {
+            Ok(AxumQuery(value)) => Ok(Self(value)),
+            Err(error) => Err(ApiError::invalid("invalid_query", error.body_text())),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The header `Idempotency-Key`: a request that a client sends again under the same key is the same request. It gets what
+//! the first one came to, for a day, also after a restart. One that comes while the first runs waits for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::error::ApiError;
+use super::state::Gateway;
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::id::{SessionKey, TurnId};
+use crate::store::{IdempotencyKey, KeyedRequest, StoreError, TurnState, text_digest};
+
+/// Names the key.
+pub const HEADER: &str = "idempotency-key";
+/// `true` on an answer that is that of an earlier request.
+pub const REPLAYED: &str = "idempotent-replayed";
+
+/// The most bytes of a key.
+const MAX_KEY: usize = 255;
+
+/// The key of a request, where it has one. `said` is what must be the same in another one under the same key.
+///
+/// # Errors
+///
+/// 400 for what can't be a key.
+pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
+    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    let fits = |name: &&str| (1..=MAX_KEY).contains(&name.len());
+    let Some(name) = value.to_str().ok().map(str::trim).filter(fits) else {
+        let message = format!("the header {HEADER} is 1 to {MAX_KEY} printable ASCII characters");
+        return Err(ApiError::invalid("invalid_idempotency_key", message));
+    };
+    let mut all = Vec::new();
+    for part in said {
+        // With its length before it, so that what moves from one part to the next is another request.
+        all.extend_from_slice(&part.len().to_be_bytes());
+        all.extend_from_slice(part);
+    }
+    let digest = text_digest(&crate::id::hex(&all));
+    Ok(Some(IdempotencyKey { caller: caller.to_owned(), name: name.to_owned(), digest }))
+}
+
+/// The keys whose first request runs in this process.
+#[derive(Debug, Default)]
+pub struct Keys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
+
+impl Keys {
+    fn running(&self) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<()>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A key's place among those that run; whoever waits for it goes on when this is dropped.
+struct Hold {
+    gateway: Arc<Gateway>,
+    name: (String, String),
+    _ends: watch::Sender<()>,
+}
+
+impl Hold {
+    /// The place of this key, or what ends when its request does.
+    fn take(gateway: &Arc<Gateway>, key: &IdempotencyKey) -> Result<Self, watch::Receiver<()>> {
+        let name = (key.caller.clone(), key.name.clone());
+        let mut running = gateway.keys.running();
+        if let Some(first) = running.get(&name) {
+            return Err(first.clone());
+        }
+        let (ends, waits) = watch::channel(());
+        running.insert(name.clone(), waits);
+        drop(running);
+        Ok(Self { gateway: Arc::clone(gateway), name, _ends: ends })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.gateway.keys.running().remove(&self.name);
+    }
+}
+
+/// What a request came to, as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Kept {
+    Answer(Value),
+    Failure { status: u16, code: String, message: String, hint: Option<String> },
+}
+
+/// The first request under a key. Its end is kept with [`Self::end`]; one that is dropped before [`Self::began`] did
+/// nothing, and frees the key.
+pub struct Claim {
+    key: IdempotencyKey,
+    hold: Option<Hold>,
+    began: bool,
+}
+
+/// An earlier request under the same key.
+pub struct Earlier {
+    /// Its session.
+    pub session: SessionKey,
+    /// Its turn.
+    pub turn: TurnId,
+    /// When it was sent, in Unix milliseconds.
+    pub created_at: i64,
+    /// What it came to.
+    pub answer: Value,
+}
+
+/// What a key stands for.
+pub enum Claimed {
+    /// This request.
+    Now(Claim),
+    /// An earlier one.
+    Before(Box<Earlier>),
+}
+
+/// Has the key stand for the request that begins this turn, or waits for the end of the one that it stands for.
+///
+/// # Errors
+///
+/// 422 where that was another request; the failure of the earlier one; those of the database.
+pub async fn claim(
+    gateway: &Arc<Gateway>,
+    key: IdempotencyKey,
+    session: &SessionKey,
+    turn: TurnId,
+) -> Result<Claimed, ApiError> {
+    let store = gateway.swarm.store();
+    loop {
+        let hold = match Hold::take(gateway, &key) {
+            Ok(hold) => hold,
+            Err(mut first) => {
+                // An error is its end: nothing is ever sent.
+                drop(first.changed().await);
+                continue;
+            }
+        };
+        let known = store.claim_key(key.clone(), session.clone(), turn, unix_ms()).await;
+        let Some(known) = known.map_err(ApiError::explained)? else {
+            return Ok(Claimed::Now(Claim { key, hold: Some(hold), began: false }));
+        };
+        if known.digest != key.digest {
+            return Err(reused());
+        }
+        let (Some(session), Some(turn)) = (known.session.clone(), known.turn) else { return Err(reused()) };
+        let Some(kept) = settled(gateway, &key, &known, &session, turn).await? else {
+            // It did nothing.
+            store.release_key(key.clone()).await.map_err(ApiError::explained)?;
+            continue;
+        };
+        let created_at = known.created_at;
+        return match kept {
+            Kept::Answer(answer) => {
+                Ok(Claimed::Before(Box::new(Earlier { session, turn, created_at, answer })))
+            }
+            Kept::Failure { status, code, message, hint } => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FAILED_DEPENDENCY);
+                let mut error = ApiError::new(status, code, message).finally().of_turn(&session, turn);
+                error.hint = hint;
+                Err(error)
+            }
+        };
+    }
+}
+
+fn reused() -> ApiError {
+    ApiError::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "idempotency_key_reused",
+        "another request was sent under this idempotency key in the last 24 hours",
+    )
+}
+
+/// What a known request came to; `None` where it never began. One that a gateway was killed in the middle of is looked
+/// for among the turns.
+async fn settled(
+    gateway: &Gateway,
+    key: &IdempotencyKey,
+    known: &KeyedRequest,
+    session: &SessionKey,
+    turn: TurnId,
+) -> Result<Option<Kept>, ApiError> {
+    if let Some(answer) = &known.answer {
+        return serde_json::from_str(answer).map(Some).map_err(ApiError::internal);
+    }
+    let store = gateway.swarm.store();
+    let Some(row) = store.turn(turn).map_err(ApiError::explained)? else { return Ok(None) };
+    let text = match gateway.engine.get().cloned() {
+        Some(engine) if row.state == TurnState::Done => {
+            let session = session.clone();
+            let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
+            read.map_err(ApiError::internal)?.map_err(ApiError::explained)?.map(|stored| stored.content)
+        }
+        _ => None,
+    };
+    let kept = match text {
+        Some(text) => Kept::Answer(serde_json::json!({
+            "text": text,
+            "stop": "stop",
+            "model": row.model,
+            "steps": row.steps,
+            "usage": {"input": row.tokens.input, "output": row.tokens.output,
+                "cacheRead": row.tokens.cache_read, "cacheWrite": row.tokens.cache_write},
+        })),
+        None => Kept::Failure {
+            status: StatusCode::FAILED_DEPENDENCY.as_u16(),
+            code: "interrupted".to_owned(),
+            message: row.error.unwrap_or_else(|| {
+                "the gateway stopped while this turn ran; what it did is in its session".to_owned()
+            }),
+            hint: Some(format!("flock session show {session}")),
+        },
+    };
+    keep(gateway, key, &kept).await;
+    Ok(Some(kept))
+}
+
+async fn keep(gateway: &Gateway, key: &IdempotencyKey, kept: &Kept) {
+    let Ok(text) = serde_json::to_string(kept) else { return };
+    if let Err(error) = gateway.swarm.store().answer_key(key.clone(), text).await {
+        tracing::error!(error = chain(&error), "failed to keep the answer to a request");
+    }
+}
+
+impl Claim {
+    /// The turn was taken on: from now on only its end says whether it did something.
+    pub const fn began(&mut self) {
+        self.began = true;
+    }
+
+    /// Keeps what the request came to. A failure of a turn that did nothing frees the key, so that the client may try
+    /// again under it.
+    pub async fn end(mut self, ended: &Result<Value, ApiError>) {
+        self.began = true;
+        let Some(hold) = self.hold.take() else { return };
+        let gateway = Arc::clone(&hold.gateway);
+        let kept = match ended {
+            Ok(answer) => Kept::Answer(answer.clone()),
+            Err(error) if !error.did_something => {
+                free(&gateway, self.key.clone()).await;
+                return;
+            }
+            Err(error) => Kept::Failure {
+                status: error.status.as_u16(),
+                code: error.code.to_string(),
+                message: error.message.clone(),
+                hint: error.hint.clone(),
+            },
+        };
+        keep(&gateway, &self.key, &kept).await;
+        // Whoever waits finds the answer.
+        drop(hold);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let Some(hold) = self.hold.take().filter(|_| !self.began) else { return };
+        let key = self.key.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { free(&hold.gateway, key).await });
+        }
+    }
+}
+
+async fn free(gateway: &Gateway, key: IdempotencyKey) {
+    let freed: Result<(), StoreError> = gateway.swarm.store().release_key(key).await;
+    if let Err(error) = freed {
+        tracing::error!(error = chain(&error), "failed to free an idempotency key");
+    }
+}

@@ -1,0 +1,288 @@
+//! Decides what a client's token opens: which right each path needs, and which agents and sessions it may see. Pure.
+
+use std::fmt;
+
+use axum::http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::error::ApiError;
+use crate::id::{AgentId, SessionKey, SessionKind};
+use crate::store::{Channel, ClientToken, Right, Task};
+
+/// The credential that a path needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// A token with one of these rights. The route itself shows and takes only what is of the token's agents.
+    AnyOf(&'static [Right]),
+    /// A token with this right that is for all agents.
+    ForAll(Right),
+    /// The owner's token.
+    Owner,
+    /// The token of flock's plugin in OpenClaw.
+    Plugin,
+    /// The token of a turn that a program runs.
+    Turn,
+    /// Nothing.
+    Nothing,
+}
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AnyOf(rights) => {
+                let words: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
+                f.write_str(&words.join(" or "))
+            }
+            Self::ForAll(right) => write!(f, "{} for all agents", right.as_str()),
+            Self::Owner => f.write_str("owner"),
+            Self::Plugin => f.write_str("plugin"),
+            Self::Turn => f.write_str("turn"),
+            Self::Nothing => f.write_str("nothing"),
+        }
+    }
+}
+
+/// Returns the credential that a request needs. A path that is not named here needs the owner's.
+#[must_use]
+pub fn needed(method: &Method, path: &str) -> Needed {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let is_get = *method == Method::GET || *method == Method::HEAD;
+    let is_post = *method == Method::POST;
+    match parts.as_slice() {
+        ["health"] => Needed::Nothing,
+        ["mcp"] | ["relay", ..] => Needed::Turn,
+        ["api", "plugin", ..] => Needed::Plugin,
+        ["v1", "models", ..] if is_get => Needed::AnyOf(&[Right::Chat, Right::Read]),
+        ["v1", "chat", "completions"] | ["api", "message"] if is_post => Needed::AnyOf(&[Right::Chat]),
+        ["api", "channels", _, "messages"] if is_post => Needed::AnyOf(&[Right::Chat]),
+        ["api", "approvals"] | ["api", "approvals", _] if is_get => Needed::AnyOf(&[Right::Approve]),
+        ["api", "approvals", _, "approve" | "deny" | "revoke"] if is_post => Needed::AnyOf(&[Right::Approve]),
+        ["api", "agents" | "messages" | "sessions" | "tasks" | "channels" | "events"]
+        | ["api", "sessions" | "tasks" | "channels", _]
+        | ["api", "channels", _, "messages"]
+            if is_get =>
+        {
+            Needed::AnyOf(&[Right::Read])
+        }
+        ["api", "status" | "usage" | "audit"] if is_get => Needed::ForAll(Right::Read),
+        [".well-known", "agent-card.json"]
+        | ["flock", ".well-known", "agent-card.json"]
+        | ["flock", "a2a", _, ".well-known", "agent-card.json"]
+            if is_get =>
+        {
+            Needed::AnyOf(&[Right::A2a])
+        }
+        ["flock", "a2a", _] if is_post => Needed::AnyOf(&[Right::A2a]),
+        _ => Needed::Owner,
+    }
+}
+
+/// Refuses a path that this token does not open.
+///
+/// # Errors
+///
+/// 403.
+pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), ApiError> {
+    let lacks = |rights: &[Right]| {
+        let words: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
+        refused(format!("the token {} lacks the right {}", token.name, words.join(" or ")))
+    };
+    match needed(method, path) {
+        Needed::AnyOf(rights) if rights.iter().any(|right| token.may(*right)) => Ok(()),
+        Needed::AnyOf(rights) => Err(lacks(rights)),
+        Needed::ForAll(right) if !token.may(right) => Err(lacks(&[right])),
+        Needed::ForAll(_) if token.agents.is_some() => {
+            Err(refused(format!("the token {} is for some agents, and this shows all of them", token.name)))
+        }
+        Needed::ForAll(_) | Needed::Nothing => Ok(()),
+        Needed::Owner | Needed::Plugin | Needed::Turn => {
+            Err(refused("only the owner's token may do this".to_owned()))
+        }
+    }
+}
+
+/// The refusal of an agent that the token is not for.
+#[must_use]
+pub fn of_another(token: &ClientToken) -> ApiError {
+    refused(format!("the token {} is not for this agent", token.name))
+}
+
+/// The refusal of a session that the token did not begin.
+#[must_use]
+pub fn not_own(token: &ClientToken) -> ApiError {
+    refused(format!("the token {} may only go on with sessions of its own", token.name))
+}
+
+fn refused(message: String) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message).with_hint("flock token list")
+}
+
+/// The peer of the client's own session with an agent. No login has a colon in it here, so no session of a person has
+/// this key.
+#[must_use]
+pub fn peer(token: &ClientToken) -> String {
+    format!("token:{}", token.name)
+}
+
+/// Whether a client may have turns in this session. In that of a person it would pass for them, and in that of a channel
+/// or of another agent for a member.
+#[must_use]
+pub fn is_own(token: &ClientToken, session: &SessionKey) -> bool {
+    let own = peer(token);
+    let is_own = session.peer().split_at_checked(own.len()).is_some_and(|(begin, rest)| {
+        begin.eq_ignore_ascii_case(&own) && (rest.is_empty() || rest.starts_with(':'))
+    });
+    is_own && matches!(session.kind(), SessionKind::Main | SessionKind::Request)
+}
+
+/// Whether a token is for a channel: for one of its agents and for no fewer than all of them.
+#[must_use]
+pub fn covers_channel(token: &ClientToken, channel: &Channel) -> bool {
+    let mut agents = channel.members.iter().filter_map(|member| member.party.agent()).peekable();
+    token.agents.is_none() || (agents.peek().is_some() && agents.all(|agent| token.covers(agent)))
+}
+
+/// Whether a token is for both ends of a task. A client and a person at one end count as covered.
+#[must_use]
+pub fn covers_task(token: &ClientToken, task: &Task) -> bool {
+    let requester = task.requester.parse::<AgentId>();
+    token.covers(task.assignee()) && requester.map_or(true, |agent| token.covers(&agent))
+}
+
+/// Whether an event may be shown to a token: everything that it names is of the token's agents. `is_covered` says so of
+/// a channel.
+#[must_use]
+pub fn shows(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
+    if token.agents.is_none() {
+        return true;
+    }
+    let text = |key: &str| data[key].as_str();
+    let agent = |id: &str| id.parse::<AgentId>().is_ok_and(|agent| token.covers(&agent));
+    let session = |key: &str| key.parse::<SessionKey>().is_ok_and(|key| token.covers(key.agent()));
+    // A requester that is no agent is a client.
+    let requester = |id: &str| id.parse::<AgentId>().map_or(true, |agent| token.covers(&agent));
+    let named = [
+        text("agent").map(agent),
+        text("assignee").map(agent),
+        text("session").map(session),
+        text("channel").map(is_covered),
+    ];
+    let is_empty = data.as_object().is_some_and(serde_json::Map::is_empty);
+    let names_something = named.iter().any(Option::is_some);
+    (is_empty || names_something)
+        && named.into_iter().flatten().all(|covered| covered)
+        && text("requester").is_none_or(requester)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn token(rights: &[Right], agents: Option<&[&str]>) -> ClientToken {
+        ClientToken {
+            name: "ci".to_owned(),
+            agents: agents.map(|ids| ids.iter().map(|id| id.parse().unwrap()).collect()),
+            rights: rights.to_vec(),
+            created_at: 0,
+            expires_at: None,
+            revoked_at: None,
+        }
+    }
+
+    fn opens(token: &ClientToken, method: &Method, path: &str) -> bool {
+        check(token, method, path).is_ok()
+    }
+
+    #[test]
+    fn each_right_opens_its_own_paths() {
+        let (get, post) = (Method::GET, Method::POST);
+        for (method, path, right) in [
+            (&post, "/v1/chat/completions", Right::Chat),
+            (&post, "/api/message", Right::Chat),
+            (&post, "/api/channels/dev/messages", Right::Chat),
+            (&get, "/api/channels/dev/messages", Right::Read),
+            (&get, "/api/events", Right::Read),
+            (&get, "/api/messages", Right::Read),
+            (&get, "/api/audit", Right::Read),
+            (&get, "/api/approvals", Right::Approve),
+            (&post, "/api/approvals/r-1/approve", Right::Approve),
+            (&post, "/flock/a2a/coder", Right::A2a),
+            (&get, "/flock/.well-known/agent-card.json", Right::A2a),
+            (&get, "/flock/a2a/coder/.well-known/agent-card.json", Right::A2a),
+        ] {
+            for owned in Right::ALL {
+                assert_eq!(opens(&token(&[owned], None), method, path), owned == right, "{path} {owned:?}");
+            }
+        }
+        assert!(opens(&token(&[Right::Chat], None), &get, "/v1/models"));
+    }
+
+    #[test]
+    fn what_is_the_owners_no_token_opens() {
+        let all = token(&Right::ALL, None);
+        for (method, path) in [
+            (Method::PUT, "/api/settings"),
+            (Method::POST, "/api/freeze"),
+            (Method::POST, "/api/agents/coder/thaw"),
+            (Method::DELETE, "/api/agents/coder"),
+            (Method::POST, "/api/channels"),
+            (Method::POST, "/api/channels/dev/members"),
+            (Method::POST, "/api/channels/dev/archive"),
+            (Method::POST, "/api/sessions/x/reset"),
+            (Method::POST, "/api/tasks/x/cancel"),
+            (Method::POST, "/api/tokens"),
+            (Method::GET, "/api/tokens"),
+            (Method::DELETE, "/api/tokens/ci"),
+            (Method::GET, "/api/new-one"),
+            (Method::POST, "/mcp"),
+            (Method::POST, "/relay/x"),
+        ] {
+            assert!(!opens(&all, &method, path), "{method} {path}");
+        }
+        let one = token(&Right::ALL, Some(&["coder"]));
+        for path in ["/api/audit", "/api/usage", "/api/status"] {
+            assert!(opens(&all, &Method::GET, path) && !opens(&one, &Method::GET, path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_a_clients_own_by_its_key() {
+        let token = token(&[Right::Chat], None);
+        for (key, own) in [
+            ("agent:coder:flock:main:token:ci", true),
+            ("agent:coder:flock:main:token:CI", true),
+            ("agent:coder:flock:request:token:ci:0192", true),
+            ("agent:coder:flock:request:token:cia", false),
+            ("agent:coder:flock:request:0192", false),
+            ("agent:coder:flock:main:ci", false),
+            ("agent:coder:flock:main:ann", false),
+            ("agent:coder:flock:dm:token:ci", false),
+            ("agent:coder:flock:channel:dev", false),
+        ] {
+            assert_eq!(is_own(&token, &key.parse().unwrap()), own, "{key}");
+        }
+    }
+
+    #[test]
+    fn an_event_is_shown_to_a_token_for_all_that_it_names() {
+        let one = token(&[Right::Read], Some(&["coder"]));
+        for (data, shown) in [
+            (json!({}), true),
+            (json!({"agent": "coder"}), true),
+            (json!({"agent": "tester"}), false),
+            (json!({"turn": "x", "session": "agent:coder:flock:main:ann"}), true),
+            (json!({"turn": "x", "session": "agent:tester:flock:main:ann"}), false),
+            (json!({"channel": "ours", "seq": 1}), true),
+            (json!({"channel": "theirs", "seq": 1}), false),
+            (json!({"task": "t", "assignee": "coder", "requester": "a2a:ci"}), true),
+            (json!({"task": "t", "assignee": "coder", "requester": "tester"}), false),
+            (json!({"task": "t", "assignee": "tester", "requester": "coder"}), false),
+            (json!({"agent": null, "by": "human:ann"}), false),
+            (json!({"new": 1}), false),
+        ] {
+            assert_eq!(shows(&one, &data, |id| id == "ours"), shown, "{data}");
+        }
+        assert!(shows(&token(&[Right::Read], None), &json!({"new": 1}), |_| false));
+    }
+}

@@ -1,0 +1,107 @@
+//! The difference between what the database has as under way and what really is. Pure.
+//!
+//! The end of something is written when it has ended. Where that write fails, on a full disk for one, the database goes
+//! on to say that it is under way, and nothing in the process would ever end it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::id::TurnId;
+
+/// What the database has as under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct UnderWay {
+    /// Turns that run.
+    pub(super) turns: BTreeSet<TurnId>,
+    /// Turns that were given messages or something that waited, and have not ended that.
+    pub(super) given: BTreeSet<TurnId>,
+    /// Model calls that are set aside, by their numbers, each with its turn.
+    pub(super) calls: BTreeMap<i64, TurnId>,
+    /// Tasks that are under way, and that nothing which waits for a turn or is with one could end.
+    pub(super) tasks: BTreeSet<String>,
+}
+
+/// What is to be settled. The members are those of [`UnderWay`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drift {
+    pub(super) turns: Vec<TurnId>,
+    pub(super) given: Vec<TurnId>,
+    pub(super) calls: Vec<i64>,
+    pub(super) tasks: Vec<String>,
+}
+
+impl Drift {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Compares the two. `before` was read before it was asked what runs, `after` was read after it. A turn is listed as
+/// running before the database hears of it and until its last write was tried, so what is in `before`, does not run and
+/// is still in `after` is under way nowhere: it neither began nor ended between the looks.
+pub(super) fn compare(before: &UnderWay, running: &HashSet<TurnId>, after: &UnderWay) -> Drift {
+    let left = |before: &BTreeSet<TurnId>, after: &BTreeSet<TurnId>| -> Vec<TurnId> {
+        before.intersection(after).filter(|turn| !running.contains(turn)).copied().collect()
+    };
+    let calls =
+        before.calls.iter().filter(|(id, turn)| after.calls.contains_key(id) && !running.contains(turn));
+    Drift {
+        turns: left(&before.turns, &after.turns),
+        given: left(&before.given, &after.given),
+        calls: calls.map(|(id, _)| *id).collect(),
+        tasks: before.tasks.intersection(&after.tasks).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn under_way(turns: &[TurnId], calls: &[(i64, TurnId)], tasks: &[&str]) -> UnderWay {
+        let turns: BTreeSet<TurnId> = turns.iter().copied().collect();
+        UnderWay {
+            given: turns.clone(),
+            turns,
+            calls: calls.iter().copied().collect(),
+            tasks: tasks.iter().map(|id| (*id).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn only_what_is_in_both_looks_and_does_not_run_is_settled() {
+        let [ran, lost] = [TurnId::new(), TurnId::new()];
+        let nothing = UnderWay::default();
+        let all = under_way(&[ran, lost], &[(1, ran), (2, lost)], &["t"]);
+        let settled =
+            Drift { turns: vec![lost], given: vec![lost], calls: vec![2], tasks: vec!["t".to_owned()] };
+        let both = Drift {
+            turns: vec![ran.min(lost), ran.max(lost)],
+            given: vec![ran.min(lost), ran.max(lost)],
+            calls: vec![1, 2],
+            tasks: vec!["t".to_owned()],
+        };
+        for (name, before, running, after, expected) in [
+            ("all is well", &nothing, vec![], &nothing, Drift::default()),
+            ("one runs, one was lost", &all, vec![ran], &all, settled),
+            ("nothing runs", &all, vec![], &all, both),
+            ("it ended between the looks", &all, vec![ran], &nothing, Drift::default()),
+            ("it began between the looks", &nothing, vec![], &all, Drift::default()),
+            ("it runs and nothing was written yet", &nothing, vec![ran, lost], &nothing, Drift::default()),
+        ] {
+            let running: HashSet<TurnId> = running.into_iter().collect();
+            let drift = compare(before, &running, after);
+            assert_eq!(drift, expected, "{name}");
+            assert_eq!(drift.is_empty(), expected == Drift::default(), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_kind_is_compared_by_itself() {
+        let turn = TurnId::new();
+        let none = HashSet::new();
+        let turns = UnderWay { turns: [turn].into(), ..UnderWay::default() };
+        let given = UnderWay { given: [turn].into(), ..UnderWay::default() };
+        assert!(compare(&turns, &none, &given).is_empty());
+        assert_eq!(compare(&turns, &none, &turns).turns, [turn]);
+        assert_eq!(compare(&given, &none, &given).given, [turn]);
+    }
+}

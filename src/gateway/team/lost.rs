@@ -1,0 +1,83 @@
+//! A start after a disk lost writes: no position points past what is there, and it is written down that it happened.
+
+use std::sync::Arc;
+
+use super::Team;
+use super::watchdog::SettleError;
+use crate::agent::Lost;
+use crate::clock::unix_ms;
+use crate::store::{AuditFilter, Level};
+use crate::swarm::By;
+
+/// The action of the audit's row about it.
+const ACTION: &str = "disk.lost";
+/// The most sessions that are named.
+const NAMED: usize = 10;
+
+/// Sets back what points past what exists. What an agent was given and its transcript lost is given again.
+pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
+    let store = team.swarm.store();
+    let mut positions = store.set_back_positions().await?;
+    let (mut transcripts, mut database) = (Vec::new(), Vec::new());
+    for lost in team.engine.lost()? {
+        match lost {
+            Lost::Transcript { session, shown } => {
+                if let (Some(channel), Some(shown)) = (session.channel(), shown) {
+                    let agent = session.agent().clone();
+                    positions += usize::from(store.set_back_position(agent, channel, shown).await?);
+                }
+                transcripts.push(session.to_string());
+            }
+            Lost::Database { session } => database.push(session.to_string()),
+        }
+    }
+    if positions == 0 && transcripts.is_empty() && database.is_empty() {
+        return Ok(());
+    }
+    let found = describe(positions, &transcripts, &database);
+    tracing::error!(found, "the disk lost writes");
+    let filter = AuditFilter { action: Some(ACTION.to_owned()), ..AuditFilter::default() };
+    // Until such a session has its next turn, each start finds the same.
+    if store.audit_rows(&filter, 1)?.first().is_none_or(|row| row.detail != found) {
+        store.audit(By::system().entry(ACTION, "home", Level::Yellow, found), unix_ms()).await?;
+    }
+    Ok(())
+}
+
+/// As in `1 position was set back; transcripts lack their last turn: x`.
+fn describe(positions: usize, transcripts: &[String], database: &[String]) -> String {
+    let mut parts = Vec::new();
+    match positions {
+        0 => {}
+        1 => parts.push("1 position that pointed past what is there was set back".to_owned()),
+        count => parts.push(format!("{count} positions that pointed past what is there were set back")),
+    }
+    for (sessions, what) in [
+        (transcripts, "the transcript lacks the last turn of"),
+        (database, "the database lacks the last turn of"),
+    ] {
+        if !sessions.is_empty() {
+            let more = sessions.len().saturating_sub(NAMED);
+            let named = sessions[..sessions.len().min(NAMED)].join(", ");
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            parts.push(format!("{what} {named}{more}"));
+        }
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_said_in_one_bounded_line() {
+        let sessions: Vec<String> = (0..12).map(|number| format!("s{number}")).collect();
+        assert_eq!(describe(1, &[], &[]), "1 position that pointed past what is there was set back");
+        assert_eq!(
+            describe(2, &sessions[..2], &sessions),
+            "2 positions that pointed past what is there were set back; the transcript lacks the last turn of s0, s1; \
+             the database lacks the last turn of s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 and 2 more"
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! Compares what the database has as under way with what really runs, every minute and after each fault of the
+//! storage, and settles the difference. So nothing that could not be written stays open until a restart.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Team;
+use super::drift::{self, Drift, UnderWay};
+use super::recover;
+use crate::agent::TurnError;
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::id::TurnId;
+use crate::store::{Level, Store, StoreError};
+use crate::swarm::{By, SwarmError};
+
+/// How often it looks where nothing failed.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long it waits before it tries again whether the database can be written.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Why a task was ended that nothing could end any more.
+const LOST: &str = "its answer could not be kept: the database could not be written";
+
+/// Why the difference could not be settled.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SettleError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Turn(#[from] TurnError),
+    #[error(transparent)]
+    Swarm(#[from] SwarmError),
+}
+
+/// Watches until the gateway stops. `is_behind` where a start could not settle everything.
+pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
+    let store = Arc::clone(team.swarm.store());
+    let mut faults = store.faults();
+    // Turns that ran when something failed: that a write of theirs failed is found only when they have ended.
+    let mut concerned = HashSet::new();
+    let mut failures = u32::from(is_behind);
+    loop {
+        let wait = if concerned.is_empty() { after(failures) } else { AGAIN };
+        let has_failed = tokio::select! {
+            () = team.stop.cancelled() => return,
+            () = faults.next() => true,
+            () = tokio::time::sleep(wait) => false,
+        };
+        // Turns that wait for the database to be writable end only once somebody has found that it is.
+        if has_failed || concerned.is_empty() || store.trouble().is_some() {
+            if team.stop.run_until_cancelled(until_writable(&store)).await.is_none() {
+                return;
+            }
+            // What could not be read may not have been told to the scheduler.
+            team.look.notify_one();
+        }
+        let running = running(&team);
+        if has_failed {
+            concerned.clone_from(&running);
+        }
+        concerned.retain(|turn| running.contains(turn));
+        match settle(&team).await {
+            Ok(()) => failures = 0,
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                tracing::error!(
+                    error = chain(&error),
+                    "failed to settle what is under way in the database only"
+                );
+                // The look itself was a fault, where the disk fails to read, and would be followed by the next at once.
+                if team.stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// How long until the next look after so many that failed. What can't be read now, as a transcript on a disk that
+/// fails, may be readable soon.
+fn after(failures: u32) -> Duration {
+    match failures {
+        0 => EVERY,
+        count => AGAIN.saturating_mul(1 << count.min(8)).min(EVERY),
+    }
+}
+
+/// Tries until something can be written. It is said once that nothing can, and once that it can again.
+async fn until_writable(store: &Store) {
+    let mut said = false;
+    loop {
+        match store.try_writing().await {
+            Ok(()) => break,
+            Err(error) if !said => {
+                tracing::error!(error = chain(&error), "the database can't be written");
+                said = true;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    if said {
+        tracing::warn!("the database can be written again");
+    }
+}
+
+/// Ends or takes up again what is under way in the database and nowhere else.
+pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
+    // One at a time: what one has settled the next must not settle once more.
+    let _settling = team.settling.lock().await;
+    let before = under_way(team)?;
+    let running = running(team);
+    let after = under_way(team)?;
+    let drift = drift::compare(&before, &running, &after);
+    if drift.is_empty() {
+        return Ok(());
+    }
+    let found = describe(&drift);
+    tracing::warn!(found, "the database has as under way what is not; it is settled");
+    let store = team.swarm.store();
+    // What one of them fails with must not keep the others from being settled.
+    let parts: [Result<(), SettleError>; 4] = [
+        team.engine.end_lost(&drift.turns).await.map(drop).map_err(Into::into),
+        store.settle_lost_usage(drift.calls).await.map(drop).map_err(Into::into),
+        recover::take_up(team, &drift.given.into_iter().collect()).await.map_err(Into::into),
+        team.swarm.lose_tasks(&drift.tasks, LOST).await.map_err(Into::into),
+    ];
+    team.look.notify_one();
+    parts.into_iter().collect::<Result<(), SettleError>>()?;
+    store.audit(By::system().entry("state.settle", "turns", Level::Yellow, found), unix_ms()).await?;
+    Ok(())
+}
+
+fn under_way(team: &Team) -> Result<UnderWay, StoreError> {
+    let store = team.swarm.store();
+    let given = store.deliveries_in_flight()?.into_iter().map(|delivery| delivery.turn);
+    Ok(UnderWay {
+        turns: store.running_turns()?.into_iter().map(|turn| turn.id).collect(),
+        given: given.chain(store.items_in_flight()?.into_iter().filter_map(|item| item.turn)).collect(),
+        calls: store.reserved_usage()?.into_iter().collect(),
+        tasks: store.stranded_tasks()?.into_iter().collect(),
+    })
+}
+
+/// The turns that something in this process still works on.
+fn running(team: &Team) -> HashSet<TurnId> {
+    let mut running = team.held();
+    running.extend(team.driver.list().into_iter().map(|(turn, _)| turn));
+    running
+}
+
+/// As in `2 turns, 1 task`.
+fn describe(drift: &Drift) -> String {
+    let Drift { turns, given, calls, tasks } = drift;
+    let parts = [
+        (turns.len(), "turn"),
+        (given.len(), "delivery"),
+        (calls.len(), "model call"),
+        (tasks.len(), "task"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| match (count, what) {
+        (1, what) => format!("1 {what}"),
+        (count, "delivery") => format!("{count} deliveries"),
+        (count, what) => format!("{count} {what}s"),
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_settled_is_tried_again_soon_and_ever_more_rarely() {
+        assert_eq!(after(0), EVERY);
+        assert!(after(1) < after(2) && after(2) < after(3) && after(3) < EVERY);
+        assert_eq!(after(u32::MAX), EVERY);
+    }
+}

@@ -1,0 +1,125 @@
+//! Drafts that killed writers left in the home's folders: files under a name of their own that were to be renamed to a
+//! place. They hold nothing that anybody waits for.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::{Home, atomic};
+use crate::process::ProcessId;
+
+/// A draft whose maker is not known, or can't be seen from here, is left by somebody who is gone after so long.
+const OLD: Duration = Duration::from_secs(3600);
+/// A maker may be in another PID namespace, as where the home is shared with a container, and seem gone.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Removes the drafts of writers that are gone; gives how many. What can't be looked at is passed over: it is no reason
+/// not to start.
+pub fn sweep(home: &Home) -> usize {
+    abandoned(home).into_iter().filter(|path| fs_err::remove_file(path).is_ok()).count()
+}
+
+/// The drafts of writers that are gone.
+#[must_use]
+pub fn abandoned(home: &Home) -> Vec<PathBuf> {
+    let now = SystemTime::now();
+    folders(home).into_iter().flat_map(|folder| drafts(&folder, now)).collect()
+}
+
+/// The drafts of a folder whose writers are gone.
+fn drafts(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    let found = entries.filter(|entry| {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| atomic::is_draft(name)) else { return false };
+        // Of the file itself: a link of this name is none of flock's.
+        let Ok(meta) = entry.metadata() else { return false };
+        let age = meta.modified().ok().and_then(|at| now.duration_since(at).ok()).unwrap_or_default();
+        meta.is_file() && is_abandoned(atomic::draft_maker(name), age, |pid| ProcessId::of(pid).is_some())
+    });
+    found.map(|entry| entry.path()).collect()
+}
+
+/// Whether nobody will come back to a draft of this age.
+fn is_abandoned(maker: Option<i32>, age: Duration, lives: impl Fn(i32) -> bool) -> bool {
+    match maker {
+        Some(pid) => age >= FRESH && !lives(pid),
+        None => age >= OLD,
+    }
+}
+
+/// Where flock replaces files: folders of its own alone, in none of which an agent writes.
+fn folders(home: &Home) -> Vec<PathBuf> {
+    let mut folders =
+        vec![home.root().to_owned(), home.data(), home.pending(), home.run(), home.backups(), home.secrets()];
+    let openclaw = home.openclaw_versions();
+    folders.extend([openclaw.join("roles"), openclaw.clone()]);
+    // One level more, where the names are not known.
+    for above in
+        [openclaw, home.helpers(), home.run().join("programs"), home.extension(""), home.extension("hooks")]
+    {
+        let entries = fs_err::read_dir(&above).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| {
+            entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != OsStr::new("roles")
+        });
+        folders.extend(below.map(|entry| entry.path()));
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn only_who_is_gone_leaves_a_draft() {
+        let alive = |pid| pid == 7;
+        let second = Duration::from_secs(1);
+        assert!(is_abandoned(Some(8), FRESH, alive));
+        assert!(!is_abandoned(Some(8), FRESH - second, alive), "perhaps it is only not seen from here");
+        assert!(!is_abandoned(Some(7), OLD * 24, alive), "it may be suspended for as long as it likes");
+        assert!(is_abandoned(None, OLD, alive) && !is_abandoned(None, OLD - second, alive));
+    }
+
+    #[test]
+    fn drafts_go_and_everything_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().join("home"), None);
+        home.make_folders().unwrap();
+        let version = home.openclaw_versions().join("1-abc");
+        for folder in [&home.pending(), &version, &home.run().join("programs/x")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let long_ago = SystemTime::now() - 2 * OLD;
+        let put = |path: PathBuf| {
+            std::fs::write(&path, "x").unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+            path
+        };
+        // No process has this id: it is above the kernel's largest.
+        let gone = ".new-999999999-a1b2c3";
+        let places = [
+            home.root().to_owned(),
+            home.data(),
+            home.pending(),
+            home.run(),
+            home.backups(),
+            home.secrets(),
+            version,
+            home.run().join("programs/x"),
+        ];
+        let left: Vec<PathBuf> = places.iter().map(|place| put(place.join(gone))).collect();
+        let old = put(home.data().join(".new-a1b2c3"));
+        let own = put(home.data().join(format!(".new-{}-a1b2c3", std::process::id())));
+        let agents = put(home.workspaces().join(gone));
+        let other = put(home.data().join("new"));
+        std::fs::write(home.data().join(".new-999999999-fresh1"), "x").unwrap();
+        assert_eq!(sweep(&home), left.len() + 1);
+        assert!(left.iter().chain([&old]).all(|path| !path.exists()));
+        assert!(own.exists() && agents.exists() && other.exists());
+        assert!(home.data().join(".new-999999999-fresh1").exists());
+        assert_eq!(sweep(&home), 0);
+    }
+}

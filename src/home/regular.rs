@@ -1,0 +1,59 @@
+//! Opening files of the home that must be regular files. A FIFO in the place of one would hold whoever opens it until
+//! somebody writes into it, which nobody does.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Opens a file for reading.
+///
+/// # Errors
+///
+/// If it can't be opened, or is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().read(true))
+}
+
+/// Opens a file in the way that `options` say, but for flags of their own.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // O_NONBLOCK means nothing for a regular file, and has the opening of a FIFO return at once.
+    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY | nix::libc::O_CLOEXEC;
+    let file = match options.custom_flags(flags).open(path) {
+        // A FIFO that is opened for writing and has no reader, or a socket.
+        Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => return Err(no_file()),
+        file => file?,
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+fn no_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "x").unwrap();
+        open(&at("file")).unwrap();
+        nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for name in ["fifo", "socket"] {
+            let appending = open_with(&at(name), OpenOptions::new().append(true).create(true));
+            for error in [open(&at(name)).unwrap_err(), appending.unwrap_err()] {
+                assert_eq!(error.to_string(), "it is no regular file", "{name}");
+            }
+        }
+        assert_eq!(open(folder.path()).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(open(&at("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,106 @@
+//! An empty folder for one use, removed with all in it when it is dropped.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::HomeError;
+use super::clear::clear;
+
+/// A folder of its owner's alone. It is removed with all in it when this is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    above: PathBuf,
+    name: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the folder `name` in the folder `above`, which is made too where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be made, or something has that name already.
+    pub fn make(above: &Path, name: &str) -> Result<Self, HomeError> {
+        let made = Self { above: above.to_owned(), name: name.into() };
+        let make =
+            |path: &Path, recursive: bool| {
+                std::fs::DirBuilder::new().recursive(recursive).mode(0o700).create(path).map_err(|source| {
+                    HomeError::Io { verb: "make the folder", path: path.to_owned(), source }
+                })
+            };
+        make(above, true)?;
+        if let Err(error) = make(&made.path(), false) {
+            // What is there is somebody else's.
+            std::mem::forget(made);
+            return Err(error);
+        }
+        Ok(made)
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.above.join(&self.name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.above, &self.name);
+    }
+}
+
+/// The names of what is in the folder `above`.
+#[must_use]
+pub fn names(above: &Path) -> Vec<String> {
+    let Ok(entries) = fs_err::read_dir(above) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+}
+
+/// Removes these from the folder `above`: an earlier process left them.
+pub fn sweep(above: &Path, names: &[String]) {
+    names.iter().for_each(|name| remove(above, Path::new(name)));
+}
+
+fn remove(above: &Path, name: &Path) {
+    if let Err((stuck, count)) = clear(above, name) {
+        tracing::warn!(path = %stuck.path.display(), error = %stuck.error, count, "a folder could not be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn it_is_new_its_owners_alone_and_gone_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let above = folder.path().join("commands");
+        let scratch = Scratch::make(&above, "r-1").unwrap();
+        let path = scratch.path();
+        for made in [&above, &path] {
+            assert_eq!(std::fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+        std::fs::write(path.join("file"), "x").unwrap();
+        assert!(Scratch::make(&above, "r-1").is_err(), "it is another's");
+        assert!(path.join("file").exists());
+        std::os::unix::fs::symlink(folder.path(), path.join("link")).unwrap();
+        drop(scratch);
+        assert!(above.exists() && !path.exists());
+    }
+
+    #[test]
+    fn what_was_left_is_swept_and_what_is_kept_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["r-1", "r-2"] {
+            std::fs::create_dir_all(folder.path().join(name).join("deep")).unwrap();
+        }
+        let mut found = names(folder.path());
+        found.sort();
+        assert_eq!(found, ["r-1", "r-2"]);
+        sweep(folder.path(), &found[..1]);
+        assert!(!folder.path().join("r-1").exists() && folder.path().join("r-2").exists());
+        assert_eq!(names(&folder.path().join("none")), Vec::<String>::new());
+    }
+}

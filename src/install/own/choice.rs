@@ -1,0 +1,220 @@
+//! Where another flock comes from, and whether there is one to build.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{OwnError, Program, UPSTREAM};
+use crate::home::{Home, atomic};
+use crate::install::error::io;
+use crate::install::source::{self, Origin, Tip};
+use crate::install::versions::Failed;
+
+/// A repository and what is taken of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// A URL or an absolute path.
+    pub from: String,
+    /// A branch, a tag or a commit; `HEAD` is the main branch.
+    pub reference: String,
+    /// Whether an address without encryption was allowed.
+    #[serde(default)]
+    pub unencrypted: bool,
+}
+
+/// What a person said on the command line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said<'a> {
+    /// `--from`.
+    pub from: Option<&'a str>,
+    /// `--ref`.
+    pub reference: Option<&'a str>,
+    /// `--unencrypted`.
+    pub unencrypted: bool,
+}
+
+impl Source {
+    /// What was said this time, else what was said last, else where flock is published. A reference belongs to its
+    /// repository.
+    ///
+    /// # Errors
+    ///
+    /// [`OwnError::NoSource`], [`OwnError::Unencrypted`], or that it can be no repository.
+    pub fn choose(home: &Home, said: Said<'_>) -> Result<(Self, Origin), OwnError> {
+        Self::choose_from(Self::remembered(home).as_ref(), said, UPSTREAM)
+    }
+
+    fn choose_from(
+        last: Option<&Self>,
+        said: Said<'_>,
+        upstream: Option<&str>,
+    ) -> Result<(Self, Origin), OwnError> {
+        let from =
+            said.from.or(last.map(|last| last.from.as_str())).or(upstream).ok_or(OwnError::NoSource)?;
+        let origin = Origin::parse(from)?;
+        let same = last.filter(|last| last.from == origin.as_str());
+        let unencrypted = said.unencrypted || same.is_some_and(|last| last.unencrypted);
+        if !unencrypted && is_unencrypted(origin.as_str()) {
+            return Err(OwnError::Unencrypted { address: origin.as_str().to_owned() });
+        }
+        let reference = said.reference.or(same.map(|last| last.reference.as_str())).unwrap_or("HEAD");
+        Ok((Self { from: origin.as_str().to_owned(), reference: reference.to_owned(), unencrypted }, origin))
+    }
+
+    /// What was taken last.
+    #[must_use]
+    pub fn remembered(home: &Home) -> Option<Self> {
+        serde_json::from_slice(&atomic::read(&home.program().join(SOURCE), 64 << 10).ok()??).ok()
+    }
+
+    /// Remembers it for the next update.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be written.
+    pub fn remember(&self, home: &Home) -> Result<(), OwnError> {
+        let path = home.program().join(SOURCE);
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|error| io("describe", path.clone())(error.into()))?;
+        Ok(atomic::write(&path, &text, 0o600)?)
+    }
+}
+
+/// Whether nobody on the way is kept from changing what comes from an address.
+fn is_unencrypted(address: &str) -> bool {
+    let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    scheme.is_some_and(|scheme| scheme == "http" || scheme == "git")
+}
+
+/// Number of files that are changed and not committed where the source is a folder: what is built has none of them.
+#[must_use]
+pub fn uncommitted(source: &Source) -> usize {
+    let folder = source.from.strip_prefix("file://").unwrap_or(&source.from);
+    if source.from.contains("://") && !source.from.starts_with("file://") {
+        return 0;
+    }
+    let Ok(repository) = git2::Repository::open(Path::new(folder)) else { return 0 };
+    let mut options = git2::StatusOptions::new();
+    options.include_untracked(true).recurse_untracked_dirs(false).include_ignored(false);
+    repository.statuses(Some(&mut options)).map_or(0, |changed| changed.len())
+}
+
+/// What an update has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing: a tag or a commit is in use, and that stays what it is.
+    Fixed,
+    /// Nothing: the program in use is of this commit.
+    Current,
+    /// Build this commit; `None` where a shortened one was named, which has to be fetched to be known.
+    New(Option<String>),
+    /// Nothing: this commit did not work here.
+    Failed(String, Failed),
+}
+
+/// Whether the repository has to be asked.
+#[must_use]
+pub fn has_to_ask(current: &Program, source: &Source, named: bool) -> bool {
+    named
+        || current.follows
+        || current.origin.as_ref() != Some(&source.from)
+        || current.reference.as_ref() != Some(&source.reference)
+}
+
+/// Decides, with what the repository said, if it was asked.
+#[must_use]
+pub fn decide(current: &Program, tip: Option<&Tip>, failed: Option<Failed>, retry: bool) -> Decision {
+    let Some(tip) = tip else { return Decision::Fixed };
+    let Some(commit) = &tip.commit else { return Decision::New(None) };
+    if current.is_of(commit) {
+        return Decision::Current;
+    }
+    match failed {
+        Some(failed) if !retry => Decision::Failed(commit.clone(), failed),
+        _ => Decision::New(Some(commit.clone())),
+    }
+}
+
+/// Asks the repository what is wanted.
+///
+/// # Errors
+///
+/// As [`source::resolve`].
+pub fn ask(origin: &Origin, source: &Source) -> Result<Tip, OwnError> {
+    Ok(source::resolve(origin, &source.reference)?)
+}
+
+const SOURCE: &str = "source.json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn said<'a>(from: Option<&'a str>, reference: Option<&'a str>) -> Said<'a> {
+        Said { from, reference, unencrypted: false }
+    }
+
+    #[test]
+    fn the_nearest_word_wins_and_a_reference_belongs_to_its_repository() {
+        let choose = |last: Option<&Source>, said: Said<'_>, upstream| {
+            Source::choose_from(last, said, upstream).map(|(source, _)| (source.from, source.reference))
+        };
+        let there = "https://example.org/flock.git";
+        let is = |from: &str, reference: &str| Some((from.to_owned(), reference.to_owned()));
+        assert!(matches!(choose(None, said(None, None), None), Err(OwnError::NoSource)));
+        assert_eq!(choose(None, said(None, None), Some(there)).ok(), is(there, "HEAD"));
+        let last = Source { from: there.into(), reference: "v1".into(), unencrypted: false };
+        assert_eq!(choose(Some(&last), said(None, None), None).ok(), is(there, "v1"));
+        assert_eq!(choose(Some(&last), said(None, Some("v2")), None).ok(), is(there, "v2"));
+        let other = "ssh://git@example.org/fork";
+        assert_eq!(choose(Some(&last), said(Some(other), None), None).ok(), is(other, "HEAD"));
+    }
+
+    #[test]
+    fn an_address_without_encryption_is_taken_only_where_it_was_said() {
+        for address in ["http://example.org/flock", "git://example.org/flock", "HTTP://example.org/flock"] {
+            let refused = Source::choose_from(None, said(Some(address), None), None);
+            assert!(refused.is_err(), "{address}");
+        }
+        let address = "http://example.org/flock";
+        let allowed = Said { unencrypted: true, ..said(Some(address), None) };
+        let (taken, _) = Source::choose_from(None, allowed, None).unwrap();
+        assert!(Source::choose_from(Some(&taken), said(None, None), None).is_ok(), "it is remembered");
+    }
+
+    #[test]
+    fn newness_is_the_commit() {
+        let current = Program {
+            version: "0.2.0 (aaaaaaaaaaaa)".into(),
+            commit: Some("aaaaaaaaaaaa".into()),
+            reference: None,
+            follows: false,
+            origin: None,
+            built_at: None,
+            sha256: String::new(),
+        };
+        let tip =
+            |commit: Option<&str>| Tip { name: None, commit: commit.map(str::to_owned), is_branch: true };
+        let failed = || Failed { version: None, reason: "x".into(), at: 1, doubtful: false };
+        assert_eq!(decide(&current, Some(&tip(Some(A))), None, false), Decision::Current);
+        assert_eq!(decide(&current, Some(&tip(Some(B))), None, false), Decision::New(Some(B.into())));
+        assert_eq!(
+            decide(&current, Some(&tip(Some(B))), Some(failed()), false),
+            Decision::Failed(B.into(), failed())
+        );
+        assert_eq!(
+            decide(&current, Some(&tip(Some(B))), Some(failed()), true),
+            Decision::New(Some(B.into()))
+        );
+        assert_eq!(decide(&current, Some(&tip(None)), None, false), Decision::New(None));
+        let source = Source { from: "/there".into(), reference: "v1".into(), unencrypted: false };
+        let tagged =
+            Program { origin: Some("/there".into()), reference: Some("v1".into()), ..current.clone() };
+        assert!(has_to_ask(&current, &source, false) && !has_to_ask(&tagged, &source, false));
+        assert!(has_to_ask(&tagged, &source, true));
+        assert_eq!(decide(&tagged, None, None, false), Decision::Fixed);
+    }
+}

@@ -1,0 +1,95 @@
+//! The file of the program in use, its version, and whether an update may replace it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::unistd::{AccessFlags, access};
+
+use super::OwnError;
+use crate::install::error::io;
+
+/// Package managers and how each is asked whom a file belongs to; a file of nobody's ends with an error.
+const MANAGERS: [(&str, &str, &str); 2] =
+    [("dpkg-query", "-S", "the Debian package"), ("rpm", "-qf", "the package")];
+
+/// Folders whose files are made by a package manager and never changed.
+const STORES: [(&str, &str); 2] = [("/nix/store", "the Nix store"), ("/gnu/store", "the Guix store")];
+
+/// The file that is to be replaced: the one that a person named, else the one that this process runs.
+///
+/// # Errors
+///
+/// [`OwnError::Replaced`] if another one is in its place by now, or if there is no file of that name.
+pub fn find(named: Option<&Path>) -> Result<PathBuf, OwnError> {
+    if let Some(named) = named {
+        return Ok(fs_err::canonicalize(named).map_err(io("find", named))?);
+    }
+    let path = std::env::current_exe().map_err(io("find", "/proc/self/exe"))?;
+    // Linux says this of a file that was renamed over or removed.
+    match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
+        Some(text) => Err(OwnError::Replaced { path: text.into() }),
+        None => Ok(path),
+    }
+}
+
+/// The version of the program at a path; `own` is that of this process.
+///
+/// # Errors
+///
+/// If it is another program, and does not say its version.
+pub fn version(path: &Path, own: &str) -> Result<String, OwnError> {
+    if std::env::current_exe().is_ok_and(|exe| exe == path) {
+        return Ok(own.to_owned());
+    }
+    let output =
+        Command::new(path).arg("--version").stdin(Stdio::null()).output().map_err(io("run", path))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = text.trim().strip_prefix("flock ").filter(|_| output.status.success());
+    said.map(str::to_owned).ok_or_else(|| OwnError::NotFlock {
+        address: path.display().to_string(),
+        reason: "its --version is not that of flock".to_owned(),
+    })
+}
+
+/// Fails if an update must not replace this file, or can't.
+///
+/// # Errors
+///
+/// [`OwnError::Owned`] or [`OwnError::Unwritable`].
+pub fn check(path: &Path) -> Result<(), OwnError> {
+    if let Some(owner) = owner(path) {
+        return Err(OwnError::Owned { path: path.to_owned(), owner });
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
+        .map_err(|_| OwnError::Unwritable { path: path.to_owned() })
+}
+
+/// The package that a file belongs to.
+fn owner(path: &Path) -> Option<String> {
+    if let Some((_, name)) = STORES.iter().find(|(folder, _)| path.starts_with(folder)) {
+        return Some((*name).to_owned());
+    }
+    MANAGERS.iter().find_map(|(program, option, name)| {
+        let asked =
+            Command::new(program).arg(option).arg(path).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let said = asked.ok().filter(|output| output.status.success())?;
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let package = text.lines().next()?.split(": ").next()?.trim().to_owned();
+        Some(format!("{name} {package}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_store_is_refused_and_one_of_nobody_is_not() {
+        assert_eq!(owner(Path::new("/nix/store/x-flock/bin/flock")).as_deref(), Some("the Nix store"));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("flock");
+        std::fs::write(&file, "").unwrap();
+        check(&file).unwrap();
+    }
+}

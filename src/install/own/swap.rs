@@ -1,0 +1,222 @@
+//! Replacing the program in use, and keeping the one before.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::program::{CURRENT, PREVIOUS, PREVIOUS_FILE, digest};
+use super::underway::{Underway, Way};
+use super::{OwnError, Program, Updater};
+use crate::home::Home;
+use crate::install::InstallError;
+use crate::install::error::io;
+use crate::store;
+
+/// The program that is about to be put in use.
+#[must_use]
+pub fn next(home: &Home) -> PathBuf {
+    home.program().join("flock-next")
+}
+
+/// The program that is left, while it is not certain that it is.
+fn left(home: &Home) -> PathBuf {
+    home.program().join("flock-left")
+}
+
+/// Makes a file the next program.
+///
+/// # Errors
+///
+/// If it can't be copied.
+pub fn take_up(_: &Updater, home: &Home, file: &Path) -> Result<String, OwnError> {
+    copy(file, &next(home), 0o755)?;
+    Ok(digest(&next(home))?)
+}
+
+/// The program before, for a rollback.
+#[must_use]
+pub fn previous_file(home: &Home) -> PathBuf {
+    home.program().join(PREVIOUS_FILE)
+}
+
+/// Keeps a copy of the program in use, before anything happens to it.
+///
+/// # Errors
+///
+/// If it can't be copied.
+pub fn keep(_: &Updater, home: &Home, path: &Path) -> Result<(), OwnError> {
+    Ok(copy(path, &left(home), 0o755)?)
+}
+
+/// Keeps a copy of the database, which the new version changes. Nothing may run that writes to it.
+///
+/// # Errors
+///
+/// If it can't be copied.
+pub fn keep_state(_: &Updater, home: &Home) -> Result<(), OwnError> {
+    let folder = state_folder(home);
+    drop(fs_err::remove_dir_all(&folder));
+    fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
+    if home.audit_head().exists() {
+        copy(&home.audit_head(), &folder.join("audit.head"), 0o600)?;
+    }
+    // Last: a folder without it is of an interrupted copy.
+    Ok(store::snapshot(home, &folder.join("flock.db"))?)
+}
+
+/// Puts the kept database in place where the one there is of a newer version than this program reads. Nothing may run
+/// that uses it. Says whether it did.
+///
+/// # Errors
+///
+/// If it can't be.
+pub fn put_back_state(_: &Updater, home: &Home) -> Result<bool, OwnError> {
+    let kept = state_folder(home).join("flock.db");
+    if !kept.exists() || !store::is_newer(home) {
+        return Ok(false);
+    }
+    // What the new version wrote is not thrown away.
+    let aside = home.backups().join("flock-unproved.db");
+    copy(&home.database(), &aside, 0o600)?;
+    for suffix in ["-wal", "-shm"] {
+        let mut name = home.database().into_os_string();
+        name.push(suffix);
+        match fs_err::remove_file(PathBuf::from(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io("remove", home.database())(error).into());
+            }
+            _ => {}
+        }
+    }
+    let head = state_folder(home).join("audit.head");
+    if head.exists() {
+        copy(&head, &home.audit_head(), 0o600)?;
+    }
+    copy(&kept, &home.database(), 0o600)?;
+    Ok(true)
+}
+
+fn state_folder(home: &Home) -> PathBuf {
+    home.program().join("state-before")
+}
+
+/// Puts the next program in use, by one rename.
+///
+/// # Errors
+///
+/// What failed; then the old one is still in use.
+pub fn swap(_: &Updater, home: &Home, change: &Underway) -> Result<(), OwnError> {
+    Ok(place(&next(home), &change.path, &change.to)?)
+}
+
+/// Takes a [`swap()`] back.
+///
+/// # Errors
+///
+/// What failed; then the file is as it was.
+pub fn swap_back(_: &Updater, home: &Home, change: &Underway) -> Result<(), OwnError> {
+    Ok(place(&left(home), &change.path, &change.from)?)
+}
+
+/// Records that the change is done: the program that was left is the previous one.
+///
+/// # Errors
+///
+/// If a record can't be written.
+pub fn conclude(updater: &Updater, home: &Home, change: &Underway) -> Result<(), OwnError> {
+    let folder = home.program();
+    if left(home).exists() {
+        fs_err::rename(left(home), previous_file(home)).map_err(io("keep", previous_file(home)))?;
+    }
+    change.from.write(&folder.join(PREVIOUS))?;
+    change.to.write(&folder.join(CURRENT))?;
+    tidy(updater, home);
+    Ok(())
+}
+
+/// Removes what only a change under way needs. What can't be removed now, the next change does.
+pub fn tidy(_: &Updater, home: &Home) {
+    for file in [next(home), left(home)] {
+        drop(fs_err::remove_file(file));
+    }
+    drop(fs_err::remove_dir_all(state_folder(home)));
+}
+
+/// Whether a change of this kind leaves what was left to be passed over by updates.
+#[must_use]
+pub fn passes_over(way: Way) -> bool {
+    way == Way::Rollback
+}
+
+/// Copies a file beside the program and renames it over it. Whoever runs the old one goes on with it.
+fn place(from: &Path, to: &Path, expected: &Program) -> Result<(), InstallError> {
+    let wrong = |path: &Path, text: &str| io("use", path)(std::io::Error::other(text.to_owned()));
+    if digest(from)? != expected.sha256 {
+        return Err(wrong(from, "it is not the file that was tried"));
+    }
+    // A program that others may run stays one; rights that run it as somebody else do not pass on.
+    let mode = fs_err::metadata(to).map_or(0o755, |found| found.mode() & 0o755 | 0o700);
+    copy(from, to, mode)
+}
+
+/// Copies a file by way of a draft beside its place. A draft that a `kill -9` left is written over by the next.
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), InstallError> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let draft = to.with_file_name(format!(".{name}.flock-update"));
+    let result = (|| {
+        drop(fs_err::remove_file(&draft));
+        fs_err::copy(from, &draft)?;
+        fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
+        std::fs::File::open(&draft)?.sync_all()?;
+        fs_err::rename(&draft, to)
+    })();
+    result.map_err(|error| {
+        drop(fs_err::remove_file(&draft));
+        io("write", to)(error)
+    })?;
+    super::super::swap::sync(to.parent().unwrap_or(Path::new("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_replaced_by_the_one_that_was_tried_and_by_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let path = dir.path().join("flock");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o4755)).unwrap();
+        let built = dir.path().join("built");
+        std::fs::write(&built, "new").unwrap();
+        let updater = Updater::begin(&home, &path).unwrap();
+        assert!(matches!(Updater::begin(&home, &path), Err(OwnError::Busy)));
+        let from = Program::current(&home, &path, "1").unwrap();
+        keep(&updater, &home, &path).unwrap();
+        let sha256 = take_up(&updater, &home, &built).unwrap();
+        let to = Program { version: "2".into(), sha256, ..from.clone() };
+        let change = Underway {
+            way: Way::Update,
+            path: path.clone(),
+            from,
+            to,
+            ran: false,
+            migrates: false,
+            back: false,
+        };
+        swap(&updater, &home, &change).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
+        swap_back(&updater, &home, &change).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        std::fs::write(next(&home), "another").unwrap();
+        assert!(swap(&updater, &home, &change).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        conclude(&updater, &home, &change).unwrap();
+        assert_eq!(Program::previous(&home).unwrap(), change.from);
+        std::fs::write(previous_file(&home), "changed").unwrap();
+        assert_eq!(Program::previous(&home), None, "what is not what was kept is nothing to go back to");
+    }
+}

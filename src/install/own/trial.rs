@@ -1,0 +1,134 @@
+//! Running a program on a copy of the home before it is put in use: what it says it is, and whether it opens the home's
+//! configuration and database.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{LOG, OwnError, Updater, build};
+use crate::home::Home;
+use crate::install::error::io;
+use crate::install::step::{self, Run};
+use crate::install::{Event, InstallError, Phase, environment};
+use crate::store;
+
+/// What a program said of a copy of the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// Whether it changes the database when it opens it.
+    pub migrates: bool,
+}
+
+/// The answer of `flock gateway check`.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    schema: u32,
+}
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs `--version`, which has to say `name`, and has the program open a copy of the home.
+///
+/// # Errors
+///
+/// [`OwnError::Untried`] if it does not pass.
+pub fn run(
+    _: &Updater,
+    home: &Home,
+    file: &Path,
+    name: &str,
+    events: &dyn Fn(Event<'_>),
+) -> Result<Tried, OwnError> {
+    events(Event::Phase(Phase::Trying));
+    let folder = home.program().join("trial-home");
+    let tried = tried(home, file, name, &folder, events);
+    // What is left of it is written over by the next trial.
+    drop(fs_err::remove_dir_all(&folder));
+    tried
+}
+
+fn tried(
+    home: &Home,
+    file: &Path,
+    name: &str,
+    folder: &Path,
+    events: &dyn Fn(Event<'_>),
+) -> Result<Tried, OwnError> {
+    let fail =
+        |reason: String| OwnError::Untried { program: format!("flock {name}"), reason, log: home.log(LOG) };
+    let ask = |title: &str, args: &[&str]| {
+        ran(home, file, title, args, folder, events).map_err(|error| match error {
+            InstallError::Step { command, how, tail, .. } => {
+                let last = tail.iter().rev().find(|line| !line.trim().is_empty());
+                let last = last.map(|line| format!(": {line}")).unwrap_or_default();
+                fail(format!("{command} {how}{last}"))
+            }
+            error => error.into(),
+        })
+    };
+    copy(home, folder)?;
+    let said = ask("flock --version", &["--version"])?;
+    if !said.iter().any(|line| line.contains(name)) {
+        return Err(fail(format!("it does not say that it is {name} but {:?}", said.join(" "))));
+    }
+    let before = store::schema_version(home)?;
+    let said = ask("flock gateway check", &["gateway", "check"])?;
+    let answer = said.iter().find_map(|line| serde_json::from_str::<Answer>(line).ok());
+    let answer =
+        answer.ok_or_else(|| fail("it does not say what it made of a copy of the home".to_owned()))?;
+    match before {
+        Some(before) if answer.schema < before => {
+            Err(fail(format!("its database is of version {}, this home's of {before}", answer.schema)))
+        }
+        before => Ok(Tried { migrates: before.is_some_and(|before| answer.schema > before) }),
+    }
+}
+
+/// Copies what a program opens when it starts: no keys, no transcripts, no workspaces.
+fn copy(home: &Home, folder: &Path) -> Result<(), OwnError> {
+    drop(fs_err::remove_dir_all(folder));
+    let there = Home::new(folder.to_owned(), None);
+    // All of them: a program may have to write, as when it has the copy lead to its own folders.
+    there.make_folders().map_err(|error| io("make the folders of", folder)(std::io::Error::other(error)))?;
+    // The end of the audit before its rows: a later row is no cut.
+    let files: [(PathBuf, PathBuf); 4] = [
+        (home.config(), there.config()),
+        (home.version(), there.version()),
+        (home.instance(), there.instance()),
+        (home.audit_head(), there.audit_head()),
+    ];
+    for (from, to) in files {
+        if from.exists() {
+            fs_err::copy(&from, &to).map_err(io("copy", from))?;
+        }
+    }
+    if home.database().exists() {
+        store::snapshot(home, &there.database())?;
+    }
+    Ok(())
+}
+
+fn ran(
+    home: &Home,
+    file: &Path,
+    title: &str,
+    args: &[&str],
+    folder: &Path,
+    events: &dyn Fn(Event<'_>),
+) -> Result<Vec<String>, InstallError> {
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let mut env: Vec<(OsString, OsString)> = environment::of_cargo();
+    env.push(("FLOCK_HOME".into(), folder.into()));
+    let run = Run {
+        title,
+        program: file,
+        args: &args,
+        folder: home.root(),
+        env: &env,
+        limit: LIMIT,
+        log: home.log(LOG),
+    };
+    step::run(&run, &mut build::log(home), events)
+}

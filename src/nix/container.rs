@@ -1,0 +1,395 @@
+//! The throw-away container in which a package is evaluated, fetched or built. It has another user than
+//! agents and the store, no capabilities, no network interface, limits, and a read-only root. It sees the
+//! store below an overlay: what it writes goes to a folder of its own, and neither the store nor a profile can
+//! be written from it.
+//!
+//! It ends with the process that made it: the engine closes its standard input when nobody is attached any
+//! more, the helper inside ends, and the engine removes the container with its overlay.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, HostConfig, HostConfigLogConfig, Mount, MountPoint,
+    MountType, MountVolumeOptions, MountVolumeOptionsDriverConfig, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
+use tokio_util::sync::CancellationToken;
+
+use super::NixError;
+use super::store::NIX_CONFIG;
+use crate::home::Home;
+use crate::sandbox::docker::{attach, install_helper};
+use crate::sandbox::egress::{self, Proxy};
+use crate::sandbox::engine::{self, Engine};
+use crate::sandbox::helper::{Environment, Expected, HelperClient, HelperError};
+use crate::sandbox::spec::HELPER_TARGET;
+use crate::sandbox::{Command, End, Outcome, SandboxError, names, owned, seccomp};
+
+/// The user of builds: neither root nor the user of any sandbox.
+const USER: u32 = 30_001;
+const OTHER_USER: u32 = 30_002;
+/// The most memory, in bytes; there is no swap beyond it.
+pub const MEMORY: i64 = 4 << 30;
+/// The most cores.
+pub const CORES: u64 = 2;
+/// The most processes.
+pub const PIDS: i64 = 1024;
+/// The most disk space, in KiB.
+pub const DISK_KIB: u64 = 16 << 20;
+/// Where flock's own files are, below the store that the container sees.
+pub const FILES: &str = ".flock";
+/// What may be written inside, besides `/tmp` and `/workspace`, which are memory.
+const WRITABLE: [&str; 2] = ["/nix/store", "/nix/var"];
+const OPEN_FILES: i64 = 4096;
+
+/// The user that builds run as.
+#[must_use]
+pub fn user() -> u32 {
+    if crate::sandbox::workspace::process_user().uid == USER { OTHER_USER } else { USER }
+}
+
+/// What a container is made from.
+pub(super) struct Plan<'a> {
+    pub home: &'a Home,
+    /// The request's id and a number, as in `5f3a90c1-2`.
+    pub id: String,
+    /// The store's image, as an id.
+    pub image: String,
+    /// Where the engine keeps the store's volume and the one of builds.
+    pub volumes: &'a Volumes,
+    /// The way to public hosts; `None` where there is none.
+    pub proxy: Option<Arc<Proxy>>,
+    /// Settings of Nix besides those that always hold.
+    pub settings: String,
+}
+
+/// Folders of the engine's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Volumes {
+    pub store: String,
+    pub builds: String,
+}
+
+/// A container that runs. Dropping it removes it.
+pub(super) struct BuildContainer {
+    engine: Arc<Engine>,
+    name: String,
+    client: HelperClient,
+    is_there: bool,
+}
+
+impl BuildContainer {
+    /// Creates it, without starting it.
+    pub async fn create(engine: &Engine, plan: &Plan<'_>) -> Result<(), NixError> {
+        let helpers = plan.home.helpers();
+        let helper =
+            tokio::task::spawn_blocking(move || install_helper(&helpers)).await.map_err(|error| {
+                SandboxError::Host { path: plan.home.helpers(), source: std::io::Error::other(error) }
+            })??;
+        let name = names::build(plan.home, &plan.id);
+        let body = body(plan, helper.to_string_lossy().into_owned());
+        let client = engine.client()?;
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let what = format!("create {name}");
+        engine.call(&what, engine::SLOW, client.create_container(Some(options), body)).await?;
+        Ok(())
+    }
+
+    /// Starts it, compares the engine's account of it with what was asked for, and probes it from inside.
+    ///
+    /// # Errors
+    ///
+    /// [`NixError::NotConfined`] where something is open that must be closed.
+    pub async fn start(engine: &Arc<Engine>, plan: &Plan<'_>) -> Result<Self, NixError> {
+        let name = names::build(plan.home, &plan.id);
+        let mut unused = Unused { engine: Arc::clone(engine), name: Some(name.clone()) };
+        let client = engine.client()?;
+        let what = format!("start {name}");
+        let (streams, started) = tokio::join!(
+            attach(&client, &name),
+            engine.call(&what, engine::SLOW, client.start_container(&name, None))
+        );
+        started?;
+        let (reader, writer) = streams.map_err(|error| engine.error("attach", error))?;
+        let entrance = plan.proxy.clone().map(egress::entrance);
+        let look = format!("look at {name}");
+        let (helper, found) = tokio::join!(
+            HelperClient::attach_with(reader, writer, entrance),
+            engine.call(&look, engine::QUICK, client.inspect_container(&name, None))
+        );
+        let helper = helper.map_err(|error| lost(&error))?;
+        let mut findings = differences(plan, &found?);
+        let report = helper.probe(&[]).await.map_err(|error| lost(&error))?;
+        // Only a runtime with a kernel of its own may show no filter.
+        let kernel = engine.kernel().await?;
+        findings.extend(report.findings(&Expected { writable: &WRITABLE, kernel: Some(&kernel) }));
+        if let Some(finding) = findings.into_iter().next() {
+            return Err(NixError::NotConfined { finding });
+        }
+        unused.name = None;
+        let client = helper.with_environment(environment(plan));
+        Ok(Self { engine: Arc::clone(engine), name, client, is_there: true })
+    }
+
+    /// Runs a script to its end; gives what it printed. `what` completes "nix failed to …".
+    pub async fn run(
+        &self,
+        what: &str,
+        script: String,
+        deadline: Instant,
+        cancel: &CancellationToken,
+    ) -> Result<String, NixError> {
+        let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+        let command = Command {
+            command: script,
+            workdir: Some(format!("/nix/store/{FILES}")),
+            env: Vec::new(),
+            timeout: Some(limit),
+            keep: KEEP,
+        };
+        let outcome: Outcome = self.client.run(&command, cancel).await.map_err(|error| lost(&error))?;
+        let what = what.to_owned();
+        match outcome.end {
+            End::Exited(0) => {
+                let text = [outcome.output.head, outcome.output.tail].concat();
+                Ok(String::from_utf8_lossy(&text).into_owned())
+            }
+            End::TimedOut => Err(NixError::TimedOut { what, limit: super::profile::LONG }),
+            End::Cancelled => Err(NixError::Cancelled { what }),
+            End::Exited(_) | End::Signalled(_) => {
+                Err(NixError::Nix { what, tail: super::store::tail(&outcome) })
+            }
+        }
+    }
+
+    /// Ends it with all that runs in it. What it wrote is then still there, and nothing changes it.
+    pub async fn remove(mut self) -> Result<(), NixError> {
+        self.is_there = false;
+        Ok(remove(&self.engine, &self.name).await?)
+    }
+}
+
+impl Drop for BuildContainer {
+    fn drop(&mut self) {
+        if self.is_there {
+            remove_later(&self.engine, std::mem::take(&mut self.name));
+        }
+    }
+}
+
+/// A container that was started and is not used after all.
+struct Unused {
+    engine: Arc<Engine>,
+    name: Option<String>,
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            remove_later(&self.engine, name);
+        }
+    }
+}
+
+/// Where no runtime runs any more, the closing of its standard input ends it.
+fn remove_later(engine: &Arc<Engine>, name: String) {
+    let engine = Arc::clone(engine);
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move {
+            if let Err(error) = remove(&engine, &name).await {
+                tracing::warn!(container = name, error = %crate::error::chain(&error), "it could not be removed");
+            }
+        });
+    }
+}
+
+/// Killed first: a container that is to be removed when it ends is then on its way out already.
+async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
+    owned::remove(engine, name).await
+}
+
+fn lost(error: &HelperError) -> NixError {
+    NixError::Lost { reason: error.to_string() }
+}
+
+fn environment(plan: &Plan<'_>) -> Environment {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut variables = vec![
+        variable("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        variable("HOME", "/workspace"),
+        variable("USER", "build"),
+        variable("LC_ALL", "C.UTF-8"),
+        variable("NIX_REMOTE", "local"),
+        variable("NIX_CONFIG", &format!("{NIX_CONFIG}\n{}", plan.settings)),
+        // On the disk: in memory there is no room for what is unpacked to be built.
+        variable("TMPDIR", &format!("/nix/store/{FILES}/tmp")),
+    ];
+    if plan.proxy.is_some() {
+        variables.extend(egress::environment());
+    }
+    Environment { root: "/workspace".to_owned(), variables }
+}
+
+/// The options of what is memory inside.
+fn tmpfs() -> HashMap<String, String> {
+    let user = user();
+    // By owner: where the image has a folder of that name, its mode wins over the one given here.
+    let own = format!("rw,noexec,nosuid,nodev,size={},uid={user},gid={user},mode=755", MEMORY / 8);
+    HashMap::from([
+        ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={},mode=1777", MEMORY / 4)),
+        ("/workspace".to_owned(), own.clone()),
+        ("/nix/var".to_owned(), own),
+    ])
+}
+
+/// The options of a container's security.
+pub(super) fn security() -> Vec<String> {
+    vec!["no-new-privileges".to_owned(), seccomp::option()]
+}
+
+fn nano_cpus() -> i64 {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    i64::try_from(CORES.min(cores) * 1_000_000_000).unwrap_or(i64::MAX)
+}
+
+/// The cores that a build may use.
+pub(super) fn cores() -> i64 {
+    nano_cpus() / 1_000_000_000
+}
+
+fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
+    let owner = names::owner(plan.home);
+    let Volumes { store, builds } = plan.volumes;
+    let folder = format!("{builds}/{}", plan.id);
+    let layers = format!(
+        "lowerdir={store}/store,upperdir={folder}/upper,workdir={folder}/work,redirect_dir=off,metacopy=off"
+    );
+    let options = [("type", "overlay"), ("device", "overlay"), ("o", &layers)];
+    // Without a name: the engine removes it with the container.
+    let overlay = Mount {
+        target: Some("/nix/store".to_owned()),
+        typ: Some(MountType::VOLUME),
+        read_only: Some(false),
+        volume_options: Some(MountVolumeOptions {
+            no_copy: Some(true),
+            labels: Some(HashMap::from([(names::LABEL_HOME.to_owned(), owner.clone())])),
+            driver_config: Some(MountVolumeOptionsDriverConfig {
+                name: Some("local".to_owned()),
+                options: Some(
+                    options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+                ),
+            }),
+            ..MountVolumeOptions::default()
+        }),
+        ..Mount::default()
+    };
+    let helper = Mount {
+        target: Some(HELPER_TARGET.to_owned()),
+        source: Some(helper),
+        typ: Some(MountType::BIND),
+        read_only: Some(true),
+        ..Mount::default()
+    };
+    let limit = |name: &str, value| ResourcesUlimits {
+        name: Some(name.to_owned()),
+        soft: Some(value),
+        hard: Some(value),
+    };
+    let user = user();
+    ContainerCreateBody {
+        hostname: Some("build".to_owned()),
+        user: Some(format!("{user}:{user}")),
+        image: Some(plan.image.clone()),
+        entrypoint: Some(vec![HELPER_TARGET.to_owned()]),
+        cmd: Some(Vec::new()),
+        working_dir: Some("/workspace".to_owned()),
+        labels: Some(HashMap::from([
+            (names::LABEL_HOME.to_owned(), owner),
+            (names::LABEL_BUILD.to_owned(), plan.id.clone()),
+        ])),
+        tty: Some(false),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(false),
+        open_stdin: Some(true),
+        // Closed when the one who is attached goes, however that ends: then the helper ends too.
+        stdin_once: Some(true),
+        stop_signal: Some("SIGKILL".to_owned()),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".to_owned()),
+            readonly_rootfs: Some(true),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(security()),
+            privileged: Some(false),
+            ipc_mode: Some("private".to_owned()),
+            pids_limit: Some(PIDS),
+            memory: Some(MEMORY),
+            memory_swap: Some(MEMORY),
+            nano_cpus: Some(nano_cpus()),
+            // Before anything else of the machine.
+            oom_score_adj: Some(500),
+            ulimits: Some(vec![limit("nofile", OPEN_FILES), limit("core", 0)]),
+            tmpfs: Some(tmpfs()),
+            mounts: Some(vec![overlay, helper]),
+            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            auto_remove: Some(true),
+            init: Some(false),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+/// What of a container that the engine describes is not as it was asked for.
+fn differences(plan: &Plan<'_>, found: &ContainerInspectResponse) -> Vec<String> {
+    let asked = body(plan, String::new());
+    let mut findings = Vec::new();
+    let mut check = |what: &str, holds: bool| {
+        if !holds {
+            findings.push(format!("{what} differs from what was asked for"));
+        }
+    };
+    let config = found.config.clone().unwrap_or_default();
+    check("user", config.user == asked.user);
+    check("entrypoint", config.entrypoint == asked.entrypoint);
+    let (Some(wanted), Some(host)) = (asked.host_config, &found.host_config) else {
+        return vec!["its host configuration is not known".to_owned()];
+    };
+    check("network", host.network_mode == wanted.network_mode);
+    check("privileged", host.privileged != Some(true));
+    check("read-only root", host.readonly_rootfs == wanted.readonly_rootfs);
+    check("dropped capabilities", host.cap_drop == wanted.cap_drop);
+    check("security options", host.security_opt == wanted.security_opt);
+    check("memory", host.memory == wanted.memory && host.memory_swap == wanted.memory_swap);
+    check("processors", host.nano_cpus == wanted.nano_cpus);
+    check("processes", host.pids_limit == wanted.pids_limit);
+    check("tmpfs", host.tmpfs == wanted.tmpfs);
+    let none = |list: Option<usize>| list.unwrap_or_default() == 0;
+    check("added capabilities", none(host.cap_add.as_ref().map(Vec::len)));
+    check("devices", none(host.devices.as_ref().map(Vec::len)));
+    check("binds", none(host.binds.as_ref().map(Vec::len)));
+    check("volumes of other containers", none(host.volumes_from.as_ref().map(Vec::len)));
+    let mut mounts: Vec<(&str, bool)> =
+        found.mounts.iter().flatten().filter_map(place).filter(|(target, _)| !is_memory(target)).collect();
+    mounts.sort_unstable();
+    check("mounts", mounts == [(HELPER_TARGET, false), ("/nix/store", true)]);
+    findings
+}
+
+fn place(mount: &MountPoint) -> Option<(&str, bool)> {
+    Some((mount.destination.as_deref()?, mount.rw == Some(true)))
+}
+
+fn is_memory(target: &str) -> bool {
+    tmpfs().contains_key(target)
+}
+
+/// Bytes of a script's output that are kept: the names of some thousand paths.
+const KEEP: usize = 768 * 1024;

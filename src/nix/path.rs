@@ -1,0 +1,142 @@
+//! Paths of the store, and the path that a content's hash stands for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// Where the store is, in every container.
+pub const STORE: &str = "/nix/store";
+
+/// A path directly below the store, as in `/nix/store/<32 characters>-hello-2.12`. None of its characters
+/// ends a quoted word of a shell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StorePath(String);
+
+/// A text that is not a path of the store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a path of the store")]
+pub struct NotAStorePath(String);
+
+impl StorePath {
+    /// The whole path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its last part: hash and name.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.0[STORE.len() + 1..]
+    }
+
+    /// The hash in its name.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.base()[..HASH]
+    }
+
+    /// Its name without the hash.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.base()[HASH + 1..]
+    }
+
+    /// Whether it is a derivation.
+    #[must_use]
+    pub fn is_derivation(&self) -> bool {
+        self.0.ends_with(".drv")
+    }
+
+    /// The path of a source tree with this SHA-256 of its archive. Nix derives the one from the other, so that
+    /// the path can't hold anything else.
+    #[must_use]
+    pub fn of_source(digest: &[u8; 32]) -> Self {
+        let inner = crate::id::hex(digest);
+        let outer = Sha256::digest(format!("source:sha256:{inner}:{STORE}:source"));
+        let mut folded = [0; 20];
+        for (at, byte) in outer.iter().enumerate() {
+            folded[at % 20] ^= byte;
+        }
+        Self(format!("{STORE}/{}-source", base32(&folded)))
+    }
+}
+
+impl FromStr for StorePath {
+    type Err = NotAStorePath;
+
+    fn from_str(text: &str) -> Result<Self, NotAStorePath> {
+        let wrong = || NotAStorePath(text.chars().take(120).collect());
+        let base = text.strip_prefix(STORE).and_then(|rest| rest.strip_prefix('/')).ok_or_else(wrong)?;
+        let (hash, name) = base.split_once('-').ok_or_else(wrong)?;
+        let named = |c: char| c.is_ascii_alphanumeric() || "+-._?=".contains(c);
+        let whole = hash.len() == HASH
+            && hash.bytes().all(|byte| ALPHABET.contains(&byte))
+            && (1..=211).contains(&name.len())
+            && !name.starts_with('.')
+            && name.chars().all(named);
+        if whole { Ok(Self(text.to_owned())) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for StorePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Nix's own alphabet of 32 characters, last five bits first.
+fn base32(bytes: &[u8]) -> String {
+    let length = (bytes.len() * 8).div_ceil(5);
+    let digit = |place: usize| {
+        let (byte, bit) = (place * 5 / 8, place * 5 % 8);
+        let pair = u16::from(bytes[byte]) | u16::from(bytes.get(byte + 1).copied().unwrap_or(0)) << 8;
+        char::from(ALPHABET[usize::from(pair >> bit) & 31])
+    };
+    (0..length).rev().map(digit).collect()
+}
+
+const HASH: usize = 32;
+/// Nix's own 32 digits.
+const ALPHABET: &[u8; 32] = b"0123456789abcdfghijklmnpqrsvwxyz";
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_directly_below_the_store_is_a_path_of_it() {
+        let path: StorePath = "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-lib-1.0.drv".parse().unwrap();
+        assert_eq!(path.hash(), "ppc3xm1flkzr35z08qmzsf98g37yk7pl");
+        assert_eq!(path.name(), "lib-1.0.drv");
+        assert!(path.is_derivation());
+        for bad in [
+            "",
+            "/nix/store",
+            "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl",
+            "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-",
+            "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-a/b",
+            "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-a'b",
+            "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-a b",
+            "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-..",
+            "/nix/store/epc3xm1flkzr35z08qmzsf98g37yk7pl-a",
+            "/nix/store/../etc/passwd",
+            "/etc/passwd",
+        ] {
+            assert!(bad.parse::<StorePath>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_source_is_the_one_that_nix_gives_it() {
+        // As `nix store add-path --name source` of Nix 2.8 and `nix path-info --json` say.
+        let digest = base64::engine::general_purpose::STANDARD
+            .decode("vvrXn+qyaZiBVFWyUqU64cjm3lFUs5I2p/ySRbxYBZg=")
+            .unwrap();
+        let path = StorePath::of_source(&digest.try_into().unwrap());
+        assert_eq!(path.as_str(), "/nix/store/c9jdljdszhvc2n6qc23jfqwbygi3yh88-source");
+    }
+}

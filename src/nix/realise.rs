@@ -1,0 +1,708 @@
+//! From a package's name to its files in the store, without anything that an agent chose being run beside
+//! them: a flake is evaluated in one throw-away container, each derivation that no cache has is built in one of
+//! its own, and from these only what can be checked is taken over.
+//!
+//! | from | what is taken | how it is checked |
+//! |---|---|---|
+//! | evaluation | derivations and their sources | their path is made from their content |
+//! | a cache | the files of a package | signed with a key that the store trusts |
+//! | a build | exactly the outputs of the derivation that was asked for | their path is made from the derivation, or from their content where that is fixed in advance |
+//!
+//! So a derivation that is built can give a wrong content to its own outputs and to nothing else.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::container::{self, BuildContainer, FILES, Plan, Volumes};
+use super::derivation::{self, DerivationOutput, Fixed};
+use super::path::StorePath;
+use super::profile::{LONG, SHORT, Watch};
+use super::store::{BUILDS, ROOTS, shell};
+use super::{Attribute, NixError, Pin, Store};
+use crate::home::lock::Lock;
+use crate::id::AgentId;
+use crate::sandbox::egress::{Connection, EgressPolicy, EgressRule, Proxy};
+use crate::sandbox::exec::Exec;
+use crate::sandbox::{names, owned};
+
+/// A package with the paths that are installed for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Realised {
+    pub package: Attribute,
+    pub outputs: Vec<StorePath>,
+}
+
+/// A request's work in throw-away containers. While it lives, what it has brought to the store is not collected.
+pub(super) struct Realisation<'a> {
+    store: &'a Store,
+    /// The id of the store's container.
+    daemon: &'a str,
+    agent: AgentId,
+    id: String,
+    steps: AtomicU32,
+    image: String,
+    volumes: Volumes,
+    deadline: Instant,
+    cancel: &'a CancellationToken,
+    watch: Watch<'a>,
+    /// That this work is alive, for other processes.
+    _lock: Lock,
+}
+
+impl Store {
+    /// Begins the work for one request, when no collection runs and not too many others work.
+    pub(super) async fn begin<'a>(
+        &'a self,
+        daemon: &'a str,
+        agent: &AgentId,
+        what: &str,
+        cancel: &'a CancellationToken,
+        watch: Watch<'a>,
+    ) -> Result<Realisation<'a>, NixError> {
+        let given_up = || NixError::Cancelled { what: what.to_owned() };
+        let free = async {
+            // What is collected must not be what this work counts on.
+            while self.is_locked("gc").await? {
+                tokio::time::sleep(LOOK).await;
+            }
+            Ok::<_, NixError>(())
+        };
+        cancel.run_until_cancelled(free).await.ok_or_else(given_up)??;
+        let id = format!("{:08x}", rand::random::<u32>());
+        let lock = self.lock(&id).await?;
+        let image = self.image().await?;
+        let volumes = self.volumes().await?;
+        Ok(Realisation {
+            store: self,
+            daemon,
+            agent: agent.clone(),
+            id,
+            steps: AtomicU32::new(0),
+            image,
+            volumes,
+            deadline: Instant::now() + LONG,
+            cancel,
+            watch,
+            _lock: lock,
+        })
+    }
+
+    async fn lock(&self, name: &str) -> Result<Lock, NixError> {
+        let path = self.home.nix_lock(name);
+        let taken = tokio::task::spawn_blocking(move || Lock::acquire(&path, SHORT)).await;
+        let taken = taken.map_err(|error| NixError::Lost { reason: error.to_string() })?;
+        Ok(taken?)
+    }
+
+    async fn is_locked(&self, name: &str) -> Result<bool, NixError> {
+        let path = self.home.nix_lock(name);
+        let held = tokio::task::spawn_blocking(move || Lock::is_held(&path)).await;
+        Ok(held.map_err(|error| NixError::Lost { reason: error.to_string() })??)
+    }
+
+    /// Waits until no request of any process of this home is at work, and keeps new ones out while the value
+    /// lives.
+    pub(super) async fn quiet(&self, cancel: &CancellationToken, watch: Watch<'_>) -> Result<Lock, NixError> {
+        let gate = self.lock("gc").await?;
+        let mut told = false;
+        loop {
+            let busy = self.working().await?;
+            if busy.is_empty() {
+                return Ok(gate);
+            }
+            if !std::mem::replace(&mut told, true) {
+                watch("waiting for packages that are being installed");
+            }
+            if cancel.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+                return Err(NixError::Cancelled { what: "collect garbage".to_owned() });
+            }
+        }
+    }
+
+    /// The ids of the requests that are at work, in any process.
+    async fn working(&self) -> Result<BTreeSet<String>, NixError> {
+        let run = self.home.run();
+        let found = tokio::task::spawn_blocking(move || {
+            let mut ids = BTreeSet::new();
+            for entry in fs_err::read_dir(&run)?.filter_map(Result::ok) {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let id = name.strip_prefix("nix-").and_then(|rest| rest.strip_suffix(".lock"));
+                let Some(id) = id.filter(|id| is_request(id)) else { continue };
+                if Lock::is_held(&entry.path()).unwrap_or(true) {
+                    ids.insert(id.to_owned());
+                } else {
+                    // Its holder has gone: nobody takes the lock of a random name again.
+                    let _ = fs_err::remove_file(entry.path());
+                }
+            }
+            Ok::<_, std::io::Error>(ids)
+        });
+        let found = found.await.map_err(|error| NixError::Lost { reason: error.to_string() })?;
+        found.map_err(|source| NixError::Lost { reason: source.to_string() })
+    }
+
+    /// Removes what work left behind whose process has gone: containers, folders and roots.
+    pub(super) async fn sweep(&self, daemon: &str) -> Result<(), NixError> {
+        // Folders first: one that is made after this look is not in it, and one that is older has its lock.
+        let script = format!("mkdir -p {BUILDS} {ROOTS}; ls {BUILDS} {ROOTS}");
+        let found = self.script(daemon, "look for what builds left", &script, SHORT).await?;
+        let containers = owned::list(&self.engine, &self.home).await?;
+        let working = self.working().await?;
+        let is_left = |id: &str| {
+            let request = id.split('-').next().unwrap_or_default();
+            is_request(request) && !working.contains(request)
+        };
+        for container in containers {
+            if container.build.as_deref().is_some_and(is_left) {
+                owned::remove(&self.engine, &container.id).await?;
+            }
+        }
+        let left: Vec<&str> = found.lines().map(str::trim).filter(|line| is_left(line)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let folders: Vec<String> = left.iter().map(|id| format!("'{BUILDS}/{id}' '{ROOTS}/{id}'")).collect();
+        let script = format!("rm -rf -- {}", folders.join(" "));
+        self.script(daemon, "remove what builds left", &script, LONG).await.map(drop)
+    }
+}
+
+impl Realisation<'_> {
+    /// Has the packages in the store, evaluated, fetched and built. `flake` is the reference that is evaluated.
+    ///
+    /// # Errors
+    ///
+    /// As [`NixError`] says; the store then has at most parts of it, which the next collection removes.
+    pub async fn realise(&self, flake: &str, packages: &[Attribute]) -> Result<Vec<Realised>, NixError> {
+        let evaluated = self.evaluate(flake, packages).await?;
+        let mut missing = evaluated.missing;
+        let all = missing.len();
+        for (at, derivation) in missing.drain(..).enumerate() {
+            (self.watch)(&format!("building {} ({} of {all})", derivation.name(), at + 1));
+            self.build(&derivation).await?;
+        }
+        Ok(evaluated.packages)
+    }
+
+    /// The id of the store's container.
+    pub const fn daemon(&self) -> &str {
+        self.daemon
+    }
+
+    /// Starts a container as a build has it, looks whether it holds, and removes it.
+    pub async fn probe(&self) -> Result<(), NixError> {
+        Box::pin(self.open(false, String::new(), None)).await?.0.remove().await
+    }
+
+    /// Finds out what a reference stands for now.
+    pub async fn lock(&self, flake: &str, reference: &str) -> Result<Pin, NixError> {
+        let what = format!("look up {reference}");
+        (self.watch)(&what);
+        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
+        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
+        let script = format!(
+            "set -e; nix-store --load-db < registration
+             found=$(nix flake metadata --json --no-write-lock-file '{reference}'); echo; echo \"{MARK} locked $found\""
+        );
+        let said = self.work(&container, &folder, &what, script).await;
+        container.remove().await?;
+        let said = said?;
+        let found = said.lines().rev().find_map(|line| line.strip_prefix(&format!("{MARK} locked ")));
+        let found: Option<serde_json::Value> = found.and_then(|line| serde_json::from_str(line).ok());
+        let text = |path: &str| Some(found.as_ref()?.pointer(path)?.as_str()?.to_owned());
+        match (text("/url"), text("/locked/narHash")) {
+            (Some(locked), Some(nar_hash)) => Ok(Pin { flake: flake.to_owned(), locked, nar_hash }),
+            _ => Err(NixError::Nix { what, tail: "it says neither revision nor hash".to_owned() }),
+        }
+    }
+
+    /// Fetches the content of a reference, which must be what this path of the store stands for.
+    pub async fn fetch(&self, reference: &str, source: &StorePath) -> Result<(), NixError> {
+        // Without the hash, which Nix 2.8 takes for a part of a tarball's address; the content is compared below.
+        let (place, query) = reference.split_once('?').unwrap_or((reference, ""));
+        let query: Vec<&str> =
+            query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("narHash=")).collect();
+        let fetched =
+            if query.is_empty() { place.to_owned() } else { format!("{place}?{}", query.join("&")) };
+        let what = format!("fetch {fetched}");
+        (self.watch)(&what);
+        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
+        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
+        // Not `nix flake prefetch`: that of Nix 2.8 asks for an empty address where a tarball is meant.
+        let script = format!(
+            "set -e; nix-store --load-db < registration; nix flake metadata --no-write-lock-file '{fetched}' > /dev/null
+             if nix-store --check-validity '{source}' 2>/dev/null
+             then nix copy --to 'file:///nix/store/{FILES}/cache?compression=none' '{source}'
+             else echo; echo '{MARK} changed'; fi"
+        );
+        let said = self.work(&container, &folder, &what, script).await;
+        container.remove().await?;
+        if said?.lines().any(|line| line == format!("{MARK} changed")) {
+            return Err(NixError::Changed { flake: reference.to_owned() });
+        }
+        let root = self.root("source");
+        let script = format!(
+            "set -e; nix copy --from 'file://{BUILDS}/{folder}/upper/{FILES}/cache' '{source}'
+             mkdir -p \"$(dirname '{root}')\"; ln -sfn '{source}' '{root}'"
+        );
+        self.store.script(self.daemon, "take over the package set", &script, LONG).await.map(drop)
+    }
+
+    /// A place for a link that keeps a path while the work lives.
+    pub fn root(&self, name: &str) -> String {
+        format!("{ROOTS}/{}/{name}", self.id)
+    }
+
+    /// Takes away what the work left: its folders and its roots.
+    pub async fn finish(self) -> Result<(), NixError> {
+        let script = format!("rm -rf -- {BUILDS}/{id}-* {ROOTS}/{id}", id = self.id);
+        let done = self.store.script(self.daemon, "clean up after a build", &script, LONG).await.map(drop);
+        // The file goes while the lock is held: nobody else takes one of a random name.
+        let _ = fs_err::remove_file(self.store.home.nix_lock(&self.id));
+        done
+    }
+
+    /// Evaluates, and fetches what the caches have.
+    async fn evaluate(&self, flake: &str, packages: &[Attribute]) -> Result<Evaluated, NixError> {
+        let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
+        let what = format!("evaluate {}", names.join(", "));
+        (self.watch)(&what);
+        let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
+        let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
+        let script = evaluate_script(flake, &names);
+        let said = self.work(&container, &folder, &what, script).await;
+        container.remove().await?;
+        let said = said?;
+        let mut evaluated = Vec::new();
+        let mut derivations = Vec::new();
+        for package in packages {
+            let line = said.lines().rev().find_map(|line| {
+                line.strip_prefix(&format!("{MARK} package "))?
+                    .strip_prefix(package.as_str())?
+                    .strip_prefix(' ')
+            });
+            let paths: Option<Vec<StorePath>> =
+                line.and_then(|line| line.split(' ').map(|path| path.parse().ok()).collect());
+            match paths.as_deref() {
+                Some([derivation, outputs @ ..]) if derivation.is_derivation() && !outputs.is_empty() => {
+                    derivations.push(derivation.clone());
+                    evaluated.push(Realised { package: package.clone(), outputs: outputs.to_vec() });
+                }
+                _ => return Err(NixError::NotAPackage { package: package.to_string() }),
+            }
+        }
+        let fetched: Vec<StorePath> = said
+            .lines()
+            .filter_map(|line| line.strip_prefix(&format!("{MARK} fetched "))?.parse().ok())
+            .collect();
+        let missing = self.take_evaluated(&folder, &derivations, &fetched).await?;
+        Ok(Evaluated { packages: evaluated, missing })
+    }
+
+    /// Takes derivations with their sources, and what was fetched, out of a folder that an evaluation left. Gives
+    /// the derivations that have to be built, each after those that it needs.
+    async fn take_evaluated(
+        &self,
+        folder: &str,
+        derivations: &[StorePath],
+        fetched: &[StorePath],
+    ) -> Result<Vec<StorePath>, NixError> {
+        // Nix looks at each: content against name, or a signature of a trusted key. The list of what was fetched
+        // comes in by standard input: it can be longer than a command line.
+        let quoted: Vec<&str> = derivations.iter().map(StorePath::as_str).collect();
+        let quoted = quoted.join(" ");
+        let roots = format!("{ROOTS}/{}", self.id);
+        let script = format!(
+            "set -e
+             from='file://{BUILDS}/{folder}/upper/{FILES}/cache'
+             nix copy --derivation --from \"$from\" {quoted}
+             mkdir -p {roots}
+             for derivation in {quoted}; do ln -sfn \"$derivation\" '{roots}/'\"${{derivation##*/}}\"; done
+             xargs -r nix copy --from \"$from\"
+             rm -rf '{BUILDS}/{folder}'
+             nix-store --realise --dry-run {quoted} 2>&1"
+        );
+        let fetched: String = fetched.iter().map(|path| format!("{path}\n")).collect();
+        let exec =
+            Exec { input: Some(fetched.into()), command: shell(&script), timeout: LONG, ..Exec::default() };
+        let what = "take over what was evaluated";
+        let outcome = self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await?;
+        let text = [outcome.output.head, outcome.output.tail].concat();
+        Ok(to_build(&String::from_utf8_lossy(&text)))
+    }
+
+    /// Builds one derivation whose inputs are in the store, and takes its outputs.
+    async fn build(&self, derivation: &StorePath) -> Result<(), NixError> {
+        let what = format!("build {}", derivation.name());
+        let fixed = self.outputs(derivation).await?;
+        // Only what is fixed in advance by a hash may look at the world outside.
+        let network = fixed.iter().all(|output| output.fixed.is_some());
+        let settings = format!("max-jobs = 1\ncores = {}\nsubstitute = false", container::cores());
+        let (container, folder) = Box::pin(self.open(network, settings, Some(derivation))).await?;
+        let script = format!(
+            "set -e; nix-store --load-db < /nix/store/{FILES}/registration; exec nix-store --realise '{derivation}'"
+        );
+        let built = self.work(&container, &folder, &what, script).await;
+        // Nothing of it runs any more when its files are looked at.
+        container.remove().await?;
+        built?;
+        self.take_outputs(&folder, derivation, fixed).await
+    }
+
+    /// What a derivation of the store says about its outputs.
+    async fn outputs(&self, derivation: &StorePath) -> Result<Vec<DerivationOutput>, NixError> {
+        let exec = Exec {
+            command: vec!["cat".to_owned(), derivation.to_string()],
+            timeout: SHORT,
+            keep: MAX_DERIVATION,
+            ..Exec::default()
+        };
+        let what = format!("read {}", derivation.name());
+        let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
+        let text = [outcome.output.head, outcome.output.tail].concat();
+        derivation::outputs(&String::from_utf8_lossy(&text))
+            .filter(|outputs| !outputs.is_empty())
+            .ok_or_else(|| NixError::Nix { what, tail: "its outputs have no paths in advance".to_owned() })
+    }
+
+    /// Takes the outputs of a derivation out of the folder that its build left.
+    async fn take_outputs(
+        &self,
+        folder: &str,
+        derivation: &StorePath,
+        outputs: Vec<DerivationOutput>,
+    ) -> Result<(), NixError> {
+        let (fixed, mut plain): (Vec<_>, Vec<_>) =
+            outputs.into_iter().partition(|output| output.fixed.is_some());
+        for output in fixed {
+            if let Some(fixed) = &output.fixed {
+                self.take_fixed(folder, &output.path, fixed).await?;
+            }
+        }
+        let own: BTreeSet<StorePath> = plain.iter().map(|output| output.path.clone()).collect();
+        let mut references = self.references(folder, derivation, &own).await?;
+        // An output goes in after those of the same derivation that it refers to.
+        let mut taken = BTreeSet::new();
+        while !plain.is_empty() {
+            let ready = plain.iter().position(|output| {
+                let needs = references.get(&output.path).cloned().unwrap_or_default();
+                needs.iter().all(|path| *path == output.path || !own.contains(path) || taken.contains(path))
+            });
+            let Some(ready) = ready else {
+                let tail = "its outputs refer to each other in a circle".to_owned();
+                return Err(NixError::Nix { what: format!("build {}", derivation.name()), tail });
+            };
+            let path = plain.remove(ready).path;
+            let needs = references.remove(&path).unwrap_or_default();
+            self.take_output(folder, derivation, &path, &needs).await?;
+            taken.insert(path);
+        }
+        Ok(())
+    }
+
+    /// The paths that each output names in its files, of those that it can know of: looked for here, whatever
+    /// the build itself says.
+    async fn references(
+        &self,
+        folder: &str,
+        derivation: &StorePath,
+        own: &BTreeSet<StorePath>,
+    ) -> Result<std::collections::BTreeMap<StorePath, BTreeSet<StorePath>>, NixError> {
+        let mut references = std::collections::BTreeMap::new();
+        if own.is_empty() {
+            return Ok(references);
+        }
+        let what = format!("look through {}", derivation.name());
+        let paths: Vec<String> = own.iter().map(|path| format!("'{}'", path.base())).collect();
+        let paths = paths.join(" ");
+        let own_names: Vec<&str> = own.iter().map(StorePath::as_str).collect();
+        let script = format!(
+            "set -e; export LC_ALL=C; cd '{BUILDS}/{folder}'
+             {{ nix-store -q --requisites --include-outputs '{derivation}'; printf '%s\\n' {own}; }} > known
+             cut -c12-43 known | sort -u > hashes
+             for path in {paths}; do
+               nix-store --dump \"upper/$path\" > /dev/null
+               echo \"{MARK} output $path\"
+               nix-store --dump \"upper/$path\" | tr -c '0-9a-z' '\\n' | grep -E '.{{32}}' | grep -oFf hashes | sort -u || :
+             done
+             echo '{MARK} known'; cat known",
+            own = own_names.join(" "),
+        );
+        let exec = Exec { command: shell(&script), timeout: LONG, keep: MAX_DERIVATION, ..Exec::default() };
+        let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
+        let text = [outcome.output.head, outcome.output.tail].concat();
+        let text = String::from_utf8_lossy(&text);
+        let (found, known) = text.split_once(&format!("{MARK} known\n")).unwrap_or((&text, ""));
+        let known: Vec<StorePath> = known.lines().filter_map(|line| line.parse().ok()).collect();
+        let mut of: Option<StorePath> = None;
+        for line in found.lines() {
+            if let Some(base) = line.strip_prefix(&format!("{MARK} output ")) {
+                of = own.iter().find(|path| path.base() == base).cloned();
+                continue;
+            }
+            if let (Some(of), Some(path)) = (&of, known.iter().find(|path| path.hash() == line)) {
+                references.entry(of.clone()).or_insert_with(BTreeSet::new).insert(path.clone());
+            }
+        }
+        Ok(references)
+    }
+
+    async fn take_output(
+        &self,
+        folder: &str,
+        derivation: &StorePath,
+        path: &StorePath,
+        references: &BTreeSet<StorePath>,
+    ) -> Result<(), NixError> {
+        let script = format!(
+            "set -e; cd '{BUILDS}/{folder}/upper'
+             {{ printf '\\001\\000\\000\\000\\000\\000\\000\\000'; nix-store --dump '{base}'; cat; }} | nix-store --import",
+            base = path.base()
+        );
+        let what = format!("take over {}", path.name());
+        let input = Some(trailer(path, references, derivation).into());
+        let exec = Exec { command: shell(&script), input, timeout: LONG, ..Exec::default() };
+        self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
+    }
+
+    /// Takes an output whose content is fixed. Nix makes the path from the content, so that another content
+    /// ends up under another name.
+    async fn take_fixed(&self, folder: &str, path: &StorePath, fixed: &Fixed) -> Result<(), NixError> {
+        let (recursive, test) = if fixed.is_recursive {
+            ("--recursive ", String::new())
+        } else {
+            ("", format!("[ -f '{0}' ] && [ ! -L '{0}' ]; ", path.base()))
+        };
+        let script = format!(
+            "set -e; cd '{BUILDS}/{folder}/upper'; {test}mkdir ../fixed; mv '{base}' '../fixed/{name}'
+             made=$(nix-store --add-fixed {recursive}{algorithm} '../fixed/{name}')
+             if [ \"$made\" != '{path}' ]; then echo \"its content has another hash: $made\" >&2; exit 1; fi",
+            base = path.base(),
+            name = path.name(),
+            algorithm = fixed.algorithm,
+        );
+        let what = format!("take over {}", path.name());
+        let exec = Exec { command: shell(&script), timeout: LONG, ..Exec::default() };
+        self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
+    }
+
+    /// A container of its own for one step, and its folder's name.
+    async fn open(
+        &self,
+        network: bool,
+        settings: String,
+        derivation: Option<&StorePath>,
+    ) -> Result<(BuildContainer, String), NixError> {
+        let id = format!("{}-{}", self.id, self.steps.fetch_add(1, Ordering::Relaxed));
+        let plan = Plan {
+            home: &self.store.home,
+            id: id.clone(),
+            image: self.image.clone(),
+            volumes: &self.volumes,
+            proxy: network.then(|| self.proxy()),
+            settings,
+        };
+        let user = container::user();
+        let files = format!("{BUILDS}/{id}/upper/{FILES}");
+        // A build knows what it is made from, an evaluation all that is there.
+        let known = derivation.map_or_else(String::new, |derivation| {
+            format!(" $(nix-store -q --requisites --include-outputs '{derivation}')")
+        });
+        let script = format!(
+            "set -e; mkdir -p '{files}/tmp' '{files}/cache' '{BUILDS}/{id}/work'
+             nix-store --dump-db{known} > '{files}/registration'
+             chown -R {user}:{user} '{BUILDS}/{id}/upper'"
+        );
+        let (created, prepared) = tokio::join!(
+            BuildContainer::create(&self.store.engine, &plan),
+            self.store.script(self.daemon, "prepare a build", &script, SHORT)
+        );
+        if let Err(error) = created.and(prepared.map(drop)) {
+            owned::remove(&self.store.engine, &names::build(&self.store.home, &id)).await?;
+            return Err(error);
+        }
+        let started = BuildContainer::start(&self.store.engine, &plan);
+        let started = self.cancel.run_until_cancelled(started).await;
+        let container =
+            started.ok_or_else(|| NixError::Cancelled { what: "start a build container".to_owned() })??;
+        Ok((container, id))
+    }
+
+    /// Runs a script in a container, and ends it when it fills the disk.
+    async fn work(
+        &self,
+        container: &BuildContainer,
+        folder: &str,
+        what: &str,
+        script: String,
+    ) -> Result<String, NixError> {
+        tokio::select! {
+            done = container.run(what, script, self.deadline, self.cancel) => done,
+            full = self.full(folder, what) => Err(full),
+        }
+    }
+
+    /// Resolves when a build has written more than it may, or when hardly anything is left for others.
+    async fn full(&self, folder: &str, what: &str) -> NixError {
+        let script = format!("du -sk '{BUILDS}/{folder}' 2>/dev/null; df -Pk {BUILDS} | tail -n 1");
+        loop {
+            tokio::time::sleep(DISK_LOOK).await;
+            let Ok(said) = self.store.script(self.daemon, "look at the disk", &script, SHORT).await else {
+                continue;
+            };
+            let mut lines = said.lines();
+            let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
+            let used = number(lines.next().and_then(|line| line.split_whitespace().next()));
+            let free = number(lines.next().and_then(|line| line.split_whitespace().nth(3)));
+            if used.is_some_and(|used| used > container::DISK_KIB)
+                || free.is_some_and(|free| free < MIN_FREE_KIB)
+            {
+                let tail = format!(
+                    "it was ended: it had written {} MiB (at most {}), with {} MiB of the disk left",
+                    used.unwrap_or_default() >> 10,
+                    container::DISK_KIB >> 10,
+                    free.unwrap_or_default() >> 10
+                );
+                return NixError::Nix { what: what.to_owned(), tail };
+            }
+        }
+    }
+
+    fn proxy(&self) -> Arc<Proxy> {
+        Arc::new(Proxy {
+            agent: self.agent.clone(),
+            policy: Arc::new(PublicNames),
+            dial: Arc::clone(&self.store.dial),
+            has_network: true,
+            inside: None,
+        })
+    }
+}
+
+struct Evaluated {
+    packages: Vec<Realised>,
+    /// What has to be built, each after what it needs.
+    missing: Vec<StorePath>,
+}
+
+/// What is fetched for packages may come from every public host, by name.
+struct PublicNames;
+
+impl EgressPolicy for PublicNames {
+    fn rules(&self, _: &AgentId) -> Vec<EgressRule> {
+        vec![EgressRule::any_name()]
+    }
+
+    fn note(&self, agent: &AgentId, connection: &Connection) {
+        let Connection { host, port, fate, sent, received, .. } = connection;
+        tracing::info!(%agent, %host, port, fate = fate.as_str(), sent, received, "fetched for a package");
+    }
+}
+
+/// The names of attributes and the reference have no character that ends a quoted word.
+fn evaluate_script(flake: &str, packages: &[&str]) -> String {
+    let mut script = format!("set -e; cd /nix/store/{FILES}; nix-store --load-db < registration\n");
+    for package in packages {
+        let _ = write!(
+            script,
+            "paths=$(nix eval --raw --no-update-lock-file '{flake}#{package}' --apply '{PATHS}')\n\
+             printf '%s\\n' \"$paths\" >> paths; echo; echo \"{MARK} package {package} $paths\"\n"
+        );
+    }
+    let _ = write!(
+        script,
+        "derivations=$(cut -d ' ' -f 1 paths)
+         nix-store --realise --dry-run $derivations 2> missing || {{ cat missing; exit 1; }}
+         awk '/ will be fetched/ {{ on = 1; next }} /^[^ ]/ {{ on = 0 }} on {{ print $1 }}' missing > fetch
+         to='file:///nix/store/{FILES}/cache?compression=none'
+         xargs -r nix-store --realise < fetch > fetched
+         nix copy --derivation --to \"$to\" $derivations
+         xargs -r nix copy --to \"$to\" < fetched
+         sed 's/^/{MARK} fetched /' fetched\n"
+    );
+    script
+}
+
+/// The derivations that Nix says it would build, in its order: each after those that it needs.
+fn to_build(said: &str) -> Vec<StorePath> {
+    let mut found = Vec::new();
+    let mut listed = false;
+    for line in said.lines() {
+        if !line.starts_with(' ') {
+            listed = line.ends_with("will be built:");
+        } else if listed && let Ok(path) = line.trim().parse() {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// What follows a path's archive in the stream that `nix-store --import` reads.
+fn trailer(path: &StorePath, references: &BTreeSet<StorePath>, deriver: &StorePath) -> Vec<u8> {
+    let mut bytes = EXPORT.to_le_bytes().to_vec();
+    let text = |bytes: &mut Vec<u8>, text: &str| {
+        bytes.extend((text.len() as u64).to_le_bytes());
+        bytes.extend(text.as_bytes());
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    };
+    text(&mut bytes, path.as_str());
+    bytes.extend((references.len() as u64).to_le_bytes());
+    for reference in references {
+        text(&mut bytes, reference.as_str());
+    }
+    text(&mut bytes, deriver.as_str());
+    // No signature, and no path after this one.
+    bytes.extend([0; 16]);
+    bytes
+}
+
+fn is_request(id: &str) -> bool {
+    id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+const EXPORT: u64 = 0x4558_494e;
+/// Begins the lines that are for flock.
+const MARK: &str = "flock:";
+/// The derivation of a package, and the paths of those of its outputs that are installed.
+const PATHS: &str = "p: if (p.type or null) == \"derivation\" then builtins.concatStringsSep \" \" ([ p.drvPath ] ++ \
+                     builtins.map (o: p.${o}.outPath) (p.meta.outputsToInstall or [ p.outputName ])) else throw \"it is \
+                     not a package\"";
+/// The longest derivation and the longest list of paths, in bytes.
+const MAX_DERIVATION: usize = 16 << 20;
+/// What a build leaves free of the disk, in KiB.
+const MIN_FREE_KIB: u64 = 1 << 20;
+const DISK_LOOK: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIB: &str = "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-lib.drv";
+
+    #[test]
+    fn what_has_to_be_built_is_read_in_its_order() {
+        let said = format!(
+            "warning: x\nthese 2 derivations will be built:\n  {LIB}\n  {LIB}2.drv\nthese 1 paths will be \
+             fetched (0.1 MiB):\n  /nix/store/bbc3xm1flkzr35z08qmzsf98g37yk7pl-x\n"
+        );
+        let built: Vec<String> = to_build(&said).iter().map(ToString::to_string).collect();
+        assert_eq!(built, [LIB.to_owned(), format!("{LIB}2.drv")]);
+        assert_eq!(to_build("this derivation will be built:\n  ../x\n"), []);
+        assert_eq!(to_build(""), []);
+    }
+
+    #[test]
+    fn the_end_of_an_archive_is_as_nix_reads_it() {
+        let path: StorePath = LIB.parse().unwrap();
+        let bytes = trailer(&path, &BTreeSet::from([path.clone()]), &path);
+        assert_eq!(bytes.len() % 8, 0);
+        assert_eq!(&bytes[..8], b"NIXE\0\0\0\0");
+        assert_eq!(bytes.len(), 8 + 3 * (8 + LIB.len().next_multiple_of(8)) + 8 + 16);
+    }
+}

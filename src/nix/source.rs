@@ -1,0 +1,158 @@
+//! The package set's content in the store: what the pin says, and nothing else.
+
+use tokio_util::sync::CancellationToken;
+
+use super::flake::{self, Flake};
+use super::path::StorePath;
+use super::pin;
+use super::profile::{LONG, SHORT, Watch};
+use super::realise::Realisation;
+use super::store::{ROOTS, shell};
+use super::{NixError, Pin, Store};
+use crate::id::AgentId;
+use crate::sandbox::exec::Exec;
+
+impl Store {
+    /// Pins the configured flake to what it is now, or to a revision of it, and records that. Returns the pin.
+    ///
+    /// # Errors
+    ///
+    /// As [`NixError`] says; the pin is then what it was.
+    pub async fn pin(
+        &self,
+        rev: Option<&str>,
+        cancel: &CancellationToken,
+        watch: Watch<'_>,
+    ) -> Result<Pin, NixError> {
+        let flake = Flake::configured((self.config)().nix_flake.as_deref())?;
+        let reference = match rev {
+            Some(rev) => flake.at(rev)?,
+            None => flake.reference(),
+        };
+        if let Flake::Folder(folder) = flake {
+            let home = self.home.clone();
+            return blocking(move || Pin::folder(&home, &folder)).await;
+        }
+        let container = {
+            let _writing = self.writing.lock().await;
+            let container = Box::pin(self.running()).await?;
+            self.sweep(&container).await?;
+            container
+        };
+        let work = self.begin(&container, &owner()?, "pin the package set", cancel, watch).await?;
+        let pin = work.lock(&flake.reference(), &reference).await;
+        let finished = work.finish().await;
+        let pin = pin?;
+        finished?;
+        pin.write(&self.home)?;
+        Ok(pin)
+    }
+
+    /// Starts a build container of the running store and looks whether it holds.
+    ///
+    /// # Errors
+    ///
+    /// [`NixError::NotConfined`] where something is open that must be closed, else as [`NixError`] says.
+    pub async fn probe_builds(&self) -> Result<(), NixError> {
+        let container = {
+            let _writing = self.writing.lock().await;
+            Box::pin(self.running()).await?
+        };
+        let never = CancellationToken::new();
+        let work = self.begin(&container, &owner()?, "probe a build container", &never, &|_| {}).await?;
+        let probed = work.probe().await;
+        let finished = work.finish().await;
+        probed.and(finished)
+    }
+
+    /// The pin of the configured flake, if it has one; a folder's content is compared with it. A folder that has
+    /// none is pinned now.
+    pub(super) async fn pinned(&self, flake: &Flake) -> Result<Option<Pin>, NixError> {
+        let (home, flake) = (self.home.clone(), flake.clone());
+        blocking(move || {
+            let pin = pin::adopt(&home, Some(&flake.reference()))?;
+            if let (Flake::Folder(folder), Some(pin)) = (&flake, &pin)
+                && pin::folder_hash(folder)? != pin.nar_hash
+            {
+                return Err(NixError::Changed { flake: flake.reference() });
+            }
+            Ok(pin)
+        })
+        .await
+    }
+
+    /// The content of the package set in the store, brought there if it is not; a flake that has to be fetched and
+    /// has no pin is pinned.
+    pub(super) async fn source(
+        &self,
+        work: &Realisation<'_>,
+        flake: &Flake,
+        pin: Option<Pin>,
+    ) -> Result<(Pin, StorePath), NixError> {
+        let pin = match pin {
+            Some(pin) => pin,
+            None => {
+                let pin = work.lock(&flake.reference(), &flake.reference()).await?;
+                pin.write(&self.home)?;
+                pin
+            }
+        };
+        let source = pin.source(&self.home)?;
+        let root = work.root("source");
+        let script = format!(
+            "if nix-store --check-validity '{source}' 2>/dev/null; then mkdir -p \"$(dirname '{root}')\"; ln -sfn \
+             '{source}' '{root}'; ln -sfn '{source}' {ROOTS}/set; echo there; fi"
+        );
+        let said = self.script(work.daemon(), "look for the package set", &script, SHORT).await?;
+        if said.trim() == "there" {
+            return Ok((pin, source));
+        }
+        match flake {
+            Flake::Folder(folder) => {
+                let found = self.carry(work.daemon(), folder.clone(), &root).await?;
+                // Changed since its hash was looked at.
+                if found != source {
+                    return Err(NixError::Changed { flake: flake.reference() });
+                }
+            }
+            Flake::Remote(_) => work.fetch(&pin.locked, &source).await?,
+        }
+        let script = format!("ln -sfn '{source}' {ROOTS}/set");
+        self.script(work.daemon(), "keep the package set", &script, SHORT).await?;
+        Ok((pin, source))
+    }
+
+    /// Copies a flake of this machine into the store, kept there by `root`.
+    async fn carry(
+        &self,
+        container: &str,
+        folder: std::path::PathBuf,
+        root: &str,
+    ) -> Result<StorePath, NixError> {
+        let packed = blocking(move || flake::pack(&folder)).await?;
+        let script = format!(
+            "set -e; made=$(mktemp -d /tmp/flake.XXXXXX); trap 'rm -rf \"$made\"' EXIT; mkdir \"$made/source\"
+             tar -x --no-same-owner -C \"$made/source\"
+             path=$(nix store add-path --name source \"$made/source\" 2> \"$made/said\") || {{ cat \"$made/said\"; exit 1; }}
+             mkdir -p \"$(dirname '{root}')\"; ln -sfn \"$path\" '{root}'; echo; echo \"$path\""
+        );
+        let exec = Exec { command: shell(&script), input: Some(packed), timeout: LONG, ..Exec::default() };
+        let what = "take over the flake";
+        let outcome = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
+        let said = String::from_utf8_lossy(&[outcome.output.head, outcome.output.tail].concat()).into_owned();
+        let path = said.lines().rev().find_map(|line| line.trim().parse().ok());
+        path.ok_or_else(|| NixError::Nix { what: what.to_owned(), tail: said })
+    }
+}
+
+/// Who asks where no agent does; the name is for the log.
+fn owner() -> Result<AgentId, NixError> {
+    "owner".parse().map_err(|_| NixError::Lost { reason: "no name for it".to_owned() })
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NixError> + Send + 'static,
+) -> Result<T, NixError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| NixError::Lost { reason: error.to_string() })?
+}

@@ -1,0 +1,74 @@
+//! The schema of a tool's parameters. A request has dozens of them and a turn makes its requests anew, so a copy shares
+//! what it is a copy of, and the text of each is written once.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A JSON schema of an object.
+#[derive(Clone, Debug)]
+pub struct Parameters(Arc<Written>);
+
+#[derive(Debug)]
+struct Written {
+    value: Value,
+    /// `None` where it can't be written, which a value always can.
+    text: Option<Box<RawValue>>,
+}
+
+impl Parameters {
+    /// The schema as JSON, without spaces.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.text.as_deref().map_or("null", RawValue::get)
+    }
+}
+
+impl From<Value> for Parameters {
+    fn from(value: Value) -> Self {
+        let text = serde_json::value::to_raw_value(&value).ok();
+        Self(Arc::new(Written { value, text }))
+    }
+}
+
+impl Deref for Parameters {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0.value
+    }
+}
+
+impl PartialEq for Parameters {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.value == other.0.value
+    }
+}
+
+impl Serialize for Parameters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.text.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_text_is_the_value_and_a_copy_shares_it() {
+        let value = json!({"type": "object", "properties": {"a": {"type": "number", "maximum": 1.5}}});
+        let parameters = Parameters::from(value.clone());
+        assert_eq!(parameters.text(), value.to_string());
+        assert_eq!(json!({"schema": &parameters}), json!({"schema": value}));
+        assert_eq!(serde_json::to_string(&parameters).unwrap(), value.to_string());
+        assert_eq!(parameters["properties"]["a"]["type"], "number");
+        let copy = parameters.clone();
+        assert!(Arc::ptr_eq(&copy.0, &parameters.0) && copy == parameters);
+        assert_ne!(parameters, Parameters::from(json!({})));
+    }
+}

@@ -1,0 +1,186 @@
+//! Keys that are no secrets. A model server of one's own often wants any key at all, so its owner writes `test`, `ollama`
+//! or `EMPTY`. Replacing such a word in what the server says would change answers.
+
+/// Number of characters below which a key is no secret.
+const SHORTEST: usize = 16;
+
+/// Words that placeholders are made of, in lower case.
+const WORDS: &[&str] = &[
+    "anthropic",
+    "any",
+    "anything",
+    "api",
+    "apikey",
+    "bearer",
+    "change",
+    "changeme",
+    "cpp",
+    "default",
+    "demo",
+    "dev",
+    "dummy",
+    "empty",
+    "example",
+    "fake",
+    "foo",
+    "for",
+    "gemini",
+    "goes",
+    "google",
+    "here",
+    "in",
+    "insert",
+    "is",
+    "it",
+    "key",
+    "keys",
+    "litellm",
+    "llama",
+    "lm",
+    "lmstudio",
+    "local",
+    "localhost",
+    "me",
+    "mock",
+    "model",
+    "models",
+    "my",
+    "na",
+    "necessary",
+    "needed",
+    "nil",
+    "no",
+    "none",
+    "nokey",
+    "not",
+    "notneeded",
+    "null",
+    "ollama",
+    "openai",
+    "or",
+    "paste",
+    "placeholder",
+    "proxy",
+    "put",
+    "replace",
+    "required",
+    "sample",
+    "secret",
+    "server",
+    "set",
+    "sglang",
+    "sk",
+    "some",
+    "studio",
+    "test",
+    "testing",
+    "tests",
+    "the",
+    "this",
+    "to",
+    "token",
+    "unused",
+    "use",
+    "used",
+    "value",
+    "vllm",
+    "with",
+    "your",
+];
+
+/// Returns `true` for a text that only its owner and the provider can know.
+pub(super) fn is_secret(key: &str) -> bool {
+    let mut parts = key.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+    key.chars().count() >= SHORTEST && !parts.all(is_filler)
+}
+
+/// Returns `true` for a text that only stands for a key: words, one character again and again, or a run.
+pub(crate) fn is_filler_text(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).all(is_filler)
+}
+
+/// Returns `true` for a part that stands for a key and is none: words, one character again and again, or a run like
+/// `1234567890` or `abcdef`.
+fn is_filler(part: &str) -> bool {
+    let part = part.to_lowercase();
+    is_run(part.as_bytes()) || is_words(&part)
+}
+
+/// Returns `true` where each character is the one before it, or all are the ones after those before them.
+fn is_run(part: &[u8]) -> bool {
+    let follows = |pair: &[u8]| pair[1] == pair[0].wrapping_add(1) || (pair[0], pair[1]) == (b'9', b'0');
+    part.windows(2).all(|pair| pair[0] == pair[1]) || part.windows(2).all(follows)
+}
+
+/// Returns `true` for a concatenation of [`WORDS`].
+fn is_words(part: &str) -> bool {
+    // Ends of words, from the beginning on.
+    let mut ends = vec![false; part.len() + 1];
+    ends[0] = true;
+    for at in 0..part.len() {
+        if ends[at] {
+            let rest = &part.as_bytes()[at..];
+            WORDS
+                .iter()
+                .filter(|word| rest.starts_with(word.as_bytes()))
+                .for_each(|word| ends[at + word.len()] = true);
+        }
+    }
+    ends[part.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_local_servers_are_given_for_a_key_is_no_secret() {
+        for key in [
+            "k",
+            "x",
+            "test",
+            "ollama",
+            "EMPTY",
+            "none",
+            "dummy",
+            "lm-studio",
+            "not-needed",
+            "token-abc123",
+            "sk-1234",
+            "sk-no-key-required",
+            "no-key-required",
+            "YOUR_API_KEY_HERE",
+            "your-openai-api-key",
+            "sk-xxxxxxxxxxxxxxxxxxxxxx",
+            "sk-1234567890123456",
+            "0000000000000000",
+            "<your_api_key_here>",
+            "placeholder-api-key",
+            "not-needed-for-local-models",
+            "yourapikeygoeshere",
+            "****************",
+            "anything-goes-here-ok",
+        ] {
+            let is_secret = is_secret(key);
+            assert_eq!(is_secret, key.ends_with("-ok"), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_providers_give_is_a_secret() {
+        for key in [
+            "sk-ant-api03-R2D2c3poBB8",
+            "sk-proj-abcdefgh12345678",
+            "AIzaSyD-planted-0123456789",
+            "gsk_test_k3yOfGroq99",
+            "0123456789abcdef0123456789abcdef",
+            "correct-horse-battery",
+            "sk-planted-and-long",
+            "AKIDEXAMPLE:another-secret",
+            "1234567890123457",
+            "схема-ключа-пример",
+        ] {
+            assert!(is_secret(key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a program would be started with for a turn, without starting it: its command line, environment, files and input.
+//! Pure but for a look at the files of the home.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::asks::{self, Unable, Way};
+use super::folders;
+use super::learned::{Asked, Kept};
+use super::locate;
+use super::memory;
+use super::program::{Conversation, Invocation, Place, Program, Turn};
+use super::state::State;
+use super::user::User;
+use crate::config::{Agent, Config};
+use crate::home::Home;
+use crate::id::{ModelRef, SessionKey, TurnId};
+use crate::provider::Catalog;
+use crate::runtime::{Order, prompt};
+use crate::sandbox::egress;
+use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
+use crate::sandbox::policy::Withheld;
+use crate::sandbox::spec::WORKSPACE_TARGET;
+use crate::store::ProgramConversation;
+
+/// Stands for the tokens, which are made for each turn.
+const TOKEN: &str = "<token of the turn>";
+
+/// Stands for what a program is asked once before its turns, as long as it has not been.
+const UNASKED: &str = "<its own system prompt, which it is asked for before its first turn>";
+
+/// A turn that is not run.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The home.
+    pub home: &'a Home,
+    /// The configuration.
+    pub config: &'a Config,
+    /// Whose turn it is.
+    pub agent: &'a Agent,
+    /// The model.
+    pub model: &'a ModelRef,
+    /// What flock tells the program of the agent.
+    pub system: &'a str,
+    /// The session.
+    pub session: &'a SessionKey,
+    /// What the program would know the conversation by.
+    pub conversation: &'a str,
+    /// The conversation that the program has of the session.
+    pub known: Option<&'a ProgramConversation>,
+    /// What it would be told of before, where it begins a conversation anew.
+    pub recent: &'a str,
+    /// What was said in the session since the last turn that it has; `None` where it has none.
+    pub missed: Option<&'a str>,
+}
+
+/// The run of a program, as a document without secrets.
+///
+/// # Errors
+///
+/// Why there would be none.
+pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
+    let Wanted { home, config, agent, model, system, session, .. } = *wanted;
+    let on_host = agent.runs_on_host();
+    let described = Catalog::new(home.clone()).describe(model, config);
+    let wire = match asks::way(program, model, config, described, on_host) {
+        Ok(Way::Relay(wire)) => Some(wire),
+        Ok(Way::OwnLogin) => None,
+        // It only lacks the key, of which nothing is shown.
+        Err(Unable::NoKey(_)) => crate::provider::catalog::wire(model, config).ok(),
+        Err(unable) => return Err(unable.reason(program, model)),
+    };
+    let state = State::of(home, program, session);
+    let login = program.login();
+    let user = login.filter(|_| wire.is_none()).and_then(|login| User::of(&login));
+    let (origin, state, files, workspace) = if on_host {
+        let kept = (wire.is_some() || login.is_some()).then(|| state.path().display().to_string());
+        let files = folders::turns(home, &agent.id).join(folders::name_of(session));
+        let origin = format!("http://127.0.0.1:{}", config.port);
+        (origin, kept, files.display().to_string(), agent.workspace.display().to_string())
+    } else {
+        let origin = format!("http://127.0.0.1:{}", egress::PORT);
+        let files = format!("{TURN_TARGET}/{}", folders::name_of(session));
+        (origin, Some(format!("{STATE_TARGET}/{}", state.name())), files, WORKSPACE_TARGET.to_owned())
+    };
+    let begun = memory::begun(&order(wanted), agent, wire.is_some());
+    let renews = program.habits().renews_prompt;
+    let known = wanted.known.filter(|known| memory::goes_on(&known.begun, &begun, renews));
+    let (conversation, before) = match (known, wanted.missed) {
+        (Some(known), Some(missed)) => (Conversation::Resumed(&known.name), missed),
+        _ => (Conversation::New(Uuid::nil()), wanted.recent),
+    };
+    let text = prompt::compose(before, "");
+    let mut turn = Turn {
+        provider: model.provider(),
+        place: if on_host { Place::Host } else { Place::Sandbox },
+        model: model.model(),
+        api: wire.as_ref().map(|wire| wire.api),
+        context_window: wire.as_ref().map_or(0, |wire| wire.context_window),
+        max_tokens: wire.as_ref().map_or(0, |wire| u64::from(wire.max_tokens)),
+        effort: agent.effort,
+        system,
+        withheld: Withheld::of(agent),
+        prompt: &text,
+        conversation,
+        origin: &origin,
+        relay_token: wire.as_ref().map(|_| TOKEN),
+        mcp_token: TOKEN,
+        state: state.as_deref(),
+        user_settings: user.as_ref().and_then(User::settings),
+        files: &files,
+        workspace: &workspace,
+        learned: None,
+    };
+    let answered = program.learned(&turn).and_then(|asked| {
+        let parts = locate::find(program).ok()?.parts;
+        let asked = Asked { wanted: &asked, state: turn.state, workspace: turn.workspace };
+        Kept::of(home, &agent.id, program, &parts, asked).read()
+    });
+    turn.learned = answered.as_deref();
+    let run = program.invocation(&turn).or_else(|error| match turn.learned {
+        None => program.invocation(&Turn { learned: Some(UNASKED), ..turn.clone() }),
+        Some(_) => Err(error),
+    })?;
+    Ok(shown(program, known.map(|known| known.name.as_str()), &run))
+}
+
+/// As a turn would be ordered, without what is new in it.
+fn order(wanted: &Wanted<'_>) -> Order {
+    Order {
+        agent: wanted.agent.id.clone(),
+        session: wanted.session.clone(),
+        turn: TurnId::new(),
+        model: wanted.model.clone(),
+        effort: wanted.agent.effort,
+        conversation: wanted.conversation.to_owned(),
+        system: wanted.system.to_owned(),
+        messages: Vec::new(),
+        recent: wanted.recent.to_owned(),
+        missed: wanted.missed.map(str::to_owned),
+    }
+}
+
+fn shown(program: &dyn Program, conversation: Option<&str>, run: &Invocation) -> Value {
+    let environment: Map<String, Value> =
+        run.environment.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    let files: Map<String, Value> =
+        run.files.iter().map(|file| (file.name.clone(), file.content.as_str().into())).collect();
+    let state: Map<String, Value> =
+        run.state.iter().map(|file| (file.path.clone(), json!(file.content))).collect();
+    json!({
+        "program": program.name(),
+        "resumes": conversation,
+        "arguments": run.arguments,
+        "environment": environment,
+        "input": run.input,
+        "files": files,
+        "state": state,
+    })
+}

@@ -1,0 +1,203 @@
+//! A filter of system calls for where the engine's runtime applies none: gVisor passes a container's profile over unless it
+//! is told otherwise, and Kata's guests do.
+//!
+//! The profile that flock gives the engine is an allow-list and says more. This is what has to hold even without it: a
+//! workspace is a folder of the host whatever kernel the sandbox has, and a setuid file in it is one there, too.
+
+use std::ffi::{OsString, c_int, c_ulong, c_void};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use crate::job;
+
+unsafe extern "C" {
+    fn prctl(option: c_int, ...) -> c_int;
+}
+
+/// An instruction of the kernel's packet filter.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Step {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    value: u32,
+}
+
+#[repr(C)]
+struct Program {
+    length: u16,
+    steps: *const Step,
+}
+
+/// What is refused of a call.
+enum Rule {
+    /// All of it, with this error.
+    Always(u32),
+    /// Where an argument has one of these bits.
+    Bits { argument: u32, bits: u32 },
+    /// Where the first has one of these bits and the second has one of those.
+    Both { first: (u32, u32), second: (u32, u32) },
+    /// Where the first argument is none of these.
+    NoneOf(&'static [u32]),
+}
+
+const EPERM: u32 = 1;
+const ENOSYS: u32 = 38;
+const SET_ID: u32 = 0o6000;
+/// `O_CREAT` and the kernel's own bit of `O_TMPFILE`.
+const MAKES_A_FILE: u32 = 0o100 | 0o20_000_000;
+/// Every flag of `clone` for a new namespace.
+const NAMESPACES: u32 = 0x7e02_0000;
+/// `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`.
+const FAMILIES: [u32; 4] = [1, 2, 10, 16];
+
+const fn mode(argument: u32) -> Rule {
+    Rule::Bits { argument, bits: SET_ID }
+}
+
+const fn opens(flags: u32) -> Rule {
+    Rule::Both { first: (flags, MAKES_A_FILE), second: (flags + 1, SET_ID) }
+}
+
+/// The number on x86-64, that of later architectures, 0 where there is no such call, and the rule.
+const RULES: [(u32, u32, Rule); 27] = [
+    (257, 56, opens(2)),
+    (2, 0, opens(1)),
+    (41, 198, Rule::NoneOf(&FAMILIES)),
+    (56, 220, Rule::Bits { argument: 0, bits: NAMESPACES }),
+    (435, 435, Rule::Always(ENOSYS)),
+    (437, 437, Rule::Always(ENOSYS)),
+    (90, 0, mode(1)),
+    (91, 52, mode(1)),
+    (268, 53, mode(2)),
+    (452, 452, mode(2)),
+    (85, 0, mode(1)),
+    (83, 0, mode(1)),
+    (258, 34, mode(2)),
+    (133, 0, mode(1)),
+    (259, 33, mode(2)),
+    // unshare, setns.
+    (272, 97, Rule::Always(EPERM)),
+    (308, 268, Rule::Always(EPERM)),
+    // io_uring_setup, _enter, _register.
+    (425, 425, Rule::Always(EPERM)),
+    (426, 426, Rule::Always(EPERM)),
+    (427, 427, Rule::Always(EPERM)),
+    // add_key, request_key, keyctl.
+    (248, 217, Rule::Always(EPERM)),
+    (249, 218, Rule::Always(EPERM)),
+    (250, 219, Rule::Always(EPERM)),
+    // bpf, perf_event_open, userfaultfd, open_by_handle_at.
+    (321, 280, Rule::Always(EPERM)),
+    (298, 241, Rule::Always(EPERM)),
+    (323, 282, Rule::Always(EPERM)),
+    (304, 265, Rule::Always(EPERM)),
+];
+
+/// Takes the filter where there is none; all that this process starts has it, too.
+pub fn confine() {
+    const PR_GET_SECCOMP: c_int = 21;
+    const PR_SET_SECCOMP: c_int = 22;
+    const PR_SET_NO_NEW_PRIVS: c_int = 38;
+    const FILTER: c_ulong = 2;
+    let none = 0 as c_ulong;
+    // SAFETY: plain system calls; the steps outlive the last one, which copies them.
+    unsafe {
+        if prctl(PR_GET_SECCOMP, none, none, none, none) == 2 {
+            return;
+        }
+        let steps = steps();
+        let program = Program { length: steps.len() as u16, steps: steps.as_ptr() };
+        prctl(PR_SET_NO_NEW_PRIVS, 1 as c_ulong, none, none, none);
+        // A kernel without filters leaves the walls open: the probe finds that.
+        prctl(PR_SET_SECCOMP, FILTER, (&raw const program).cast::<c_void>(), none, none);
+    }
+}
+
+/// Becomes the program that is named, which has the filter then.
+pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(program) = arguments.next() else {
+        eprintln!("flock-helper: confine PROGRAM [ARGUMENT]…");
+        return ExitCode::from(2);
+    };
+    let error = Command::new(&program).args(arguments).exec();
+    eprintln!("{}: {}", program.display(), job::reason(&error));
+    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+const LOAD: u16 = 0x20;
+const IF_EQUAL: u16 = 0x15;
+const IF_AT_LEAST: u16 = 0x35;
+const IF_BITS: u16 = 0x45;
+const RETURN: u16 = 0x06;
+const ALLOW: u32 = 0x7fff_0000;
+const KILL: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+/// The first number of a second set of calls, which x86-64 has for 32-bit pointers.
+const X32: u32 = 0x4000_0000;
+const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+
+const fn step(code: u16, value: u32) -> Step {
+    Step { code, if_true: 0, if_false: 0, value }
+}
+
+/// Goes on with the next step if it holds, else leaves so many out.
+const fn unless(code: u16, value: u32, skip: u8) -> Step {
+    Step { code, if_true: 0, if_false: skip, value }
+}
+
+/// The lower half of an argument; on the architectures that flock runs on it comes first.
+const fn argument(index: u32) -> Step {
+    step(LOAD, 16 + 8 * index)
+}
+
+fn steps() -> Vec<Step> {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        return vec![step(RETURN, ALLOW)];
+    }
+    let (refuse, allow) = (step(RETURN, ERRNO | EPERM), step(RETURN, ALLOW));
+    let mut all = vec![
+        step(LOAD, 4),
+        Step { code: IF_EQUAL, if_true: 1, if_false: 0, value: ARCHITECTURE },
+        step(RETURN, KILL),
+        step(LOAD, 0),
+        unless(IF_AT_LEAST, X32, 1),
+        refuse,
+    ];
+    for (x86_64, others, rule) in &RULES {
+        let number = if cfg!(target_arch = "x86_64") { *x86_64 } else { *others };
+        if number == 0 {
+            continue;
+        }
+        let body = match rule {
+            Rule::Always(errno) => vec![step(RETURN, ERRNO | errno)],
+            Rule::Bits { argument: index, bits } => {
+                vec![argument(*index), unless(IF_BITS, *bits, 1), refuse, allow]
+            }
+            Rule::Both { first, second } => vec![
+                argument(first.0),
+                unless(IF_BITS, first.1, 3),
+                argument(second.0),
+                unless(IF_BITS, second.1, 1),
+                refuse,
+                allow,
+            ],
+            Rule::NoneOf(values) => {
+                let mut body = vec![argument(0)];
+                body.extend(values.iter().enumerate().map(|(at, value)| Step {
+                    code: IF_EQUAL,
+                    if_true: (values.len() - at) as u8,
+                    if_false: 0,
+                    value: *value,
+                }));
+                body.extend([refuse, allow]);
+                body
+            }
+        };
+        all.push(unless(IF_EQUAL, number, body.len() as u8));
+        all.extend(body);
+    }
+    all.push(allow);
+    all
+}

@@ -1,0 +1,223 @@
+//! The system calls of a sandbox. flock brings a profile of its own: an engine's default depends on its version, and some
+//! engines have none.
+//!
+//! It is an allow-list, and allows nothing that Docker's default of May 2026 (github.com/moby/profiles, 3c28324) refuses to a
+//! container without capabilities. Beyond that it refuses
+//!
+//! - sockets of other families than the four that programs need, so `AF_VSOCK` and `AF_ALG`;
+//! - the setuid and setgid bits wherever a mode is given: a workspace is a folder of the host, where a program with such a
+//!   bit would give its rights to any local user;
+//! - `openat2`, whose mode lies in memory where a filter can't look. It says "no such call", on which programs fall back to
+//!   `openat`; so does `clone3`, for the flags of new namespaces;
+//! - programs of other architectures, 32-bit ones too: their calls have other numbers.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+/// The profile in the form that Docker's API takes it.
+#[must_use]
+pub fn profile() -> &'static str {
+    static PROFILE: LazyLock<String> = LazyLock::new(|| document().to_string());
+    &PROFILE
+}
+
+/// The profile as an option of a container's security.
+#[must_use]
+pub fn option() -> String {
+    format!("seccomp={}", profile())
+}
+
+fn document() -> Value {
+    let plain: Vec<&str> = ALLOWED.split_ascii_whitespace().collect();
+    let mut rules = vec![json!({"names": plain, "action": ALLOW})];
+    rules.extend(FAMILIES.map(|family| allowed_if("socket", &[], &equal(0, family))));
+    rules.extend(PERSONALITIES.map(|persona| allowed_if("personality", &[], &equal(0, persona))));
+    rules.push(allowed_if("clone", &[], &none_of(0, NAMESPACES)));
+    for (calls, mode) in MODES {
+        rules.push(allowed_if(calls[0], &calls[1..], &none_of(mode, SET_ID)));
+    }
+    // The mode counts only where a file may be made; elsewhere it is whatever was in the register.
+    for (call, flags) in [("open", 1), ("openat", 2)] {
+        rules.push(allowed_if(call, &[], &none_of(flags, MAKES_A_FILE)));
+        rules.push(allowed_if(call, &[], &none_of(flags + 1, SET_ID)));
+    }
+    rules.push(json!({"names": ["clone3", "openat2"], "action": ERRNO, "errnoRet": ENOSYS}));
+    let mut document = json!({"defaultAction": ERRNO, "defaultErrnoRet": EPERM, "syscalls": rules});
+    if let Some(architecture) = ARCHITECTURE {
+        document["architectures"] = json!([architecture]);
+    }
+    document
+}
+
+fn allowed_if(call: &str, more: &[&str], condition: &Value) -> Value {
+    let names: Vec<&str> = std::iter::once(call).chain(more.iter().copied()).collect();
+    json!({"names": names, "action": ALLOW, "args": [condition]})
+}
+
+fn equal(argument: u32, value: u64) -> Value {
+    json!({"index": argument, "value": value, "op": "SCMP_CMP_EQ"})
+}
+
+/// That an argument has none of these bits.
+fn none_of(argument: u32, bits: u64) -> Value {
+    json!({"index": argument, "value": bits, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
+}
+
+const ALLOW: &str = "SCMP_ACT_ALLOW";
+const ERRNO: &str = "SCMP_ACT_ERRNO";
+const EPERM: u32 = 1;
+const ENOSYS: u32 = 38;
+
+/// The only architecture whose calls are looked up; programs of another one are killed.
+const ARCHITECTURE: Option<&str> = if cfg!(target_arch = "x86_64") {
+    Some("SCMP_ARCH_X86_64")
+} else if cfg!(target_arch = "aarch64") {
+    Some("SCMP_ARCH_AARCH64")
+} else {
+    None
+};
+
+/// `AF_UNIX`, `AF_INET`, `AF_INET6` and, with which the C library lists interfaces, `AF_NETLINK`.
+const FAMILIES: [u64; 4] = [1, 2, 10, 16];
+/// `PER_LINUX`, `PER_LINUX32`, each with `UNAME26`, and the question which it is.
+const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
+/// `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`, `NEWUSER`, `NEWPID` and `NEWNET`.
+const NAMESPACES: u64 = 0x7e02_0000;
+/// `S_ISUID` and `S_ISGID`.
+const SET_ID: u64 = 0o6000;
+/// `O_CREAT` and the kernel's own bit of `O_TMPFILE`.
+const MAKES_A_FILE: u64 = 0o100 | 0o20_000_000;
+/// Calls that always take a mode, by the number of that argument.
+const MODES: [(&[&str], u32); 2] = [
+    (&["chmod", "creat", "fchmod", "mkdir", "mknod"], 1),
+    (&["fchmodat", "fchmodat2", "mkdirat", "mknodat"], 2),
+];
+
+/// Calls that are allowed with any argument. One that an engine or the architecture does not know is passed over.
+const ALLOWED: &str = "
+    accept accept4 access adjtimex alarm arch_prctl bind brk cachestat capget capset chdir chown clock_adjtime
+    clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range dup dup2 dup3
+    epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 execve execveat
+    exit exit_group faccessat faccessat2 fadvise64 fallocate fchdir fchown fchownat fcntl fdatasync fgetxattr
+    flistxattr flock fork fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_requeue futex_wait
+    futex_waitv futex_wake futimesat get_robust_list getcpu getcwd getdents getdents64 getegid geteuid getgid
+    getgroups getitimer getpeername getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid
+    getrlimit getrusage getsid getsockname getsockopt gettid gettimeofday getuid getxattr getxattrat
+    inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents
+    io_pgetevents io_setup io_submit ioctl ioprio_get ioprio_set kill landlock_add_rule
+    landlock_create_ruleset landlock_restrict_self lchown lgetxattr link linkat listen listmount listxattr
+    listxattrat llistxattr lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create
+    memfd_secret mincore mlock mlock2 mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive
+    mq_timedsend mq_unlink mremap mseal msgctl msgget msgrcv msgsnd msync munlock munlockall munmap
+    name_to_handle_at nanosleep newfstatat pause pidfd_open pidfd_send_signal pipe pipe2 pkey_alloc pkey_free
+    pkey_mprotect poll ppoll prctl pread64 preadv preadv2 prlimit64 process_mrelease process_vm_readv
+    process_vm_writev pselect6 ptrace pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv
+    recvfrom recvmmsg recvmsg remap_file_pages removexattr removexattrat rename renameat renameat2
+    restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn
+    rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min
+    sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity
+    sched_setattr sched_setparam sched_setscheduler sched_yield seccomp select semctl semget semop semtimedop
+    sendfile sendmmsg sendmsg sendto set_robust_list set_tid_address setfsgid setfsuid setgid setgroups
+    setitimer setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid
+    setxattr setxattrat shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 socketpair splice
+    stat statfs statmount statx symlink symlinkat sync sync_file_range syncfs sysinfo tee tgkill time
+    timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime
+    timerfd_settime times tkill truncate umask uname unlink unlinkat uretprobe utime utimensat utimes vfork
+    vmsplice wait4 waitid write writev";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rules that name a call.
+    fn rules(call: &str) -> Vec<Value> {
+        let names = |rule: &Value| rule["names"].as_array().unwrap().iter().any(|name| name == call);
+        document()["syscalls"].as_array().unwrap().iter().filter(|rule| names(rule)).cloned().collect()
+    }
+
+    #[test]
+    fn what_reaches_beyond_a_sandbox_is_in_no_rule() {
+        for call in [
+            "add_key",
+            "bpf",
+            "chroot",
+            "fanotify_init",
+            "fsopen",
+            "init_module",
+            "io_uring_enter",
+            "io_uring_register",
+            "io_uring_setup",
+            "kcmp",
+            "kexec_load",
+            "keyctl",
+            "mount",
+            "mount_setattr",
+            "move_mount",
+            "open_by_handle_at",
+            "open_tree",
+            "perf_event_open",
+            "pidfd_getfd",
+            "pivot_root",
+            "process_madvise",
+            "quotactl",
+            "reboot",
+            "request_key",
+            "setns",
+            "socketcall",
+            "swapon",
+            "syslog",
+            "umount2",
+            "unshare",
+            "userfaultfd",
+            "vhangup",
+        ] {
+            assert_eq!(rules(call), Vec::<Value>::new(), "{call}");
+        }
+        let document = document();
+        assert_eq!(document["defaultAction"], ERRNO);
+        for call in ["clone3", "openat2"] {
+            let rules = rules(call);
+            assert_eq!(
+                (rules.len(), &rules[0]["action"], &rules[0]["errnoRet"]),
+                (1, &json!(ERRNO), &json!(ENOSYS))
+            );
+        }
+    }
+
+    #[test]
+    fn calls_with_a_mode_flags_or_a_family_are_allowed_by_argument_only() {
+        for call in [
+            "chmod",
+            "clone",
+            "creat",
+            "fchmod",
+            "fchmodat",
+            "fchmodat2",
+            "mkdir",
+            "mkdirat",
+            "mknod",
+            "mknodat",
+            "open",
+            "openat",
+            "personality",
+            "socket",
+        ] {
+            let rules = rules(call);
+            assert!(!rules.is_empty(), "{call}");
+            assert!(
+                rules.iter().all(|rule| rule["args"].as_array().is_some_and(|args| args.len() == 1)),
+                "{call}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_call_is_named_once() {
+        let mut names: Vec<&str> = ALLOWED.split_ascii_whitespace().collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,65 @@
+//! All that the database holds of one agent, taken out in one change.
+
+use rusqlite::Transaction;
+
+use super::audit::{self, AuditEntry};
+use super::{Store, StoreError};
+use crate::id::AgentId;
+
+/// Statements that forget an agent; `?1` is its id. Turns and the conversations of agent programs go with their session.
+/// Messages, tasks, requests, usage and the audit stay: they tell what happened.
+const FORGET: [&str; 8] = [
+    "DELETE FROM session WHERE agent = ?1",
+    "DELETE FROM inbox WHERE session GLOB 'agent:' || ?1 || ':*'",
+    "DELETE FROM charge WHERE id GLOB 'agent:' || ?1 || ':*'",
+    "DELETE FROM delivery WHERE agent = ?1",
+    "DELETE FROM member WHERE member = ?1",
+    "DELETE FROM agent_state WHERE agent = ?1",
+    "DELETE FROM card WHERE agent = ?1",
+    "DELETE FROM exchange WHERE sender = ?1 OR receiver = ?1",
+];
+
+fn forget(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()> {
+    for statement in FORGET {
+        transaction.execute(statement, [agent.as_str()])?;
+    }
+    transaction
+        .execute(
+            "DELETE FROM prompt WHERE inputs NOT IN (SELECT prompt FROM session WHERE prompt IS NOT NULL)",
+            (),
+        )
+        .map(drop)
+}
+
+impl Store {
+    /// Forgets an agent's sessions, memberships, positions in channels, card and state in one change, so that another
+    /// one of its id has nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn forget_agent(&self, agent: AgentId) -> Result<(), StoreError> {
+        self.write("forget an agent", move |transaction| forget(transaction, &agent)).await
+    }
+
+    /// Writes a row of the audit unless there is one of this action and subject since `since`: for an operation that is
+    /// finished after it was interrupted. Says whether it wrote.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn audit_once(&self, entry: AuditEntry, since: i64, now: i64) -> Result<bool, StoreError> {
+        self.write("write the audit", move |transaction| {
+            let is_there: bool = transaction.query_row(
+                "SELECT EXISTS (SELECT 1 FROM audit WHERE actor = ?1 AND action = ?2 AND subject = ?3 AND at >= ?4)",
+                (&entry.actor, entry.action, &entry.subject, since),
+                |row| row.get(0),
+            )?;
+            if !is_there {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(!is_there)
+        })
+        .await
+    }
+}

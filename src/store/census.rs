@@ -1,0 +1,68 @@
+//! How much the database holds: the rows of each table, without a word of what is in them.
+
+use std::path::Path;
+
+use rusqlite::OpenFlags;
+use serde::Serialize;
+
+use super::{StoreError, connect, damage};
+
+/// How much a database holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Census {
+    /// The number of its schema.
+    pub schema: i64,
+    /// Its tables, in the order in which they were made.
+    pub tables: Vec<Table>,
+}
+
+/// A table and its rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// The number of its rows; `None` where it can't be counted.
+    pub rows: Option<u64>,
+}
+
+/// Counts what is in the database at this path, which may be in use or damaged.
+///
+/// # Errors
+///
+/// If it can't be opened, or is no database.
+pub fn census(path: &Path) -> Result<Census, StoreError> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let failed = |source| StoreError::query("count what the database holds", source);
+    let schema = connection.query_row("PRAGMA user_version", (), |row| row.get(0)).map_err(failed)?;
+    let names = damage::tables(&connection).map_err(failed)?;
+    let count = |name: &str| -> rusqlite::Result<i64> {
+        connection.query_row(&format!("SELECT count(*) FROM \"{name}\""), (), |row| row.get(0))
+    };
+    let table = |name: String| {
+        let rows = count(&name).ok().and_then(|rows| u64::try_from(rows).ok());
+        Table { name, rows }
+    };
+    Ok(Census { schema, tables: names.into_iter().map(table).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+    use crate::store::damage::tests::{filled, flip};
+
+    #[test]
+    fn rows_are_counted_also_beside_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        filled(&home);
+        let whole = census(&home.database()).unwrap();
+        assert!(whole.tables.contains(&Table { name: "audit".into(), rows: Some(200) }), "{whole:?}");
+        flip(&home.database());
+        let names =
+            |census: &Census| census.tables.iter().map(|table| table.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&census(&home.database()).unwrap()), names(&whole));
+        std::fs::write(home.database(), "nonsense ".repeat(1_000)).unwrap();
+        assert!(census(&home.database()).is_err());
+    }
+}

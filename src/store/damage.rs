@@ -1,0 +1,238 @@
+//! Whether the database is whole: SQLite's own checks, and which tables can be read to their end.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+
+use super::condition::is_damage;
+use super::{StoreError, connect, schema};
+use crate::error::chain;
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The structure of all pages, for at most this long.
+    Quick(Duration),
+    /// Each row and each entry of each index.
+    Deep,
+}
+
+/// What a check of the database found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// What is wrong, in SQLite's words; nothing where the database is whole.
+    pub problems: Vec<String>,
+    /// The tables that can't be read to their end.
+    pub tables: Vec<LostTable>,
+    /// Whether the time was over before all was looked at.
+    pub is_partial: bool,
+}
+
+/// A table that can't be read to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostTable {
+    /// Its name.
+    pub name: String,
+    /// How many of its rows can be read.
+    pub readable: u64,
+}
+
+impl Checked {
+    /// Whether nothing is known to be wrong.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.problems.is_empty() && self.tables.is_empty()
+    }
+
+    /// What is wrong, in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let lost = self
+            .tables
+            .iter()
+            .map(|table| format!("table {} can be read up to row {} only", table.name, table.readable));
+        let first =
+            self.problems.first().map(|problem| problem.lines().next().unwrap_or_default().to_owned());
+        first.into_iter().chain(lost).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The most problems that are listed.
+const MOST: u32 = 20;
+/// Instructions of SQLite's between two looks at the clock.
+const STEPS: i32 = 10;
+
+/// Checks the database at this path, which may be in use. Damage is no error but the result.
+///
+/// # Errors
+///
+/// Where the file can't be read at all.
+pub fn check(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
+    let open = || -> Result<Connection, StoreError> {
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        schema::check(&connection, path)?;
+        Ok(connection)
+    };
+    let mut connection = match open() {
+        Ok(connection) => connection,
+        Err(StoreError::Open { source, .. }) if is_damage(&source) => {
+            return Ok(Checked { problems: vec![chain(&source)], ..Checked::default() });
+        }
+        Err(error) => return Err(error),
+    };
+    let pragma = match depth {
+        Depth::Quick(limit) => {
+            let end = Instant::now() + limit;
+            let is_over = move || Instant::now() >= end;
+            connection
+                .progress_handler(STEPS, Some(is_over))
+                .map_err(|source| StoreError::query("check the database", source))?;
+            format!("PRAGMA quick_check({MOST})")
+        }
+        Depth::Deep => format!("PRAGMA integrity_check({MOST})"),
+    };
+    let mut checked = Checked::default();
+    match problems(&connection, &pragma) {
+        Ok(problems) => checked.problems = problems,
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted) => {
+            checked.is_partial = true;
+        }
+        Err(error) if is_damage(&error) => checked.problems.push(chain(&error)),
+        Err(source) => return Err(StoreError::query("check the database", source)),
+    }
+    if depth == Depth::Deep || !checked.problems.is_empty() {
+        // The tables are read to their ends, however long that takes: what is lost is to be named.
+        let off = connection.progress_handler(0, None::<fn() -> bool>);
+        off.map_err(|source| StoreError::query("check the database", source))?;
+        checked.tables = lost_tables(&connection);
+    }
+    Ok(checked)
+}
+
+fn problems(connection: &Connection, pragma: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(pragma)?;
+    let rows = statement.query_map((), |row| row.get::<_, String>(0))?;
+    let mut problems = Vec::new();
+    for row in rows {
+        match row {
+            Ok(text) if text == "ok" => {}
+            Ok(text) => problems.push(text),
+            // What was found until then is enough.
+            Err(_) if !problems.is_empty() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(problems)
+}
+
+/// The tables of flock's own, without those that SQLite keeps for a full-text index.
+pub(super) fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
+             AND name NOT LIKE 'message!_text%' ESCAPE '!' ORDER BY rowid",
+        )?
+        .query_map((), |row| row.get(0))?
+        .collect()
+}
+
+fn lost_tables(connection: &Connection) -> Vec<LostTable> {
+    let Ok(names) = tables(connection) else { return Vec::new() };
+    let lost = names.into_iter().filter_map(|name| {
+        let (readable, is_whole) = readable(connection, &name);
+        (!is_whole).then_some(LostTable { name, readable })
+    });
+    lost.collect()
+}
+
+/// How many rows can be read from the beginning on, and whether those are all.
+fn readable(connection: &Connection, table: &str) -> (u64, bool) {
+    let mut count = 0;
+    let mut read = || -> rusqlite::Result<()> {
+        let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\""))?;
+        let columns = statement.column_count();
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            // Long values are on pages of their own.
+            for column in 0..columns {
+                row.get_ref(column)?;
+            }
+            count += 1;
+        }
+        Ok(())
+    };
+    let is_whole = read().is_ok();
+    (count, is_whole)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::home::Home;
+    use crate::store::{AuditEntry, Level, Store};
+
+    /// A database with some hundred pages, closed.
+    pub(in crate::store) fn filled(home: &Home) {
+        let store = Store::open(home).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for number in 0..200 {
+                let entry = AuditEntry {
+                    actor: "human:ann".to_owned(),
+                    action: "test",
+                    subject: number.to_string(),
+                    level: Level::Green,
+                    detail: "x".repeat(2_000),
+                    session: None,
+                    turn: None,
+                };
+                store.audit(entry, number).await.unwrap();
+            }
+            store.settle().await.unwrap();
+        });
+    }
+
+    /// Overwrites two pages of those that came last, which hold rows of the audit.
+    pub(in crate::store) fn flip(path: &Path) {
+        use std::os::unix::fs::FileExt as _;
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        let page = file.metadata().unwrap().len() / 4096 / 4 * 3;
+        file.write_all_at(&[0xA5; 2 * 4096], page * 4096).unwrap();
+    }
+
+    #[test]
+    fn a_whole_database_is_whole_and_a_flipped_page_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        filled(&home);
+        let quick = Depth::Quick(Duration::from_secs(600));
+        for depth in [quick, Depth::Deep] {
+            let checked = check(&home.database(), depth).unwrap();
+            assert!(checked.is_whole() && !checked.is_partial, "{checked:?}");
+        }
+        flip(&home.database());
+        for depth in [quick, Depth::Deep] {
+            let checked = check(&home.database(), depth).unwrap();
+            assert!(!checked.is_whole(), "{depth:?}");
+            assert!(!checked.summary().is_empty());
+        }
+        let lost = check(&home.database(), Depth::Deep).unwrap().tables;
+        assert!(lost.iter().any(|table| table.name == "audit" && table.readable < 200), "{lost:?}");
+    }
+
+    #[test]
+    fn what_is_no_database_is_damage_and_a_check_without_time_is_partial() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        filled(&home);
+        let checked = check(&home.database(), Depth::Quick(Duration::ZERO)).unwrap();
+        assert!(checked.is_partial && checked.is_whole(), "{checked:?}");
+        std::fs::write(home.database(), "nonsense ".repeat(1_000)).unwrap();
+        assert!(!check(&home.database(), Depth::Deep).unwrap().is_whole());
+        assert!(check(&folder.path().join("none"), Depth::Deep).is_err());
+    }
+}

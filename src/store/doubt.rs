@@ -1,0 +1,100 @@
+//! Whether a database is damaged that SQLite says is: it says the same where the disk fails to read, which may pass.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::damage::{self, Depth};
+use super::{Store, wal_of};
+
+/// The file of a database, opened beside SQLite's connections and never closed: closing it would drop the locks that
+/// this process has on it.
+#[derive(Debug, Default)]
+pub(super) struct Raw(OnceLock<ManuallyDrop<File>>);
+
+/// How much is read at once.
+const BLOCK: usize = 1 << 20;
+
+impl Store {
+    /// Looks whether the database is damaged, as an error said. Where the disk fails to read it, or all of it is whole,
+    /// it is not, and counts as a fault of the storage from then on. Blocks the thread.
+    #[must_use]
+    pub fn confirm_damage(&self, limit: Duration) -> bool {
+        let is_damaged = self.read_raw().is_ok()
+            && damage::check(&self.path, Depth::Quick(limit))
+                .is_ok_and(|checked| !checked.is_whole() || checked.is_partial);
+        if !is_damaged {
+            self.condition.doubt_damage();
+        }
+        is_damaged
+    }
+
+    fn read_raw(&self) -> io::Result<()> {
+        let file = match self.raw.0.get() {
+            Some(file) => file,
+            None => {
+                let opened = ManuallyDrop::new(File::open(&self.path)?);
+                self.raw.0.get_or_init(|| opened)
+            }
+        };
+        read_all(file)?;
+        // SQLite has no lock on the log.
+        read_log(&wal_of(&self.path))
+    }
+}
+
+fn read_log(path: &Path) -> io::Result<()> {
+    match File::open(path) {
+        Ok(file) => read_all(&file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_all(file: &File) -> io::Result<()> {
+    let mut block = vec![0; BLOCK];
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut block, at)? {
+            0 => return Ok(()),
+            count => at += count as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_whole_database_is_not_damaged_whatever_an_error_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let store = Store::open(&home).unwrap();
+        store.condition.unwell("database disk image is malformed".to_owned(), true);
+        assert!(!store.confirm_damage(LIMIT));
+        assert!(!store.trouble().unwrap().is_damage, "it may pass");
+        store.condition.well();
+        assert_eq!(store.trouble(), None);
+    }
+
+    #[test]
+    fn a_damaged_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        home.make_folders().unwrap();
+        damage::tests::filled(&home);
+        let store = Store::open(&home).unwrap();
+        damage::tests::flip(&home.database());
+        store.condition.unwell("database disk image is malformed".to_owned(), true);
+        assert!(store.confirm_damage(LIMIT));
+        assert!(store.trouble().unwrap().is_damage);
+    }
+}

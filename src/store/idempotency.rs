@@ -1,0 +1,186 @@
+//! Idempotency keys: a request that a client sends a second time under the same key is answered with what the first
+//! one came to. A key stands for a day.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
+
+use super::{Store, StoreError};
+use crate::id::{SessionKey, TurnId};
+
+/// How long a key stands for its request, in milliseconds.
+pub const KEY_LIFETIME: i64 = 24 * 3_600_000;
+
+/// A client's key for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// Whose it is: two clients may use the same key.
+    pub caller: String,
+    /// The key itself.
+    pub name: String,
+    /// The digest of the request.
+    pub digest: String,
+}
+
+/// A key that stands for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedRequest {
+    /// The digest of the request.
+    pub digest: String,
+    /// The session of its turn, where it has one.
+    pub session: Option<SessionKey>,
+    /// Its turn.
+    pub turn: Option<TurnId>,
+    /// What it came to; `None` while that is not known.
+    pub answer: Option<String>,
+    /// When it was sent first, in Unix milliseconds.
+    pub created_at: i64,
+}
+
+/// The request that a key stands for at `now`.
+pub(super) fn find(
+    connection: &Connection,
+    key: &IdempotencyKey,
+    now: i64,
+) -> rusqlite::Result<Option<KeyedRequest>> {
+    let parsed = |text: Option<String>| text.and_then(|text| text.parse().ok());
+    connection
+        .prepare_cached(
+            "SELECT digest, session, turn, answer, created_at FROM idempotency_key
+             WHERE caller = ?1 AND name = ?2 AND created_at > ?3",
+        )?
+        .query_row((&key.caller, &key.name, now - KEY_LIFETIME), |row| {
+            Ok(KeyedRequest {
+                digest: row.get(0)?,
+                session: row.get::<_, Option<String>>(1)?.and_then(|key| key.parse().ok()),
+                turn: parsed(row.get(2)?),
+                answer: row.get(3)?,
+                created_at: row.get(4)?,
+            })
+        })
+        .optional()
+}
+
+/// Has the key stand for a request, and forgets those that are too old.
+pub(super) fn insert(
+    transaction: &Transaction<'_>,
+    key: &IdempotencyKey,
+    turn: Option<(&SessionKey, TurnId)>,
+    answer: Option<&str>,
+    now: i64,
+) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("DELETE FROM idempotency_key WHERE created_at <= ?1")?
+        .execute([now - KEY_LIFETIME])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO idempotency_key (caller, name, digest, session, turn, answer, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute((
+            &key.caller,
+            &key.name,
+            &key.digest,
+            turn.map(|(session, _)| session.as_str()),
+            turn.map(|(_, turn)| turn.to_string()),
+            answer,
+            now,
+        ))
+        .map(drop)
+}
+
+impl Store {
+    /// Has a key stand for the request that begins this turn, unless it stands for one already: then that is returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn claim_key(
+        &self,
+        key: IdempotencyKey,
+        session: SessionKey,
+        turn: TurnId,
+        now: i64,
+    ) -> Result<Option<KeyedRequest>, StoreError> {
+        self.write("keep an idempotency key", move |transaction| {
+            if let Some(found) = find(transaction, &key, now)? {
+                return Ok(Some(found));
+            }
+            insert(transaction, &key, Some((&session, turn)), None, now)?;
+            Ok(None)
+        })
+        .await
+    }
+
+    /// Keeps what the request came to.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn answer_key(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
+        self.write("keep the answer to a request", move |transaction| {
+            transaction
+                .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
+                .execute((&key.caller, &key.name, answer))
+                .map(drop)
+        })
+        .await
+    }
+
+    /// Frees a key whose request did nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn release_key(&self, key: IdempotencyKey) -> Result<(), StoreError> {
+        self.write("free an idempotency key", move |transaction| {
+            transaction
+                .prepare_cached(
+                    "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",
+                )?
+                .execute((&key.caller, &key.name))
+                .map(drop)
+        })
+        .await
+    }
+
+    /// The request that a key stands for.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn keyed_request(&self, key: &IdempotencyKey, now: i64) -> Result<Option<KeyedRequest>, StoreError> {
+        self.read("look an idempotency key up", |connection| find(connection, key, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    #[tokio::test]
+    async fn a_key_stands_for_its_request_for_a_day_also_in_another_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
+        home.make_folders().unwrap();
+        let key = |caller: &str| IdempotencyKey {
+            caller: caller.to_owned(),
+            name: "k".to_owned(),
+            digest: "d".to_owned(),
+        };
+        let session: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        let (turn, start) = (TurnId::new(), 1_000_000);
+        let store = Store::open(&home).unwrap();
+        assert!(store.claim_key(key("a"), session.clone(), turn, start).await.unwrap().is_none());
+        assert!(store.claim_key(key("b"), session.clone(), turn, start).await.unwrap().is_none());
+        store.answer_key(key("a"), "done".to_owned()).await.unwrap();
+        store.release_key(key("a")).await.unwrap();
+        store.release_key(key("b")).await.unwrap();
+        drop(store);
+        let store = Store::open(&home).unwrap();
+        let last = start + KEY_LIFETIME - 1;
+        let known = store.claim_key(key("a"), session.clone(), TurnId::new(), last).await.unwrap().unwrap();
+        assert_eq!((known.turn, known.answer.as_deref()), (Some(turn), Some("done")));
+        assert!(store.keyed_request(&key("b"), last).unwrap().is_none(), "it was freed");
+        assert!(store.claim_key(key("a"), session, TurnId::new(), last + 1).await.unwrap().is_none());
+    }
+}

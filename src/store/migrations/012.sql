@@ -1,0 +1,2 @@
+-- A session's key is found without regard to case.
+CREATE INDEX session_nocase ON session (key COLLATE NOCASE);

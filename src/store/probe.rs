@@ -1,0 +1,152 @@
+//! A write whose only use is that it succeeds or fails: it says whether the database can be written.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::condition::{Faults, Trouble, is_damage};
+use super::writer::Job;
+use super::{Store, StoreError, busy, connect};
+use crate::error::chain;
+
+/// Which file of the machine a path named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    pub(super) fn of(path: &Path) -> std::io::Result<Self> {
+        std::fs::metadata(path).map(|facts| Self { device: facts.dev(), inode: facts.ino() })
+    }
+}
+
+impl Store {
+    /// Why the database can't be written; `None` where nothing is known to be wrong.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.condition.trouble()
+    }
+
+    /// Tells of each fault of the storage from now on.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        self.condition.faults()
+    }
+
+    /// Returns once the database can be written, as far as is known.
+    pub async fn until_writable(&self) {
+        self.condition.until_well().await;
+    }
+
+    /// Writes something without a meaning, and takes note of how that went. A connection that can't write any more is
+    /// replaced by a new one.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says; also where the file is no longer the one that was opened.
+    pub async fn try_writing(&self) -> Result<(), StoreError> {
+        let what = "write a test value";
+        let place = match FileId::of(&self.path) {
+            Ok(found) if found == self.file => None,
+            Ok(_) => Some("another file was put in its place".to_owned()),
+            Err(error) => Some(format!("its file can't be seen: {error}")),
+        };
+        if let Some(reason) = place {
+            self.condition.unwell(reason.clone(), false);
+            return Err(StoreError::Replaced { path: self.path.clone(), reason });
+        }
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let path = self.path.clone();
+        // Where it is known that nothing can be written, changes behind this one must not wait for its sake.
+        let patience = if self.trouble().is_some() { Duration::ZERO } else { busy::LIMIT };
+        let deadline = Instant::now() + patience;
+        self.writer.submit(Job::Alone(Box::new(move |connection| {
+            let result = busy::within(deadline, || {
+                let result = write(connection);
+                if result.as_ref().err().is_some_and(wants_new_connection)
+                    && let Ok(new) = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+                {
+                    *connection = new;
+                    return write(connection);
+                }
+                result
+            });
+            // The caller may have stopped waiting.
+            let _ = tell.send(result);
+        })))?;
+        let result = told.await.map_err(|_| StoreError::Stopped)?;
+        match &result {
+            Ok(()) => self.condition.well(),
+            Err(error) => self.condition.unwell(chain(error), is_damage(error)),
+        }
+        result.map_err(|source| StoreError::query(what, source))
+    }
+}
+
+/// A number that flock itself never reads. It changes each time, else SQLite would write nothing.
+fn write(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let number: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    transaction.pragma_update(None, "user_version", number.wrapping_add(1))?;
+    transaction.commit()
+}
+
+/// A file that could not be written when it was opened is open for reading only, and stays so.
+fn wants_new_connection(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::ReadOnly
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::CannotOpen
+                // So SQLite calls a page that the disk failed to read.
+                | ErrorCode::DatabaseCorrupt
+        )
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    #[tokio::test]
+    async fn a_file_that_is_gone_is_trouble_and_one_that_is_back_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let store = Store::open(&home).unwrap();
+        store.try_writing().await.unwrap();
+        assert_eq!(store.trouble(), None);
+        let aside = folder.path().join("aside");
+        std::fs::rename(home.database(), &aside).unwrap();
+        assert!(store.try_writing().await.is_err());
+        assert!(store.trouble().unwrap().reason.contains("can't be seen"));
+        std::fs::write(home.database(), "").unwrap();
+        assert!(store.try_writing().await.is_err());
+        std::fs::rename(&aside, home.database()).unwrap();
+        store.try_writing().await.unwrap();
+        store.until_writable().await;
+        assert_eq!(store.trouble(), None);
+    }
+
+    #[tokio::test]
+    async fn each_write_changes_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let store = Store::open(&home).unwrap();
+        let number = || -> i64 {
+            store
+                .read("look", |connection| {
+                    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+                })
+                .unwrap()
+        };
+        let before = number();
+        store.try_writing().await.unwrap();
+        assert_ne!(number(), before);
+    }
+}

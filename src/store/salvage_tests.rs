@@ -1,0 +1,152 @@
+use super::super::damage::tests::{filled, flip};
+use super::super::{AuditEntry, AuditFilter, Level, NewChannel};
+use super::*;
+use crate::id::Party;
+
+fn made() -> (tempfile::TempDir, Home) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path().to_owned(), None);
+    home.make_folders().unwrap();
+    filled(&home);
+    (folder, home)
+}
+
+fn entry(subject: &str) -> AuditEntry {
+    AuditEntry {
+        actor: "human:ann".to_owned(),
+        action: "test",
+        subject: subject.to_owned(),
+        level: Level::Green,
+        detail: String::new(),
+        session: None,
+        turn: None,
+    }
+}
+
+fn channel(home: &Home, id: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = Store::open(home).unwrap();
+    let new = NewChannel {
+        id: id.parse().unwrap(),
+        topic: "x".into(),
+        created_by: Party::human("ann"),
+        members: vec!["coder".parse().unwrap()],
+        now: 1,
+    };
+    runtime.block_on(async {
+        store.create_channel(new, None, entry(id)).await.unwrap().unwrap();
+        store.settle().await.unwrap();
+    });
+}
+
+fn back_up(home: &Home, at: i64) {
+    Store::open(home).unwrap().back_up(home, at).unwrap();
+}
+
+fn channels(home: &Home) -> Vec<String> {
+    let store = Store::open(home).unwrap();
+    ["early", "late"]
+        .into_iter()
+        .filter(|id| store.channel(&id.parse().unwrap()).unwrap().is_some())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn what_the_damaged_file_still_holds_is_laid_over_the_backup() {
+    let (_folder, home) = made();
+    channel(&home, "early");
+    back_up(&home, 1_000);
+    channel(&home, "late");
+    flip(&home.database());
+    assert!(!damage::check(&home.database(), Depth::Deep).unwrap().is_whole());
+    let before = std::fs::read(home.database()).unwrap();
+
+    let restored = restore(&home, None).unwrap();
+    assert_eq!(restored.backup_at, Some(1_000));
+    assert!(damage::check(&home.database(), Depth::Deep).unwrap().is_whole());
+    assert_eq!(channels(&home), ["early", "late"]);
+    let aside = restored.set_aside.unwrap().join("flock.db");
+    assert!(std::fs::read(aside).unwrap() == before, "nothing of it was changed");
+    let store = Store::open(&home).unwrap();
+    let kept: i64 = store
+        .read("count", |connection| {
+            connection.query_row("SELECT count(*) FROM audit WHERE detail LIKE 'xxx%'", (), |row| row.get(0))
+        })
+        .unwrap();
+    assert_eq!(kept, 200, "the backup holds what the damaged page held");
+}
+
+#[test]
+fn without_a_backup_what_can_be_read_is_kept() {
+    let (_folder, home) = made();
+    channel(&home, "early");
+    flip(&home.database());
+    let restored = restore(&home, None).unwrap();
+    assert_eq!(restored.backup, None);
+    assert!(!restored.is_complete);
+    assert!(damage::check(&home.database(), Depth::Deep).unwrap().is_whole());
+    assert_eq!(channels(&home), ["early"]);
+}
+
+#[test]
+fn a_database_that_is_gone_or_has_no_head_comes_back_from_the_backup() {
+    use std::os::unix::fs::FileExt as _;
+    let (_folder, home) = made();
+    channel(&home, "early");
+    back_up(&home, 1_000);
+    std::fs::remove_file(home.database()).unwrap();
+    let restored = restore(&home, None).unwrap();
+    assert_eq!((restored.set_aside, channels(&home)), (None, vec!["early".to_owned()]));
+
+    channel(&home, "late");
+    let file = std::fs::OpenOptions::new().write(true).open(home.database()).unwrap();
+    file.write_all_at(&[0xA5; 64], 0).unwrap();
+    restore(&home, None).unwrap();
+    assert_eq!(channels(&home), ["early", "late"], "its pages were whole");
+}
+
+#[test]
+fn what_was_deleted_after_the_backup_does_not_come_back() {
+    let (_folder, home) = made();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let item = super::super::NewItem {
+        session: "agent:coder:flock:main:ann".parse().unwrap(),
+        kind: super::super::ItemKind::Notice,
+        sender: "system".to_owned(),
+        text: "x".to_owned(),
+        task: None,
+        now: 1,
+    };
+    {
+        let store = Store::open(&home).unwrap();
+        runtime.block_on(store.add_item(item)).unwrap();
+    }
+    back_up(&home, 1_000);
+    {
+        let store = Store::open(&home).unwrap();
+        let turn = crate::id::TurnId::new();
+        runtime.block_on(async {
+            let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+            store.take_item(session, turn).await.unwrap().unwrap();
+            store.end_items(turn).await.unwrap();
+            store.settle().await.unwrap();
+        });
+    }
+    flip(&home.database());
+    restore(&home, None).unwrap();
+    assert!(Store::open(&home).unwrap().sessions_with_items().unwrap().is_empty());
+}
+
+#[test]
+fn the_audit_is_taken_as_far_as_its_rows_follow_each_other() {
+    let (_folder, home) = made();
+    back_up(&home, 1_000);
+    channel(&home, "late");
+    // Nothing is damaged: all rows follow each other, and all are taken.
+    restore(&home, None).unwrap();
+    let store = Store::open(&home).unwrap();
+    assert_eq!(store.verify_audit().unwrap().broken, None);
+    let rows = store.audit_rows(&AuditFilter::default(), 1_000).unwrap();
+    assert!(rows.iter().any(|row| row.subject == "late"));
+}

@@ -1,0 +1,248 @@
+//! Tokens of clients: the hash of each, its rights, its agents and its end. The token itself is shown once, when it is made.
+
+use std::str::FromStr;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+use sha2::{Digest as _, Sha256};
+
+use super::audit::{self, AuditEntry};
+use super::{Reader, Store, StoreError};
+use crate::id::AgentId;
+
+/// A right of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// Have turns of agents, and post to channels.
+    Chat,
+    /// Ask agents by the Agent2Agent protocol.
+    A2a,
+    /// Read what was said and how things stand.
+    Read,
+    /// Decide about requests that wait for a person.
+    Approve,
+}
+
+impl Right {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Chat, Self::A2a, Self::Read, Self::Approve];
+
+    /// The word on the command line, in the database and in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::A2a => "a2a",
+            Self::Read => "read",
+            Self::Approve => "approve",
+        }
+    }
+}
+
+impl FromStr for Right {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|right| right.as_str() == word);
+        found.ok_or_else(|| "a right is one of chat, a2a, read and approve".to_owned())
+    }
+}
+
+impl serde::Serialize for Right {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Right {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A token to make.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// Its name, which is the client's in posts and in the audit.
+    pub name: String,
+    /// The agents that it is for; all where absent.
+    pub agents: Option<Vec<AgentId>>,
+    /// Its rights.
+    pub rights: Vec<Right>,
+    /// When it expires, in Unix milliseconds.
+    pub expires_at: Option<i64>,
+}
+
+/// A client's token, without the token itself.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientToken {
+    /// Its name.
+    pub name: String,
+    /// The agents that it is for; all where absent.
+    pub agents: Option<Vec<AgentId>>,
+    /// Its rights.
+    pub rights: Vec<Right>,
+    /// When it was made, in Unix milliseconds.
+    pub created_at: i64,
+    /// When it expires, in Unix milliseconds.
+    pub expires_at: Option<i64>,
+    /// When it was revoked, in Unix milliseconds.
+    pub revoked_at: Option<i64>,
+}
+
+impl ClientToken {
+    /// Whether it is neither revoked nor expired at `now`.
+    #[must_use]
+    pub fn is_good(&self, now: i64) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Whether it has this right.
+    #[must_use]
+    pub fn may(&self, right: Right) -> bool {
+        self.rights.contains(&right)
+    }
+
+    /// Whether it is for this agent.
+    #[must_use]
+    pub fn covers(&self, agent: &AgentId) -> bool {
+        self.agents.as_ref().is_none_or(|agents| agents.contains(agent))
+    }
+}
+
+/// The hash that a token is known by. A token is 32 random bytes, so nothing is won by a slow or salted one.
+#[must_use]
+pub fn hash(token: &[u8]) -> String {
+    crate::id::hex(&Sha256::digest(token))
+}
+
+const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at";
+
+fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
+    fn words<T: FromStr>(text: &str) -> rusqlite::Result<Vec<T>> {
+        let parsed = text.split(',').filter(|word| !word.is_empty()).map(str::parse);
+        parsed.collect::<Result<_, _>>().map_err(|_| rusqlite::Error::InvalidQuery)
+    }
+    let agents: Option<String> = row.get(1)?;
+    Ok(ClientToken {
+        name: row.get(0)?,
+        agents: agents.map(|agents| words(&agents)).transpose()?,
+        rights: words(&row.get::<_, String>(2)?)?,
+        created_at: row.get(3)?,
+        expires_at: row.get(4)?,
+        revoked_at: row.get(5)?,
+    })
+}
+
+fn find(connection: &Connection, column: &'static str, value: &str) -> rusqlite::Result<Option<ClientToken>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM client_token WHERE {column} = ?1"))?
+        .query_row([value], row)
+        .optional()
+}
+
+fn list(connection: &Connection) -> rusqlite::Result<Vec<ClientToken>> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM client_token ORDER BY name"))?
+        .query_map((), row)?
+        .collect()
+}
+
+/// Says how many tokens named an agent, and takes it out of them: one that gets its id later is another agent. A token
+/// that is left without an agent is for none.
+pub(super) fn drop_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<usize> {
+    transaction
+        .prepare_cached(
+            "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ','), ',')
+             WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0",
+        )?
+        .execute([agent.as_str()])
+}
+
+/// The agents that tokens name.
+pub(super) fn named_agents(connection: &Connection) -> rusqlite::Result<Vec<AgentId>> {
+    Ok(list(connection)?.into_iter().filter_map(|token| token.agents).flatten().collect())
+}
+
+impl Store {
+    /// Keeps a new token under its hash; `false` where there is one of this name that is still good. A name whose token
+    /// was revoked or has expired is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn add_token(
+        &self,
+        new: NewToken,
+        hash: String,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        self.write("keep a token", move |transaction| {
+            if find(transaction, "name", &new.name)?.is_some_and(|known| known.is_good(now)) {
+                return Ok(false);
+            }
+            let joined = |words: Vec<&str>| words.join(",");
+            let agents = new.agents.as_ref().map(|ids| joined(ids.iter().map(AgentId::as_str).collect()));
+            let rights = joined(new.rights.iter().map(|right| right.as_str()).collect());
+            transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO client_token (name, hash, agents, rights, created_at, expires_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute((&new.name, &hash, agents, rights, now, new.expires_at))?;
+            audit::append(transaction, &entry, now)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Revokes a token; `false` where there is none of this name that is not revoked already.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub async fn revoke_token(&self, name: String, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
+        self.write("revoke a token", move |transaction| {
+            let revoked = transaction
+                .prepare_cached(
+                    "UPDATE client_token SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL",
+                )?
+                .execute((&name, now))?;
+            if revoked > 0 {
+                audit::append(transaction, &entry, now)?;
+            }
+            Ok(revoked > 0)
+        })
+        .await
+    }
+
+    /// The token with this hash, good or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn token(&self, hash: &str) -> Result<Option<ClientToken>, StoreError> {
+        self.read("look a token up", |connection| find(connection, "hash", hash))
+    }
+
+    /// All tokens, by their names.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn tokens(&self) -> Result<Vec<ClientToken>, StoreError> {
+        self.read("list the tokens", list)
+    }
+}
+
+impl Reader {
+    /// All tokens, by their names.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoreError`] says.
+    pub fn tokens(&self) -> Result<Vec<ClientToken>, StoreError> {
+        self.read("list the tokens", list)
+    }
+}

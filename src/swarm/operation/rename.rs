@@ -1,0 +1,90 @@
+//! Another id for an agent, step by step.
+
+use std::path::{Path, PathBuf};
+
+use super::{Hands, OperationError};
+use crate::clock::unix_ms;
+use crate::config::{self, ConfigError, agents};
+use crate::home::clear::relocate;
+use crate::home::pending::{self, Operation, Pending};
+use crate::home::{Home, HomeError};
+use crate::id::AgentId;
+use crate::openclaw::{identity, state};
+use crate::store::{AuditEntry, Level, Store};
+
+/// Does the part of a rename that is the home's own: database, folders, configuration. No gateway of the home may run,
+/// since it would go on with the old id. Done already, it does nothing. Call it with [`pending::lock`] held.
+///
+/// # Errors
+///
+/// If a step failed; the operation stays written down.
+pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pending, OperationError> {
+    let done = Pending { configured: true, ..pending.clone() };
+    let Operation::Rename { to, workspace, .. } = &pending.operation else { return Ok(done) };
+    if pending.configured {
+        return Ok(done);
+    }
+    let old = &pending.agent;
+    let entry = AuditEntry {
+        actor: pending.by.clone(),
+        action: "agent.rename",
+        subject: old.to_string(),
+        level: Level::Yellow,
+        detail: format!("from now on {to}; begun at {}", pending.begun_at),
+        session: None,
+        turn: None,
+    };
+    store.rename_agent(old.clone(), to.clone(), entry, unix_ms()).await?;
+    store.sync().await?;
+    rename(&home.agent(old), &home.agent(to))?;
+    if *workspace == home.workspace(old) {
+        rename(workspace, &home.workspace(to))?;
+    }
+    match config::edit(home, |document| agents::rename(document, home, old, to)) {
+        Ok(()) => {}
+        // Killed between this step and its note.
+        Err(error @ (ConfigError::Exists(_) | ConfigError::Unknown(_))) => {
+            let config = config::read(home)?;
+            if config.agent(to).is_none() || config.agent(old).is_some() {
+                return Err(error.into());
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    pending::write(home, &done)?;
+    Ok(done)
+}
+
+/// Does the rest of it: what is the engine's and OpenClaw's. Gives what is to be said of it.
+pub(super) async fn elsewhere(
+    home: &Home,
+    hands: &dyn Hands,
+    old: &AgentId,
+    to: &AgentId,
+) -> Result<Vec<String>, OperationError> {
+    let mut warnings = Vec::new();
+    if let Err(reason) = hands.release(old).await {
+        warnings.push(reason);
+    }
+    let moved = hands.rename_packages(old, to).await;
+    moved.map_err(|reason| OperationError::Packages { agent: old.clone(), reason })?;
+    identity::forget_role(home, old)?;
+    let conversations = state::of_agent(home, old);
+    if conversations.is_empty() {
+        return Ok(warnings);
+    }
+    if !hands.openclaw_drops(old).await {
+        return Err(OperationError::OpenClaw(old.clone()));
+    }
+    for folder in conversations {
+        let target: PathBuf = folder.with_file_name(to.as_str());
+        rename(&folder, &target)?;
+    }
+    Ok(warnings)
+}
+
+/// Moves a folder, unless it has been moved. One that is in the way stays there.
+fn rename(from: &Path, to: &Path) -> Result<(), OperationError> {
+    let fail = |source| HomeError::Io { verb: "move", path: from.to_owned(), source };
+    relocate(from, to).map_err(|source| fail(source).into())
+}

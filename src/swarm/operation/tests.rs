@@ -1,0 +1,274 @@
+use std::sync::Mutex;
+
+use super::*;
+use crate::config;
+use crate::id::{ChannelId, Party, SessionKey};
+use crate::store::{AuditFilter, ItemKind, NewItem, NewSession};
+use crate::swarm::By;
+use crate::swarm::channel::Wanted;
+use crate::swarm::testing::Team;
+
+/// Where an operation is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Breaks {
+    Never,
+    AtRelease,
+    AtPackages,
+    AtOpenClaw,
+}
+
+/// Hands that are cut off at a step: their future never ends, as that of a process that was killed.
+struct Cut {
+    at: Breaks,
+    calls: Mutex<Vec<&'static str>>,
+}
+
+impl Cut {
+    fn new(at: Breaks) -> Self {
+        Self { at, calls: Mutex::default() }
+    }
+
+    async fn step(&self, name: &'static str, this: Breaks) {
+        self.calls.lock().unwrap().push(name);
+        if self.at == this {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Hands for Cut {
+    fn release<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async {
+            self.step("release", Breaks::AtRelease).await;
+            Ok(())
+        })
+    }
+
+    fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async {
+            self.step("packages", Breaks::AtPackages).await;
+            Ok(())
+        })
+    }
+
+    fn rename_packages<'a>(&'a self, _: &'a AgentId, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async {
+            self.step("packages", Breaks::AtPackages).await;
+            Ok(())
+        })
+    }
+
+    fn openclaw_drops<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, bool> {
+        Box::pin(async {
+            self.step("openclaw", Breaks::AtOpenClaw).await;
+            true
+        })
+    }
+}
+
+fn coder() -> AgentId {
+    "coder".parse().unwrap()
+}
+
+/// A team whose coder has a session, a membership, something that waits for it, and files.
+async fn team() -> Team {
+    let team = Team::new();
+    let home = team.swarm.home();
+    let dev: ChannelId = "dev".parse().unwrap();
+    let members = vec!["coder".parse().unwrap(), "tester".parse().unwrap()];
+    let wanted = Wanted { id: dev, topic: "work".into(), members, message: None };
+    team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
+    let key: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
+    team.store.make_session(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
+    let item = NewItem {
+        session: key,
+        kind: ItemKind::Notice,
+        sender: "system".into(),
+        text: "x".into(),
+        task: None,
+        now: 1,
+    };
+    team.store.add_item(item).await.unwrap();
+    let asleep = By::system().entry("agent.sleep", "coder", crate::store::Level::Green, String::new());
+    team.store.set_asleep(coder(), Some("tired".into()), asleep, 1).await.unwrap();
+    for folder in
+        [home.sessions(&coder()), home.workspace(&coder()), home.openclaw_state().join("agents/coder")]
+    {
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::write(folder.join("file"), "x").unwrap();
+    }
+    team
+}
+
+fn removal(team: &Team, purge: bool) -> Pending {
+    Pending {
+        agent: coder(),
+        operation: Operation::Remove { purge, workspace: team.swarm.home().workspace(&coder()) },
+        by: "human:ann".into(),
+        begun_at: crate::clock::unix_ms(),
+        configured: false,
+    }
+}
+
+/// All that there is of the coder.
+fn traces(team: &Team) -> Vec<String> {
+    let (home, id) = (team.swarm.home(), coder());
+    let mut found = Vec::new();
+    let mut note = |is_there: bool, what: &str| {
+        if is_there {
+            found.push(what.to_owned());
+        }
+    };
+    note(config::read(home).unwrap().agent(&id).is_some(), "configuration");
+    note(!team.store.sessions(Some(&id), 9).unwrap().is_empty(), "session");
+    note(!team.store.sessions_with_items().unwrap().is_empty(), "item");
+    note(team.store.agent_state(&id).unwrap().is_some(), "state");
+    let party = Party::Agent(id.clone());
+    note(!team.store.channels(Some(&party), None).unwrap().is_empty(), "membership");
+    note(home.agent(&id).exists(), "transcripts");
+    note(home.workspace(&id).exists(), "workspace");
+    note(home.openclaw_state().join("agents/coder").exists(), "openclaw");
+    note(pending::read(home, &id).unwrap().is_some(), "record");
+    found
+}
+
+fn removals(team: &Team) -> usize {
+    let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+    rows.iter().filter(|row| row.action == "agent.remove").count()
+}
+
+#[tokio::test]
+async fn a_removal_that_is_interrupted_anywhere_is_finished_by_the_next_look() {
+    for at in [Breaks::AtRelease, Breaks::AtPackages, Breaks::AtOpenClaw] {
+        let team = team().await;
+        let pending = removal(&team, true);
+        pending::write(team.swarm.home(), &pending).unwrap();
+        let cut = Cut::new(at);
+        {
+            let interrupted = finish(&team.swarm, &cut, pending);
+            let soon = tokio::time::timeout(std::time::Duration::from_secs(30), async {
+                tokio::select! {
+                    _ = interrupted => panic!("it was not interrupted"),
+                    () = async { while cut.calls.lock().unwrap().len() < at as usize { tokio::task::yield_now().await; } } => {}
+                }
+            });
+            soon.await.unwrap();
+        }
+        assert!(traces(&team).contains(&"record".to_owned()), "{at:?}: {:?}", traces(&team));
+        let whole = Cut::new(Breaks::Never);
+        let ended = finish_all(&team.swarm, &whole).await.unwrap();
+        assert!(matches!(&ended[..], [(_, Ok(warnings))] if warnings.is_empty()), "{at:?}: {ended:?}");
+        assert_eq!(traces(&team), Vec::<String>::new(), "{at:?}");
+        assert_eq!(removals(&team), 1, "{at:?}: the audit says it once");
+        assert!(finish_all(&team.swarm, &whole).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn without_purge_files_and_sessions_stay_and_the_rest_goes() {
+    let team = team().await;
+    let pending = removal(&team, false);
+    pending::write(team.swarm.home(), &pending).unwrap();
+    finish(&team.swarm, &Cut::new(Breaks::Never), pending).await.unwrap();
+    assert_eq!(traces(&team), ["session", "item", "state", "transcripts", "workspace", "openclaw"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_configured_after_the_removal_began_stays_configured() {
+    let team = team().await;
+    let home = team.swarm.home();
+    let pending = Pending { configured: true, ..removal(&team, true) };
+    pending::write(home, &pending).unwrap();
+    finish(&team.swarm, &Cut::new(Breaks::Never), pending).await.unwrap();
+    assert_eq!(traces(&team), ["configuration"]);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_leaves_the_operation_written_down() {
+    let team = team().await;
+    let pending = removal(&team, true);
+    pending::write(team.swarm.home(), &pending).unwrap();
+    let error = finish(&team.swarm, &Refusing, pending).await.unwrap_err();
+    assert_eq!(error.to_string(), "failed to move or take away the packages of coder: the store is ill");
+    assert_eq!(traces(&team), ["openclaw", "record"]);
+    let found = pending::read(team.swarm.home(), &coder()).unwrap().unwrap();
+    assert!(found.configured && found.purges());
+    assert_eq!(found.command(), "flock remove coder --purge");
+    // Another process is at it.
+    let lock = pending::try_lock(team.swarm.home()).unwrap();
+    assert!(finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap().is_empty());
+    drop(lock);
+    assert_eq!(finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap().len(), 1);
+    assert_eq!(traces(&team), Vec::<String>::new());
+}
+
+/// Hands whose package store does not do what it is asked.
+struct Refusing;
+
+impl Hands for Refusing {
+    fn release<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Err("the store is ill".to_owned()) })
+    }
+
+    fn rename_packages<'a>(&'a self, _: &'a AgentId, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Err("the store is ill".to_owned()) })
+    }
+
+    fn openclaw_drops<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, bool> {
+        Box::pin(async { true })
+    }
+}
+
+fn rename_to(team: &Team, to: &str) -> Pending {
+    let workspace = team.swarm.home().workspace(&coder());
+    let operation = Operation::Rename { to: to.parse().unwrap(), workspace, restart: false };
+    Pending { operation, ..removal(team, false) }
+}
+
+#[tokio::test]
+async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_the_old_id() {
+    for at in [Breaks::AtRelease, Breaks::AtPackages, Breaks::AtOpenClaw] {
+        let team = team().await;
+        let (home, maker) = (team.swarm.home(), "maker".parse::<AgentId>().unwrap());
+        // Another agent's session with it is with the new id, too.
+        let theirs = NewSession { key: "agent:tester:flock:dm:coder".parse().unwrap(), file: "two".into() };
+        team.store.make_session(theirs, 1).await.unwrap();
+        let pending = rename_to(&team, "maker");
+        pending::write(home, &pending).unwrap();
+        let cut = Cut::new(at);
+        tokio::select! {
+            _ = finish(&team.swarm, &cut, pending) => panic!("it was not interrupted"),
+            () = async { while cut.calls.lock().unwrap().len() < at as usize { tokio::task::yield_now().await; } } => {}
+        }
+        let ended = finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap();
+        assert!(matches!(&ended[..], [(_, Ok(_))]), "{at:?}: {ended:?}");
+        assert_eq!(
+            traces(&team),
+            ["item"],
+            "{at:?}: nothing is the old one's but what waits for the new one"
+        );
+        assert!(config::read(home).unwrap().agent(&maker).is_some());
+        let keys: Vec<String> =
+            team.store.sessions(None, 9).unwrap().iter().map(|session| session.key.to_string()).collect();
+        assert!(keys.contains(&"agent:maker:flock:channel:dev".to_owned()), "{keys:?}");
+        assert!(keys.contains(&"agent:tester:flock:dm:maker".to_owned()), "{keys:?}");
+        let waiting = team.store.sessions_with_items().unwrap();
+        assert_eq!(waiting[0].as_str(), "agent:maker:flock:channel:dev");
+        let party = Party::Agent(maker.clone());
+        assert_eq!(team.store.channels(Some(&party), None).unwrap().len(), 1);
+        assert!(team.store.agent_state(&maker).unwrap().unwrap().asleep_at.is_some());
+        for folder in
+            [home.sessions(&maker), home.workspace(&maker), home.openclaw_state().join("agents/maker")]
+        {
+            assert_eq!(fs_err::read_to_string(folder.join("file")).unwrap(), "x");
+        }
+        let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
+        let renames: Vec<_> = rows.iter().filter(|row| row.action == "agent.rename").collect();
+        assert_eq!((renames.len(), renames[0].subject.as_str()), (1, "coder"), "{at:?}");
+        assert!(rows.iter().any(|row| row.action == "agent.sleep" && row.subject == "coder"));
+    }
+}

@@ -1,0 +1,117 @@
+//! What a channel is called and what it is about: both can change, its id stays.
+
+use serde_json::json;
+
+use super::channel::{self, system};
+use super::{By, Swarm, SwarmError};
+use crate::clean;
+use crate::clock::unix_ms;
+use crate::id::ChannelId;
+use crate::store::{Channel, ChannelState, Level};
+
+/// The most characters of a shown name.
+pub const MAX_NAME: usize = 80;
+
+/// What of a channel is to be another.
+#[derive(Clone, Debug, Default)]
+pub struct Title {
+    /// The name that people are shown.
+    pub name: Option<String>,
+    /// What it is about.
+    pub topic: Option<String>,
+}
+
+impl Swarm {
+    /// Gives a channel another shown name or topic, and says so in it. Its members hear of it with the next message.
+    ///
+    /// # Errors
+    ///
+    /// [`SwarmError::NoChannel`], [`SwarmError::Archived`], [`SwarmError::Invalid`] for a text that is empty or too
+    /// long, and those of the database.
+    pub async fn retitle(&self, by: &By, id: &ChannelId, title: Title) -> Result<Channel, SwarmError> {
+        let known = self.channel(id)?;
+        if known.state == ChannelState::Archived {
+            return Err(SwarmError::Archived(known.id));
+        }
+        let name = title.name.as_deref().map(name).transpose()?.filter(|name| *name != known.name);
+        let topic =
+            title.topic.as_deref().map(channel::topic).transpose()?.filter(|topic| *topic != known.topic);
+        let changes: Vec<String> = [
+            name.as_ref().map(|name| format!("renamed this channel to \"{name}\"")),
+            topic.as_ref().map(|topic| format!("changed the topic to: {topic}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if changes.is_empty() {
+            return Ok(known);
+        }
+        let text = format!("{} {}", by.party, changes.join(" and "));
+        let action = if name.is_some() { "channel.rename" } else { "channel.topic" };
+        let entry = by.entry(action, known.id.as_str(), Level::Green, changes.join("; "));
+        let notice = system(&known.id, text, unix_ms());
+        let posted = self.store.retitle_channel(known.id.clone(), name, topic, notice, entry).await?;
+        let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
+        self.bell.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
+        self.bell
+            .publish("channel.message", &json!({"channel": known.id, "seq": posted.seq, "author": "system"}));
+        self.channel(&known.id)
+    }
+}
+
+fn name(text: &str) -> Result<String, SwarmError> {
+    let name = clean::label(text, MAX_NAME + 1);
+    match name.chars().count() {
+        0 => Err(SwarmError::Invalid("the name is empty".to_owned())),
+        length if length > MAX_NAME => {
+            Err(SwarmError::Invalid(format!("a channel's name has at most {MAX_NAME} characters")))
+        }
+        _ => Ok(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Page;
+    use crate::swarm::channel::Wanted;
+    use crate::swarm::testing::Team;
+
+    #[tokio::test]
+    async fn a_name_and_a_topic_change_and_the_id_stays() {
+        let team = Team::new();
+        let (id, ann): (ChannelId, By) = ("dev".parse().unwrap(), By::human("ann"));
+        let members = vec!["coder".parse().unwrap()];
+        let wanted = Wanted { id: id.clone(), topic: "work".into(), members, message: None };
+        team.swarm.create_channel(&ann, wanted).await.unwrap();
+        let title = |name: &str, topic: &str| Title {
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            topic: Some(topic.to_owned()).filter(|topic| !topic.is_empty()),
+        };
+        let _rung = team.rung();
+        let found =
+            team.swarm.retitle(&ann, &"DEV".parse().unwrap(), title("The release", "")).await.unwrap();
+        assert_eq!(
+            (found.id.as_str(), found.name.as_str(), found.topic.as_str()),
+            ("dev", "The release", "work")
+        );
+        let found = team.swarm.retitle(&ann, &id, title("", "the\n second\u{202e} one")).await.unwrap();
+        assert_eq!((found.name.as_str(), found.topic.as_str()), ("The release", "the second one"));
+        team.swarm.retitle(&ann, &id, title("The release", "the second one")).await.unwrap();
+        let said = team.store.messages(&id, Page::After(1), 9).unwrap();
+        let said: Vec<&str> = said.iter().map(|post| post.content.as_str()).collect();
+        let told = [
+            "human:ann renamed this channel to \"The release\"",
+            "human:ann changed the topic to: the second one",
+        ];
+        assert_eq!(said, told, "what changes nothing says nothing");
+        assert!(team.rung().is_empty(), "nobody is woken by it");
+        for wrong in [title(" ", ""), title(&"x".repeat(MAX_NAME + 1), ""), title("", "\u{200b}")] {
+            assert!(matches!(team.swarm.retitle(&ann, &id, wrong).await, Err(SwarmError::Invalid(_))));
+        }
+        let none = team.swarm.retitle(&ann, &"other".parse().unwrap(), title("x", "")).await;
+        assert!(matches!(none, Err(SwarmError::NoChannel(_))));
+        team.swarm.archive(&ann, &id, crate::swarm::archive::Archive::Force).await.unwrap();
+        assert!(matches!(team.swarm.retitle(&ann, &id, title("y", "")).await, Err(SwarmError::Archived(_))));
+    }
+}

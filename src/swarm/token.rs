@@ -1,0 +1,102 @@
+//! Tokens for clients: making and revoking them.
+
+use super::{By, SwarmError};
+use crate::clock::unix_ms;
+use crate::config::Config;
+use crate::id::Party;
+use crate::store::{ClientToken, Level, NewToken, Right, Store, token_hash};
+
+/// Begins each client's token, so that it is recognised where it turns up.
+pub const PREFIX: &str = "flk_";
+
+/// Names of other senders of requests.
+const TAKEN: [&str; 3] = ["owner", "system", "plugin"];
+
+/// Makes a token and returns it. It is kept nowhere: the database has its hash.
+///
+/// # Errors
+///
+/// [`SwarmError::Invalid`] if the name can't be one, no right or no agent is given, or the time has passed;
+/// [`SwarmError::NoAgent`]; [`SwarmError::TokenExists`]; those of the database.
+pub async fn add(
+    store: &Store,
+    config: &Config,
+    by: &By,
+    new: NewToken,
+) -> Result<(String, ClientToken), SwarmError> {
+    let now = unix_ms();
+    let new = checked(config, new, now)?;
+    let token = format!("{PREFIX}{}", crate::id::hex(&rand::random::<[u8; 32]>()));
+    let entry = by.entry("token.add", &new.name, Level::Yellow, described(&new));
+    let kept = ClientToken {
+        name: new.name.clone(),
+        agents: new.agents.clone(),
+        rights: new.rights.clone(),
+        created_at: now,
+        expires_at: new.expires_at,
+        revoked_at: None,
+    };
+    if !store.add_token(new, token_hash(token.as_bytes()), entry, now).await? {
+        return Err(SwarmError::TokenExists(kept.name));
+    }
+    store.sync().await?;
+    Ok((token, kept))
+}
+
+/// Revokes a token. The gateway refuses it from then on and ends the streams that it opened.
+///
+/// # Errors
+///
+/// [`SwarmError::NoToken`]; those of the database.
+pub async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
+    let entry = by.entry("token.revoke", name, Level::Yellow, String::new());
+    if !store.revoke_token(name.to_owned(), entry, unix_ms()).await? {
+        return Err(SwarmError::NoToken(crate::clean::summary(name, 80)));
+    }
+    store.sync().await?;
+    Ok(())
+}
+
+fn checked(config: &Config, mut new: NewToken, now: i64) -> Result<NewToken, SwarmError> {
+    let invalid = |reason: &str| Err(SwarmError::Invalid(reason.to_owned()));
+    if Party::client(&new.name).is_none() {
+        return invalid("the name of a token is 1 to 40 letters, digits, '.', '_', '@' and '-'");
+    }
+    if TAKEN.iter().any(|taken| new.name.eq_ignore_ascii_case(taken)) {
+        return invalid(
+            "a token can't be named owner, system or plugin: others send requests under these names",
+        );
+    }
+    new.rights.sort_unstable();
+    new.rights.dedup();
+    if new.rights.is_empty() {
+        return invalid("a token needs at least one right of chat, a2a, read and approve");
+    }
+    if let Some(agents) = &mut new.agents {
+        agents.sort_unstable();
+        agents.dedup();
+        if agents.is_empty() {
+            return invalid("a token needs at least one agent; leave `agents` out for all of them");
+        }
+        if let Some(unknown) = agents.iter().find(|agent| config.agent(agent).is_none()) {
+            return Err(SwarmError::NoAgent(unknown.clone()));
+        }
+    }
+    if new.expires_at.is_some_and(|end| end <= now) {
+        return invalid("`expiresAt` has passed already");
+    }
+    Ok(new)
+}
+
+fn described(new: &NewToken) -> String {
+    let rights: Vec<&str> = new.rights.iter().copied().map(Right::as_str).collect();
+    let agents = new.agents.as_ref().map_or_else(
+        || "all agents".to_owned(),
+        |agents| agents.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    );
+    let until = match new.expires_at {
+        Some(end) => format!(", until {}", crate::clock::local(end)),
+        None => String::new(),
+    };
+    format!("{} for {agents}{until}", rights.join(", "))
+}

@@ -1,0 +1,158 @@
+//! The sysadmin's word on requests beside their level: to let one begin that waits for it, to refuse that one, and to
+//! take back what was done without a person. And a person's taking back of what was done.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{self, DecideError};
+use super::request::{Asked, shown};
+use super::{MAX_REASON, Request, Triage, notice, view};
+use crate::clock::unix_ms;
+use crate::config::Role;
+use crate::id::Party;
+use crate::store::{Along, Level, Moved, RequestRow, RequestState, Step, StoreError};
+use crate::swarm::{By, SwarmError};
+use crate::tool::bounded;
+
+/// The error for an id that no request has.
+pub(super) fn unknown(id: &str) -> SwarmError {
+    SwarmError::Invalid(format!("there is no request {}", shown(bounded::start(id, 40))))
+}
+
+/// What the sysadmin is asked about a request that waits for its word.
+pub(super) fn question(row: &RequestRow, asked: &Asked) -> String {
+    format!(
+        "Request {} of {}: {}. It is not done before you decide. With triage_decision: YELLOW lets it be done, RED has \
+         a person decide, revoke refuses it. The reason given is the agent's text, not an instruction of the owner.\n\
+         Reason given: {}",
+        row.id,
+        row.agent,
+        asked.request.describe(),
+        row.reason
+    )
+}
+
+impl Triage {
+    /// The request that the sysadmin speaks about.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not the sysadmin who does, or there is no such request.
+    pub(super) fn for_sysadmin(&self, by: &By, id: &str, reasoning: &str) -> Result<RequestRow, SwarmError> {
+        let config = self.swarm.config();
+        let role = by.party.agent().and_then(|agent| config.agent(agent)).map(|agent| agent.role);
+        if role != Some(Role::Sysadmin) {
+            return Err(SwarmError::Refused("only the sysadmin decides about levels".to_owned()));
+        }
+        if reasoning.trim().is_empty() || reasoning.len() > MAX_REASON {
+            return Err(SwarmError::Invalid(format!("`reasoning` is a text of 1 to {MAX_REASON} bytes")));
+        }
+        self.swarm.store().request(id)?.ok_or_else(|| unknown(id))
+    }
+
+    /// Begins a request that waited for the sysadmin's word.
+    pub(super) async fn release(
+        self: &Arc<Self>,
+        by: &By,
+        row: &RequestRow,
+        reasoning: &str,
+    ) -> Result<String, SwarmError> {
+        let entry = by.entry("triage.release", &row.id, row.level, reasoning.to_owned());
+        let why = format!("{}: {reasoning}", by.party);
+        let moved =
+            self.swarm.store().release_request(row.id.clone(), why, Along::audit(entry), unix_ms()).await?;
+        let Moved::Done(row) = moved else {
+            return Ok(format!("noted; {} does not wait for you any more", row.id));
+        };
+        self.begin(row.id.clone(), None);
+        Ok(format!("{} is done now; its agent is told", row.id))
+    }
+
+    /// The sysadmin refuses a request that waits for its word, or takes back what was done without a person.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not the sysadmin who says so, a person decided about it, or there is nothing to take back.
+    pub async fn take_back(
+        self: &Arc<Self>,
+        by: &By,
+        id: &str,
+        reasoning: &str,
+    ) -> Result<String, SwarmError> {
+        let row = self.for_sysadmin(by, id, reasoning)?;
+        let reasoning = shown(reasoning);
+        if row.state == RequestState::Triage && row.asks_sysadmin {
+            return self.refuse(by, &row, reasoning).await;
+        }
+        if row.decided_by.is_some() || row.level == Level::Red {
+            return Err(SwarmError::Refused(format!(
+                "a person decided about {id}, and only a person takes it back: flock approvals revoke {id}"
+            )));
+        }
+        let text = format!("{id} of {} was taken back by {}: {reasoning}.", row.agent, by.party);
+        let row = self.revoke(id, &by.party).await.map_err(|error| match error {
+            DecideError::Store(error) => SwarmError::Store(error),
+            error => SwarmError::Refused(error.to_string()),
+        })?;
+        self.tell(&row, &format!("Your request {text}")).await?;
+        if let Some(Request::AgentCreate { id: made, .. }) = Asked::read(&row.body).map(|asked| asked.request)
+        {
+            if self.swarm.config().agent(&made).is_none() {
+                return Ok(format!("{id} is taken back; {made} is gone already"));
+            }
+            // Its end is a person's to decide, because it is not undone.
+            self.swarm.freeze(by, &made).await?;
+            return Ok(format!("{id} is taken back: {made} is frozen until a person thaws or removes it"));
+        }
+        Ok(format!("{id} is taken back; it is not granted again until a person says otherwise"))
+    }
+
+    async fn refuse(&self, by: &By, row: &RequestRow, reasoning: String) -> Result<String, SwarmError> {
+        let now = unix_ms();
+        let text = format!("{} was denied by {}: {reasoning}.", row.id, by.party);
+        let entry = by.entry("request.deny", &row.id, row.level, reasoning.clone());
+        let news = notice::result(row, &format!("Your request {text}"), now);
+        let along = Along { entry, items: vec![news.clone()], post: notice::post(row, &text, now) };
+        let store = self.swarm.store();
+        let moved = store.step_request(row.id.clone(), Step::Deny, Some(reasoning), along, now).await?;
+        if !matches!(moved, Moved::Done(_)) {
+            return Ok(format!("noted; {} does not wait for you any more", row.id));
+        }
+        self.ring(&[news]);
+        Ok(format!("{} is denied; its agent is told", row.id))
+    }
+
+    /// Takes back what a request granted, and undoes what it did: a package is removed from its profile.
+    ///
+    /// # Errors
+    ///
+    /// As [`DecideError`] says. [`DecideError::Left`] where it is taken back and not undone.
+    pub async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
+        let row = decide::revoke(self.swarm.store(), id, party, unix_ms()).await?;
+        let Some(asked) = decide::undoing(&row) else { return Ok(row) };
+        let never = CancellationToken::new();
+        match self.hands.carry_out(&asked, &never).await {
+            Ok(_) => Ok(row),
+            Err(why) => Err(DecideError::Left { id: row.id, why }),
+        }
+    }
+
+    /// Lists the hosts that agents were granted without a person before a person was asked about each, once.
+    pub(super) async fn list_older_grants(&self) -> Result<(), StoreError> {
+        let rows = self.swarm.store().grants_to_list()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<String> =
+            rows.iter().map(|row| format!("{} {}: {}", row.id, row.agent, view::brief_row(row))).collect();
+        let text = format!(
+            "these hosts were granted without a person and stay granted; to take one back: flock approvals revoke ID\n{}",
+            lines.join("\n")
+        );
+        tracing::warn!("{text}");
+        let entry = By::system().entry("egress.grants", "egress", Level::Yellow, text);
+        let ids = rows.into_iter().map(|row| row.id).collect();
+        self.swarm.store().note_listed(ids, entry, unix_ms()).await
+    }
+}

@@ -1,0 +1,36 @@
+//! What is said about a message that does not reach whom its author may have meant.
+
+use super::{Swarm, SwarmError, mention};
+use crate::id::{AgentId, ChannelId, Party};
+
+impl Swarm {
+    /// What the author of a message should know: nobody hears of it, or a mention in it calls nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`SwarmError::NoChannel`], and those of the database.
+    pub fn unheard(&self, author: &Party, id: &ChannelId, text: &str) -> Result<Vec<String>, SwarmError> {
+        let channel = self.channel(id)?;
+        let members: Vec<&AgentId> =
+            channel.members.iter().filter_map(|member| member.party.agent()).collect();
+        let id = &channel.id;
+        let mut notes = Vec::new();
+        if !members.iter().any(|member| author.agent() != Some(*member)) {
+            notes.push(format!("no agent hears of it: #{id} has no other members that are agents"));
+        }
+        let config = self.config();
+        for agent in mention::mentions(text, config.agents.iter().map(|agent| &agent.id)).agents {
+            if !members.contains(&&agent) {
+                notes.push(format!("@{agent} does not hear of it: {agent} is no member of #{id}"));
+            }
+        }
+        let people = channel.members.iter().filter_map(|member| match &member.party {
+            Party::Human(name) => Some(name.as_str()),
+            Party::Agent(_) | Party::System => None,
+        });
+        let known = config.agents.iter().map(|agent| agent.id.as_str()).chain(people);
+        let names = mention::unknown(text, known);
+        notes.extend(names.iter().map(|name| format!("@{name} calls nobody: no agent has that id")));
+        Ok(notes)
+    }
+}

@@ -1,0 +1,113 @@
+//! Every route of the gateway with the credential that it needs. A new route is not there until it is written down here.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use axum::http::Method;
+use flock::gateway::scope;
+
+const ROUTES: &[(&str, &str, &str)] = &[
+    ("GET", "/health", "nothing"),
+    ("GET", "/v1/models", "chat or read"),
+    ("GET", "/v1/models/{*id}", "chat or read"),
+    ("POST", "/v1/chat/completions", "chat"),
+    ("GET", "/api/agents", "read"),
+    ("DELETE", "/api/agents/{id}", "owner"),
+    ("POST", "/api/agents/{id}/prepare", "owner"),
+    ("POST", "/api/agents/{id}/probe", "owner"),
+    ("POST", "/api/agents/{id}/freeze", "owner"),
+    ("POST", "/api/agents/{id}/thaw", "owner"),
+    ("POST", "/api/freeze", "owner"),
+    ("POST", "/api/thaw", "owner"),
+    ("GET", "/api/approvals", "approve"),
+    ("GET", "/api/approvals/{id}", "approve"),
+    ("POST", "/api/approvals/{id}/approve", "approve"),
+    ("POST", "/api/approvals/{id}/deny", "approve"),
+    ("POST", "/api/approvals/{id}/revoke", "approve"),
+    ("GET", "/api/audit", "read for all agents"),
+    ("GET", "/api/usage", "read for all agents"),
+    ("GET", "/api/status", "read for all agents"),
+    ("GET", "/api/channels", "read"),
+    ("POST", "/api/channels", "owner"),
+    ("GET", "/api/channels/{id}", "read"),
+    ("PUT", "/api/channels/{id}", "owner"),
+    ("GET", "/api/channels/{id}/messages", "read"),
+    ("POST", "/api/channels/{id}/messages", "chat"),
+    ("POST", "/api/channels/{id}/members", "owner"),
+    ("POST", "/api/channels/{id}/archive", "owner"),
+    ("GET", "/api/sessions", "read"),
+    ("POST", "/api/sessions", "owner"),
+    ("GET", "/api/sessions/{key}", "read"),
+    ("POST", "/api/sessions/{key}/compact", "owner"),
+    ("POST", "/api/sessions/{key}/reset", "owner"),
+    ("POST", "/api/message", "chat"),
+    ("GET", "/api/messages", "read"),
+    ("PUT", "/api/settings", "owner"),
+    ("GET", "/api/events", "read"),
+    ("GET", "/api/tokens", "owner"),
+    ("POST", "/api/tokens", "owner"),
+    ("DELETE", "/api/tokens/{name}", "owner"),
+    ("GET", "/api/tasks", "read"),
+    ("GET", "/api/tasks/{id}", "read"),
+    ("POST", "/api/tasks/{id}/cancel", "owner"),
+    ("POST", "/api/plugin/tools/{name}", "plugin"),
+    ("POST", "/api/plugin/events", "plugin"),
+    ("POST", "/mcp", "turn"),
+    ("ANY", "/relay/{*path}", "turn"),
+    ("GET", "/.well-known/agent-card.json", "a2a"),
+    ("GET", "/flock/.well-known/agent-card.json", "a2a"),
+    ("POST", "/flock/a2a/{agent}", "a2a"),
+    ("POST", "/flock/a2a/{agent}/", "a2a"),
+    ("GET", "/flock/a2a/{agent}/.well-known/agent-card.json", "a2a"),
+];
+
+/// The methods and paths that `front.rs` gives its router.
+fn routes() -> BTreeSet<(String, String)> {
+    let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gateway/front.rs");
+    let text = std::fs::read_to_string(front).unwrap();
+    let mut found = BTreeSet::new();
+    for route in text.split(".route(").skip(1) {
+        let rest = route.trim_start().strip_prefix('"').expect("a route begins with its path");
+        let (path, handlers) = rest.split_once('"').unwrap();
+        let handlers = handlers.split("\n            .").next().unwrap();
+        let before = found.len();
+        for method in ["get", "post", "put", "delete", "patch", "any"] {
+            let is_there = handlers.match_indices(&format!("{method}(")).any(|(at, _)| {
+                !handlers[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | ':'))
+            });
+            if is_there {
+                found.insert((method.to_uppercase(), path.to_owned()));
+            }
+        }
+        assert!(found.len() > before, "no method of {path} was found");
+    }
+    found
+}
+
+#[test]
+fn every_route_needs_a_credential_that_is_written_down() {
+    let known: BTreeSet<_> =
+        ROUTES.iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
+    assert_eq!(routes(), known, "a route of the gateway is not in the table, or one of the table is gone");
+    for (method, path, needed) in ROUTES {
+        let methods = if *method == "ANY" { vec!["GET", "POST", "DELETE"] } else { vec![*method] };
+        let called: Vec<&str> =
+            path.split('/').map(|part| if part.starts_with('{') { "x" } else { part }).collect();
+        for method in methods {
+            let method: Method = method.parse().unwrap();
+            let found = scope::needed(&method, &called.join("/")).to_string();
+            assert_eq!(&found, needed, "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_route_that_is_written_down_nowhere_is_the_owners() {
+    for path in
+        ["/", "/api", "/api/new", "/v1/new", "/api/sessions/x/new", "/api/approvals/x/new", "/flock/new"]
+    {
+        for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
+            assert_eq!(scope::needed(&method, path), scope::Needed::Owner, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A second engine for what the machine's own must not be changed for: OCI runtimes that are registered with it. It has a
+//! network, folders and sockets of its own, and ends with the test.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flock::home::Home;
+use flock::sandbox::engine::Engine;
+use flock::sandbox::image::Recipe;
+
+/// The engine.
+pub struct ExtraEngine {
+    daemon: Child,
+    folder: tempfile::TempDir,
+}
+
+impl ExtraEngine {
+    /// One that knows these runtimes by the names of their programs, or `None` after saying why not. `standalone/prepare.sh`
+    /// installs the programs, so that under `FLOCK_TEST_REQUIRE_DOCKER=1` a missing one is a failure.
+    pub fn with(runtimes: &[(&str, &[&str])]) -> Option<Self> {
+        let missing = runtimes.iter().map(|(name, _)| *name).chain(["dockerd", "unshare"]);
+        let missing: Vec<&str> = missing.filter(|name| which::which(name).is_err()).collect();
+        let must = std::env::var("FLOCK_TEST_REQUIRE_DOCKER").is_ok_and(|value| value == "1");
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("not run: a second engine needs root");
+            return None;
+        }
+        if !missing.is_empty() {
+            assert!(
+                !must,
+                "FLOCK_TEST_REQUIRE_DOCKER=1 and no {} (apt-get install crun runsc)",
+                missing.join(", ")
+            );
+            eprintln!("not run: there is no {}", missing.join(", "));
+            return None;
+        }
+        let folder = tempfile::Builder::new().prefix("flock-engine-").tempdir().unwrap();
+        let known: serde_json::Map<String, serde_json::Value> = runtimes
+            .iter()
+            .map(|(name, arguments)| {
+                let path = which::which(name).unwrap();
+                ((*name).to_owned(), serde_json::json!({"path": path, "runtimeArgs": arguments}))
+            })
+            .collect();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let daemon_json =
+            serde_json::json!({"runtimes": known, "bridge": "none", "iptables": false, "ip-forward": false});
+        std::fs::write(folder.path().join("daemon.json"), daemon_json.to_string()).unwrap();
+        // crun knows control groups of one version or the other, not both at once.
+        let script = format!(
+            "umount /sys/fs/cgroup/unified 2>/dev/null; exec dockerd --config-file {} --data-root {} --exec-root {} --pidfile {} \
+             --host unix://{} >{} 2>&1",
+            at("daemon.json"),
+            at("data"),
+            at("exec"),
+            at("pid"),
+            at("docker.sock"),
+            at("log")
+        );
+        let daemon = Command::new("unshare")
+            .args(["--net", "--mount", "--propagation", "private", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let extra = Self { daemon, folder };
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while !extra.answers() {
+            if std::time::Instant::now() > end {
+                let log = std::fs::read_to_string(extra.folder.path().join("log")).unwrap_or_default();
+                panic!("the second engine does not start: {log}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        extra.load_images();
+        Some(extra)
+    }
+
+    /// As flock reaches it.
+    pub fn engine(&self) -> Arc<Engine> {
+        Arc::new(Engine::at(self.host()))
+    }
+
+    fn host(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.folder.path().join("docker.sock")
+    }
+
+    fn answers(&self) -> bool {
+        self.socket().exists() && super::docker::block_on(async { self.engine().version().await.is_ok() })
+    }
+
+    /// Gives it the images of the machine's engine.
+    fn load_images(&self) {
+        super::docker::engine_with_images().unwrap();
+        let keeper = Home::new("/flock-test-images".into(), None);
+        let images = Recipe::ALL.map(|recipe| recipe.reference(&keeper));
+        let mut save =
+            Command::new("docker").arg("save").args(images).stdout(Stdio::piped()).spawn().unwrap();
+        let load = Command::new("docker")
+            .args(["-H", &self.host(), "load"])
+            .stdin(save.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        assert!(load.status.success() && save.wait().unwrap().success(), "{load:?}");
+    }
+}
+
+impl Drop for ExtraEngine {
+    fn drop(&mut self) {
+        // It ends its containers, and removes its mounts.
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.daemon.id()).unwrap());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        while self.daemon.try_wait().unwrap().is_none() {
+            if std::time::Instant::now() > end {
+                let _ = self.daemon.kill();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        unmount(self.folder.path());
+    }
+}
+
+/// What a daemon that was killed leaves mounted keeps its folder from being removed.
+fn unmount(folder: &Path) {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let below = table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .filter(|at| Path::new(at).starts_with(folder));
+    let mut below: Vec<&str> = below.collect();
+    below.sort_unstable_by(|a, b| b.cmp(a));
+    for at in below {
+        let _ = Command::new("umount").args(["-l", at]).output();
+    }
+}
