@@ -103,6 +103,10 @@ fn words(program: &str, phase: &Phase<'_>) -> (String, String) {
             format!("going on with the interrupted install of {}", short(commit)),
             "the earlier clone is complete".to_owned(),
         ),
+        Phase::Anew { commit } => (
+            format!("the installed {} is not what was built any more", short(commit)),
+            "it is made anew".to_owned(),
+        ),
         Phase::CheckingOut => ("writing its files".to_owned(), "its files are written".to_owned()),
         Phase::Running(title) => (format!("running {title}"), format!("{title} done")),
         Phase::Trying => ("trying the build".to_owned(), "the build works".to_owned()),

@@ -168,8 +168,9 @@ pub fn install(
     context: &Context,
 ) -> Result<Option<Version>, Failure> {
     end_interrupted(installer, home, context)?;
-    // One that lacks its program is made again.
-    let Some(current) = versions::current(home).filter(|current| current.entry().is_file()) else {
+    // One that lacks its program, or whose files were changed, is made again.
+    let is_whole = |current: &Version| current.entry().is_file() && current.check().is_ok();
+    let Some(current) = versions::current(home).filter(is_whole) else {
         return Ok(None);
     };
     let settings = config::read(home)?.openclaw;
@@ -209,6 +210,10 @@ fn take(
 ) -> Result<Taken, Failure> {
     let look = Look::at(home, current, search, context)?;
     let wanted = &look.wanted;
+    if let Decision::Moved(moved) = &look.decision {
+        let moved = InstallError::Moved { repository: wanted.repository.clone(), moved: moved.clone() };
+        return Err(report::not_made(current, moved, false, look.words));
+    }
     let renamed = look.decision == Decision::Current
         && (wanted.reference != current.reference || wanted.repository != current.origin);
     if !renamed && !matches!(look.decision, Decision::New(_)) {
@@ -271,6 +276,7 @@ fn back(installer: &Installer, home: &Home, current: &Version, context: &Context
     if let Some(failed) = versions::failed(home).get(&before.commit) {
         return Err(report::no_way_back(current, Some((&before, failed))));
     }
+    before.check().map_err(|error| report::altered(&before, error))?;
     let change = Change { installer, home, context, way: Way::Rollback, from: current, to: &before };
     let done = change.run()?;
     report::changed(home, &change, done, context);

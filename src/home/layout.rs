@@ -284,6 +284,12 @@ impl Home {
         self.openclaw_versions().join("failed.json")
     }
 
+    /// The commits that tags of OpenClaw were at when they were first seen.
+    #[must_use]
+    pub fn openclaw_tags(&self) -> PathBuf {
+        self.openclaw_versions().join("tags.json")
+    }
+
     /// The change of OpenClaw's version that is under way, or was interrupted.
     #[must_use]
     pub fn openclaw_underway(&self) -> PathBuf {
@@ -300,6 +306,12 @@ impl Home {
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.root.join("gateways").join("flock")
+    }
+
+    /// The commits that tags of flock's source were at when they were first seen.
+    #[must_use]
+    pub fn program_tags(&self) -> PathBuf {
+        self.program().join("tags.json")
     }
 
     /// The change of flock's program that is under way, or was interrupted.

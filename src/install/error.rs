@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::tags::Moved;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 
@@ -40,6 +41,36 @@ pub enum InstallError {
         repository: String,
         /// What was looked for.
         reference: String,
+    },
+    /// A tag is no longer at the commit that it was at.
+    #[error("{}", moved_text(repository, moved))]
+    Moved {
+        /// Of which repository.
+        repository: String,
+        /// Which tag, and where it was and is.
+        moved: Moved,
+    },
+    /// The repository gave another commit than the one that was asked for.
+    #[error("{repository} gave commit {given} for {reference}, which is commit {wanted}")]
+    Another {
+        /// From where.
+        repository: String,
+        /// What was asked for.
+        reference: String,
+        /// The commit that it is.
+        wanted: String,
+        /// The commit that came.
+        given: String,
+    },
+    /// A checkout is not what its commit has.
+    #[error("{} is not what commit {commit} has: {file} is another one; nothing of it is run", path.display())]
+    Altered {
+        /// The checkout.
+        path: PathBuf,
+        /// The commit.
+        commit: String,
+        /// The first file that differs.
+        file: String,
     },
     /// A file or folder of an installation.
     #[error("failed to {verb} {}", path.display())]
@@ -113,6 +144,15 @@ impl InstallError {
     }
 }
 
+fn moved_text(repository: &str, moved: &Moved) -> String {
+    let Moved { tag, was, now, is_branch } = moved;
+    let kind = if *is_branch { "is a branch now, at commit" } else { "is at commit" };
+    format!(
+        "{tag} of {repository} was a tag at commit {was} when it was first seen here, and {kind} {now}: \
+         whoever moved it may have put something else in its place, so nothing is taken"
+    )
+}
+
 fn step_text(command: &str, how: &str, tail: &[String], log: &std::path::Path) -> String {
     let mut text = format!("{command} {how}; all it wrote is in {}", log.display());
     if !tail.is_empty() {
@@ -145,6 +185,10 @@ impl Explain for InstallError {
                 format!("git ls-remote {repository} shows whether it answers; then {AGAIN} goes on")
             }
             Self::NoReference { repository, .. } => format!("git ls-remote {repository}"),
+            Self::Moved { moved, .. } => {
+                format!("{AGAIN} --ref {} takes what it is now, --ref {} what it was", moved.now, moved.was)
+            }
+            Self::Another { .. } | Self::Altered { .. } => format!("{AGAIN} makes it anew"),
             Self::Io { source, path, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 format!("df -h {}", path.display())
             }

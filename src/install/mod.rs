@@ -10,6 +10,7 @@
 //!
 //! Everything here blocks: call it from a thread that may.
 
+mod alteration;
 mod environment;
 mod error;
 pub mod machine;
@@ -22,6 +23,7 @@ pub mod source;
 pub mod staging;
 pub mod step;
 mod swap;
+pub mod tags;
 mod transport;
 pub mod underway;
 pub mod update;
@@ -43,6 +45,9 @@ pub const REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
 
 /// What is taken of it unless something else is said: the newest version that flock was tried with.
 pub const REFERENCE: &str = "v2026.9.6";
+
+/// The commit of that tag.
+pub const REFERENCE_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271b";
 
 /// What is to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +126,11 @@ pub enum Phase<'a> {
         /// With this commit.
         commit: &'a str,
     },
+    /// A version of this commit is installed and no longer what was cloned and built; it is made again.
+    Anew {
+        /// The commit.
+        commit: &'a str,
+    },
     /// Files are written.
     CheckingOut,
     /// A command runs, as in `npm run build`.
@@ -166,6 +176,7 @@ mod tests {
             node: PathBuf::from("/usr/bin/node"),
             node_version: "20.0.0".to_owned(),
             replaces: None,
+            altered: None,
             path: PathBuf::from("/x"),
         }
     }

@@ -11,7 +11,7 @@ use super::source::{self, Origin};
 use super::staging::{Stage, Staging};
 use super::step::{self, Run};
 use super::versions::{self, Version};
-use super::{Event, InstallError, Installer, Phase, Wanted, environment, machine, swap};
+use super::{Event, InstallError, Installer, Phase, Wanted, alteration, environment, machine, swap, tags};
 use crate::clock;
 use crate::home::Home;
 use crate::home::log::{Cap, Log};
@@ -31,14 +31,18 @@ pub fn prepare(
     wanted: &Wanted,
     events: &dyn Fn(Event<'_>),
 ) -> Result<Version, InstallError> {
-    let origin = Origin::parse(&wanted.repository)?;
+    let origin = Origin::secured(&wanted.repository)?;
     let folder = home.openclaw_versions();
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     swap::sweep(home)?;
     events(Event::Phase(Phase::Asking));
     let tip = source::resolve(&origin, &wanted.reference)?;
     let named = Named { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
-    if let Some(version) = tip.commit.as_deref().and_then(|commit| made(home, commit)) {
+    if let Some(moved) = versions::moved(home, origin.as_str(), &wanted.reference, &tip)? {
+        return Err(InstallError::Moved { repository: origin.as_str().to_owned(), moved });
+    }
+    tags::note(&home.openclaw_tags(), origin.as_str(), &tip)?;
+    if let Some(version) = tip.commit.as_deref().and_then(|commit| made(home, commit, events)) {
         return named.take_up(&version);
     }
 
@@ -49,7 +53,7 @@ pub fn prepare(
         plan::check_machine(&machine::measure(home.root(), staging.root())?)?;
     }
     let (fetched, mut stage) = source_of(&staging, &origin, &wanted.reference, &tip, events)?;
-    if let Some(version) = made(home, &fetched.commit) {
+    if let Some(version) = made(home, &fetched.commit, events) {
         // A short commit, or a branch that moved on to one that is there.
         staging.remove()?;
         return named.take_up(&version);
@@ -80,6 +84,9 @@ pub fn prepare(
         node: node.path.clone(),
         node_version: node.version.clone(),
         replaces: None,
+        altered: Some(
+            alteration::find(&root, &fetched.commit).map_err(|error| source::unusable(&root, error))?,
+        ),
         path: root.clone(),
     };
     version.write(&root)?;
@@ -95,10 +102,17 @@ pub fn prepare(
     Ok(version)
 }
 
-/// A version of this commit that is made already.
-fn made(home: &Home, commit: &str) -> Option<Version> {
+/// A version of this commit that is made already, and is still what was cloned and built.
+fn made(home: &Home, commit: &str, events: &dyn Fn(Event<'_>)) -> Option<Version> {
     let known = versions::list(home).ok()?;
-    known.into_iter().find(|version| version.commit == commit && version.entry().is_file())
+    let found = known.into_iter().find(|version| version.commit == commit && version.entry().is_file())?;
+    match found.check() {
+        Ok(()) => Some(found),
+        Err(_) => {
+            events(Event::Phase(Phase::Anew { commit }));
+            None
+        }
+    }
 }
 
 /// As what a version is asked for this time.
@@ -137,14 +151,16 @@ fn source_of(
         && let Some(stage) = staging.stage(origin.as_str(), commit)
     {
         events(Event::Phase(Phase::Resuming { commit }));
-        // A build that came to its end left what it made; one that did not starts from what was cloned.
+        let anew = || source::restore(&root, commit, false).map(|fetched| (fetched, Stage::Fetched));
+        // A build that came to its end left what it made; one that did not starts from what was cloned, and so does one
+        // whose files are no longer those of the commit.
         let restored = match stage {
-            Stage::Built => source::look(&root, commit),
-            Stage::Installed => source::restore(&root, commit, true),
-            Stage::Fetched => source::restore(&root, commit, false),
+            Stage::Built => source::look(&root, commit).map(|fetched| (fetched, stage)).or_else(|_| anew()),
+            Stage::Installed => source::restore(&root, commit, true).map(|fetched| (fetched, stage)),
+            Stage::Fetched => anew(),
         };
-        if let Ok(fetched) = restored {
-            return Ok((fetched, stage));
+        if let Ok(restored) = restored {
+            return Ok(restored);
         }
     }
     staging.clear()?;

@@ -6,7 +6,7 @@ use git2::build::CheckoutBuilder;
 use git2::{AutotagOption, Direction, FetchOptions, ObjectType, Oid, RemoteCallbacks, Repository};
 
 use super::error::io;
-use super::{Event, InstallError, Phase, transport};
+use super::{Event, InstallError, Phase, alteration, transport};
 
 /// Where to clone from, in a form that is safe to hand on and to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +52,45 @@ impl Origin {
         Ok(Self { url: format!("file://{}", text.replace('%', "%25")), given: text.to_owned() })
     }
 
+    /// Reads what a person gave, and takes only what nobody on the way can change: https, ssh, this machine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Origin::parse`], and for `http` and `git` addresses of other machines.
+    pub fn secured(given: &str) -> Result<Self, InstallError> {
+        let origin = Self::parse(given)?;
+        if origin.is_unencrypted() {
+            let reason = "its address is not encrypted, so anybody on the way could put another program in its place; \
+                          take an https or ssh address, or a folder";
+            return Err(InstallError::Repository { repository: origin.given, reason });
+        }
+        Ok(origin)
+    }
+
+    /// Whether somebody on the way could change what comes from it: over `http` or `git`, and not from this machine.
+    #[must_use]
+    pub fn is_unencrypted(&self) -> bool {
+        let Some((scheme, rest)) = self.given.split_once("://") else { return false };
+        let is_open = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("git");
+        is_open && !is_this_machine(rest.split(['/', '?', '#']).next().unwrap_or_default())
+    }
+
     /// As it is recorded and shown: a path is absolute, all else as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.given
     }
+}
+
+/// Whether the host and port of a URL are surely this machine's own. What is written in any unusual way is not.
+pub(super) fn is_this_machine(authority: &str) -> bool {
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some(""))),
+        None => authority.split_once(':').map_or((authority, Some("")), |(host, port)| (host, Some(port))),
+    };
+    let is_port = port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_loopback = host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback());
+    is_port && (is_loopback || host.eq_ignore_ascii_case("localhost"))
 }
 
 /// The URL without what may be a secret: a password, and all of the user in a web address, where a token is one.
@@ -130,6 +164,11 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
             || heads.iter().find(|other| other.name.starts_with(BRANCHES) && other.commit == head.commit);
         return target.or_else(same).map(|branch| tip(branch, true)).or_else(|| Some(tip(head, false)));
     }
+    // A whole commit is that commit, whatever somebody has called a branch or a tag.
+    let is_hex = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hex && reference.len() == 40 {
+        return Some(Tip { name: None, commit: Some(reference.to_ascii_lowercase()), is_branch: false });
+    }
     // A branch goes before a tag of the same name, as in `git clone --branch`.
     for (prefix, is_branch) in [(BRANCHES, true), (TAGS, false), ("", false)] {
         let name = format!("{prefix}{reference}");
@@ -143,12 +182,8 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
             return Some(Tip { name: Some(name), commit: Some(peeled.commit.clone()), is_branch });
         }
     }
-    let is_commit =
-        (7..=40).contains(&reference.len()) && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_commit.then(|| {
-        let full = (reference.len() == 40).then(|| reference.to_ascii_lowercase());
-        Tip { name: None, commit: full, is_branch: false }
-    })
+    let is_commit = is_hex && (7..40).contains(&reference.len());
+    is_commit.then_some(Tip { name: None, commit: None, is_branch: false })
 }
 
 /// A fetched commit.
@@ -167,11 +202,11 @@ impl Fetched {
 }
 
 /// Fetches what `tip` means into a new repository at `into`, alone where the server allows that, and writes its
-/// files.
+/// files. A tag or a commit is taken as it was asked for, or not at all.
 ///
 /// # Errors
 ///
-/// What failed. `into` then holds a part of it and is to be removed.
+/// What failed, or that another commit came. `into` then holds a part of it and is to be removed.
 pub fn fetch(
     origin: &Origin,
     reference: &str,
@@ -199,8 +234,24 @@ pub fn fetch(
         repository: origin.given.clone(),
         reference: reference.to_owned(),
     })?;
+    let given = commit.id().to_string();
+    let is_it = match &tip.commit {
+        // A branch may have moved on since it was asked for.
+        _ if tip.is_branch => true,
+        Some(wanted) => *wanted == given,
+        None => given.starts_with(&reference.to_ascii_lowercase()),
+    };
+    if !is_it {
+        return Err(InstallError::Another {
+            repository: origin.given.clone(),
+            reference: reference.to_owned(),
+            wanted: tip.commit.clone().unwrap_or_else(|| reference.to_owned()),
+            given,
+        });
+    }
     events(Event::Phase(Phase::CheckingOut));
     check_out(&repository, &commit, events).map_err(fail("check out"))?;
+    is_whole(into, &given)?;
     Ok(Fetched::of(&commit))
 }
 
@@ -212,7 +263,8 @@ pub fn fetch(
 pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result<Fetched, InstallError> {
     again(checkout, commit, |repository, found| {
         check_out(repository, found, &|_| {}).map_err(|source| unusable(checkout, source))?;
-        super::package::clean(repository, keep_dependencies)
+        super::package::clean(repository, keep_dependencies)?;
+        is_whole(checkout, commit)
     })
 }
 
@@ -220,9 +272,18 @@ pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result
 ///
 /// # Errors
 ///
-/// If it is no checkout of that commit.
+/// If it is no checkout of that commit, or has files that are not as the commit has them.
 pub fn look(checkout: &Path, commit: &str) -> Result<Fetched, InstallError> {
-    again(checkout, commit, |_, _| Ok(()))
+    again(checkout, commit, |_, _| is_whole(checkout, commit))
+}
+
+/// Fails where a file of a checkout is not as the commit has it.
+fn is_whole(checkout: &Path, commit: &str) -> Result<(), InstallError> {
+    let found = alteration::find(checkout, commit).map_err(|source| unusable(checkout, source))?;
+    match found.keys().next() {
+        Some(file) => Err(altered(checkout, commit, file)),
+        None => Ok(()),
+    }
 }
 
 /// Opens a checkout that was made earlier, does something with it, and says what it is of.
@@ -238,7 +299,12 @@ fn again(
     Ok(Fetched::of(&found))
 }
 
-fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
+/// A file of a checkout is another one than the commit has.
+pub(super) fn altered(checkout: &Path, commit: &str, file: &str) -> InstallError {
+    InstallError::Altered { path: checkout.to_owned(), commit: commit.to_owned(), file: file.to_owned() }
+}
+
+pub(super) fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
     InstallError::Fetch { verb: "go on with", repository: checkout.display().to_string(), source }
 }
 
@@ -292,7 +358,8 @@ fn check_out(
     events: &dyn Fn(Event<'_>),
 ) -> Result<(), git2::Error> {
     let mut options = CheckoutBuilder::new();
-    options.force().progress(|_, done, total| {
+    // Byte for byte: no setting of the user's changes line ends, so that it can be compared with the commit.
+    options.force().disable_filters(true).progress(|_, done, total| {
         events(Event::Files { done: done as u64, total: total as u64 });
     });
     repository.checkout_tree(commit.as_object(), Some(&mut options))?;

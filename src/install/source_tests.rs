@@ -32,6 +32,12 @@ fn a_reference_is_a_branch_a_tag_or_a_commit() {
     assert_eq!(found(&"f".repeat(40)), Some((String::new(), 'f', false)));
     assert_eq!(found("abcdef1"), Some((String::new(), '-', false)));
     assert_eq!(found("none"), None);
+    // Nobody takes the name of a commit away.
+    let full = "f".repeat(40);
+    let taken =
+        [head(&format!("refs/heads/{full}"), 'a', None), head(&format!("refs/tags/{full}"), 'b', None)];
+    let tip = pick(&taken, &full).unwrap();
+    assert_eq!((tip.name, tip.commit), (None, Some(full)));
     assert_eq!(found("abc"), None);
 }
 
@@ -64,5 +70,37 @@ fn a_repository_is_a_url_or_a_path_and_has_no_password() {
     ] {
         let told = Origin::parse(bad).unwrap_err().to_string();
         assert!(!told.contains("secret"), "{told}");
+    }
+}
+
+#[test]
+fn what_anybody_on_the_way_can_change_is_not_taken() {
+    for good in [
+        "https://example.org/a.git",
+        "ssh://git@example.org/a",
+        "git@example.org:a/b.git",
+        "http://127.0.0.1/a",
+        "http://127.0.0.1:8080/a",
+        "http://localhost:80/a",
+        "http://LOCALHOST/a",
+        "http://[::1]:8080/a",
+        "git://localhost/a",
+    ] {
+        assert!(Origin::secured(good).is_ok(), "{good}");
+    }
+    for bad in [
+        "http://example.org/a.git",
+        "git://example.org/a.git",
+        "http://127.0.0.1.example.org/a",
+        "http://localhost.example.org/a",
+        "git://localhost@example.org/a",
+        "git://example.org\\@localhost/a",
+        "http://localhost:80x/a",
+        "http://[::1].example.org/a",
+        "http://2130706433.example.org/a",
+        "http:///a",
+    ] {
+        let told = Origin::secured(bad).unwrap_err().to_string();
+        assert!(told.contains("not encrypted") && told.contains("https or ssh"), "{bad}: {told}");
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::source::Tip;
+use super::tags::Moved;
 use super::versions::Failed;
 use super::{InstallError, Version, Wanted};
 
@@ -27,9 +28,11 @@ pub enum Decision {
     New(Option<String>),
     /// Nothing: it is this commit, and that did not work here.
     Failed(String, Failed),
+    /// Nothing: it is a tag that was at another commit when it was first seen here.
+    Moved(Moved),
 }
 
-/// Whether the repository has to be asked. A tag that was moved is a matter for the person who named it.
+/// Whether the repository has to be asked. A tag that is in use stays what it is, whatever upstream makes of it.
 #[must_use]
 pub fn has_to_ask(current: &Version, wanted: &Wanted, asked: Asked) -> bool {
     asked == Asked::Named
@@ -44,10 +47,14 @@ pub fn decide(
     current: &Version,
     wanted: &Wanted,
     tip: Option<&Tip>,
+    moved: Option<Moved>,
     failed: &BTreeMap<String, Failed>,
     retry: bool,
 ) -> Decision {
     let Some(tip) = tip else { return Decision::Fixed };
+    if let Some(moved) = moved {
+        return Decision::Moved(moved);
+    }
     let Some(commit) = &tip.commit else {
         let short = wanted.reference.to_ascii_lowercase();
         let same = current.commit.starts_with(&short);
@@ -92,6 +99,7 @@ mod tests {
             node: "/usr/bin/node".into(),
             node_version: "24.0.0".to_owned(),
             replaces: None,
+            altered: None,
             path: "/here".into(),
         }
     }
@@ -109,27 +117,31 @@ mod tests {
         let branch = version("main", true);
         let none = BTreeMap::new();
         assert!(has_to_ask(&branch, &wanted("main"), Asked::Followed));
-        let decided = |tip: &Tip| decide(&branch, &wanted("main"), Some(tip), &none, false);
+        let decided = |tip: &Tip| decide(&branch, &wanted("main"), Some(tip), None, &none, false);
         assert_eq!(decided(&tip(Some(A), true)), Decision::Current);
         assert_eq!(decided(&tip(Some(B), true)), Decision::New(Some(B.to_owned())));
 
         let tagged = version("v2026.9.6", false);
         assert!(!has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Followed));
-        assert_eq!(decide(&tagged, &wanted("v2026.9.6"), None, &none, false), Decision::Fixed);
+        assert_eq!(decide(&tagged, &wanted("v2026.9.6"), None, None, &none, false), Decision::Fixed);
         // Another one in the configuration, another repository, or one that a person names.
         assert!(has_to_ask(&tagged, &wanted("v2026.9.7"), Asked::Followed));
         let elsewhere = Wanted { repository: "/elsewhere".to_owned(), ..wanted("v2026.9.6") };
         assert!(has_to_ask(&tagged, &elsewhere, Asked::Followed));
         assert!(has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Named));
-        let decided = decide(&tagged, &wanted("v2026.9.7"), Some(&tip(Some(B), false)), &none, false);
-        assert_eq!(decided, Decision::New(Some(B.to_owned())));
+        let decided =
+            |moved| decide(&tagged, &wanted("v2026.9.7"), Some(&tip(Some(B), false)), moved, &none, false);
+        assert_eq!(decided(None), Decision::New(Some(B.to_owned())));
+        let moved =
+            Moved { tag: "v2026.9.7".to_owned(), was: A.to_owned(), now: B.to_owned(), is_branch: false };
+        assert_eq!(decided(Some(moved.clone())), Decision::Moved(moved));
     }
 
     #[test]
     fn a_shortened_commit_is_known_where_it_is_the_one_in_use() {
         let fixed = version(A, false);
         let none = BTreeMap::new();
-        let decided = |text: &str| decide(&fixed, &wanted(text), Some(&tip(None, false)), &none, false);
+        let decided = |text: &str| decide(&fixed, &wanted(text), Some(&tip(None, false)), None, &none, false);
         assert_eq!(decided("AAAAAAA"), Decision::Current);
         assert_eq!(decided("abababa"), Decision::New(None));
     }
@@ -157,7 +169,7 @@ mod tests {
         let failed = BTreeMap::from([(B.to_owned(), failure.clone())]);
         let branch = version("main", true);
         let newer = tip(Some(B), true);
-        let decided = |retry| decide(&branch, &wanted("main"), Some(&newer), &failed, retry);
+        let decided = |retry| decide(&branch, &wanted("main"), Some(&newer), None, &failed, retry);
         assert_eq!(decided(false), Decision::Failed(B.to_owned(), failure));
         assert_eq!(decided(true), Decision::New(Some(B.to_owned())));
     }

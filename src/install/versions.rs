@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::InstallError;
+use super::alteration::{self, Alterations};
 use super::error::io;
+use super::source::Tip;
+use super::tags::{self, Installed, Moved};
+use super::{InstallError, source};
 use crate::home::{Home, atomic};
 
 /// The record in a version's folder. A folder without one is no version.
@@ -38,6 +41,9 @@ pub struct Version {
     /// The folder's name of the version that was in use before it; set when it comes into use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
+    /// What its own build made of files of the commit; `None` where an older flock built it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub altered: Option<Alterations>,
     /// Its folder. Not in the record: folders can be moved with their home.
     #[serde(skip)]
     pub path: PathBuf,
@@ -54,6 +60,33 @@ impl Version {
     #[must_use]
     pub fn entry(&self) -> PathBuf {
         self.path.join(super::package::ENTRY)
+    }
+
+    /// Compares its files with what was cloned and built.
+    ///
+    /// # Errors
+    ///
+    /// [`InstallError::Altered`] with a file that is another one now.
+    pub fn check(&self) -> Result<(), InstallError> {
+        let Some(built) = &self.altered else { return Ok(()) };
+        let now = alteration::find(&self.path, &self.commit)
+            .map_err(|error| source::unusable(&self.path, error))?;
+        let differs = |name: &&String| now.get(*name) != built.get(*name);
+        match now.keys().chain(built.keys()).find(differs) {
+            Some(file) => Err(source::altered(&self.path, &self.commit, file)),
+            None => Ok(()),
+        }
+    }
+
+    /// The version as the record of tags looks at it.
+    #[must_use]
+    pub fn as_installed(&self) -> Installed<'_> {
+        Installed {
+            origin: &self.origin,
+            reference: &self.reference,
+            follows: self.follows,
+            commit: &self.commit,
+        }
     }
 
     /// Writes its record into a folder.
@@ -121,6 +154,17 @@ pub fn previous(home: &Home) -> Option<Version> {
 #[must_use]
 pub fn named(home: &Home, name: &str) -> Option<Version> {
     is_plain(name).then(|| read(&home.openclaw_versions().join(name)))?
+}
+
+/// Looks whether what was asked for is a tag that was at another commit when it was first seen in this home.
+///
+/// # Errors
+///
+/// If the record of tags or the installed versions can't be read.
+pub fn moved(home: &Home, origin: &str, reference: &str, tip: &Tip) -> Result<Option<Moved>, InstallError> {
+    let known = list(home)?;
+    let installed: Vec<Installed<'_>> = known.iter().map(Version::as_installed).collect();
+    tags::moved(&home.openclaw_tags(), origin, reference, tip, &installed)
 }
 
 fn is_plain(name: &str) -> bool {

@@ -22,6 +22,7 @@ fn version(home: &Home, version: &str, digit: char, built_at: i64) -> Version {
         node: "/usr/bin/node".into(),
         node_version: "22.0.0".to_owned(),
         replaces: None,
+        altered: None,
         path: path.clone(),
     };
     made.write(&path).unwrap();

@@ -46,6 +46,7 @@ fn version(version: &str) -> Version {
         node: "/usr/bin/node".into(),
         node_version: "24.0.0".to_owned(),
         replaces: None,
+        altered: None,
         path: "/here".into(),
     }
 }

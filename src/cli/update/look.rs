@@ -41,17 +41,20 @@ impl Look {
     /// If the repository does not answer.
     pub fn at(home: &Home, current: &Version, search: Search, context: &Context) -> Result<Self, Failure> {
         let Search { wanted, asked, retry, words } = search;
-        let tip = if has_to_ask(current, &wanted, asked) {
+        let (tip, moved) = if has_to_ask(current, &wanted, asked) {
             let progress = context.printer.progress("asking OpenClaw's repository");
-            let tip = Origin::parse(&wanted.repository)
-                .and_then(|origin| source::resolve(&origin, &wanted.reference));
-            let tip = tip.map_err(words)?;
+            let asked = Origin::secured(&wanted.repository).and_then(|origin| {
+                let tip = source::resolve(&origin, &wanted.reference)?;
+                let moved = versions::moved(home, origin.as_str(), &wanted.reference, &tip)?;
+                Ok((Some(tip), moved))
+            });
+            let asked = asked.map_err(words)?;
             progress.done("the repository answered");
-            Some(tip)
+            asked
         } else {
-            None
+            (None, None)
         };
-        let decision = decide(current, &wanted, tip.as_ref(), &versions::failed(home), retry);
+        let decision = decide(current, &wanted, tip.as_ref(), moved, &versions::failed(home), retry);
         Ok(Self { wanted, tip, decision, retry, words })
     }
 

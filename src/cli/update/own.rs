@@ -122,7 +122,11 @@ impl Look {
         };
         let commit = tip.as_ref().and_then(|tip| tip.commit.as_deref());
         let known = commit.and_then(|commit| failed::all(home).remove(commit));
-        let decision = choice::decide(&current, tip.as_ref(), known, args.retry);
+        let moved = match &tip {
+            Some(tip) => choice::moved(home, &source, tip, &current)?,
+            None => None,
+        };
+        let decision = choice::decide(&current, tip.as_ref(), moved, known, args.retry);
         let uncommitted = choice::uncommitted(&source);
         Ok(Self { current, path, source, origin, tip, decision, uncommitted })
     }
@@ -142,12 +146,17 @@ fn forward(
             look.source.from, look.uncommitted
         ));
     }
+    if let Decision::Moved(moved) = &look.decision {
+        let moved = InstallError::Moved { repository: look.source.from.clone(), moved: moved.clone() };
+        return Err(report::stays(&look.current, OwnError::from(moved).into()));
+    }
     let (Decision::New(_), Some(tip)) = (&look.decision, look.tip.clone()) else {
         report::nothing_done(home, &look, context);
         return Ok(Exit::Done);
     };
     // An interrupted build goes on without being told again from where.
     look.source.remember(home)?;
+    choice::note(home, &look.source, &tip)?;
     let shown = Shown::of(context, "flock");
     let events = |event: crate::install::Event<'_>| shown.event(&event);
     let made = build::build(updater, home, &look.source, &look.origin, &tip, &events);

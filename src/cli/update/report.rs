@@ -236,6 +236,11 @@ pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Fail
     Failure::new(Kind::Failed, text).hint("flock update --retry")
 }
 
+/// The version before is no longer what was built.
+pub fn altered(before: &Version, error: InstallError) -> Failure {
+    Failure::from(error).hint(format!("flock update --ref {} builds it anew", before.commit))
+}
+
 /// Why there is nothing to do.
 fn why(decision: &Decision, look: &Look) -> String {
     let reference = &look.wanted.reference;
@@ -246,6 +251,13 @@ fn why(decision: &Decision, look: &Look) -> String {
             )
         }
         Decision::Current | Decision::New(_) => format!("{reference} is what is installed"),
+        Decision::Moved(moved) => format!(
+            "{} was at {} when it was first seen here and is at {} now; flock update --ref {} takes that",
+            moved.tag,
+            short(&moved.was),
+            short(&moved.now),
+            moved.now
+        ),
         Decision::Failed(commit, failed) => format!(
             "{} of {reference} is passed over: {} on {}; flock update --retry tries it again",
             short(commit),
@@ -261,6 +273,11 @@ fn value(home: &Home, current: &Version, look: &Look) -> Value {
         Decision::Current => ("current", Some(current.commit.clone()), None),
         Decision::New(commit) => ("available", commit.clone(), None),
         Decision::Failed(commit, failed) => ("failed", Some(commit.clone()), Some(failed)),
+        Decision::Moved(moved) => ("moved", Some(moved.now.clone()), None),
+    };
+    let was = match &look.decision {
+        Decision::Moved(moved) => Some(moved.was.as_str()),
+        _ => None,
     };
     json!({
         "state": state,
@@ -271,6 +288,7 @@ fn value(home: &Home, current: &Version, look: &Look) -> Value {
             "ref": look.wanted.reference,
             "follows": look.tip.as_ref().map_or(current.follows, |tip| tip.is_branch),
             "commit": commit,
+            "was": was,
         },
         "failed": failed.map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
         "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })),

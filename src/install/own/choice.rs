@@ -8,6 +8,7 @@ use super::{OwnError, Program, UPSTREAM};
 use crate::home::{Home, atomic};
 use crate::install::error::io;
 use crate::install::source::{self, Origin, Tip};
+use crate::install::tags::{self, Installed, Moved};
 use crate::install::versions::Failed;
 
 /// A repository and what is taken of it.
@@ -54,7 +55,7 @@ impl Source {
         let origin = Origin::parse(from)?;
         let same = last.filter(|last| last.from == origin.as_str());
         let unencrypted = said.unencrypted || same.is_some_and(|last| last.unencrypted);
-        if !unencrypted && is_unencrypted(origin.as_str()) {
+        if !unencrypted && origin.is_unencrypted() {
             return Err(OwnError::Unencrypted { address: origin.as_str().to_owned() });
         }
         let reference = said.reference.or(same.map(|last| last.reference.as_str())).unwrap_or("HEAD");
@@ -78,12 +79,6 @@ impl Source {
             serde_json::to_vec_pretty(self).map_err(|error| io("describe", path.clone())(error.into()))?;
         Ok(atomic::write(&path, &text, 0o600)?)
     }
-}
-
-/// Whether nobody on the way is kept from changing what comes from an address.
-fn is_unencrypted(address: &str) -> bool {
-    let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    scheme.is_some_and(|scheme| scheme == "http" || scheme == "git")
 }
 
 /// Number of files that are changed and not committed where the source is a folder: what is built has none of them.
@@ -110,6 +105,8 @@ pub enum Decision {
     New(Option<String>),
     /// Nothing: this commit did not work here.
     Failed(String, Failed),
+    /// Nothing: it is a tag that was at another commit when it was first seen here.
+    Moved(Moved),
 }
 
 /// Whether the repository has to be asked.
@@ -123,8 +120,17 @@ pub fn has_to_ask(current: &Program, source: &Source, named: bool) -> bool {
 
 /// Decides, with what the repository said, if it was asked.
 #[must_use]
-pub fn decide(current: &Program, tip: Option<&Tip>, failed: Option<Failed>, retry: bool) -> Decision {
+pub fn decide(
+    current: &Program,
+    tip: Option<&Tip>,
+    moved: Option<Moved>,
+    failed: Option<Failed>,
+    retry: bool,
+) -> Decision {
     let Some(tip) = tip else { return Decision::Fixed };
+    if let Some(moved) = moved {
+        return Decision::Moved(moved);
+    }
     let Some(commit) = &tip.commit else { return Decision::New(None) };
     if current.is_of(commit) {
         return Decision::Current;
@@ -142,6 +148,27 @@ pub fn decide(current: &Program, tip: Option<&Tip>, failed: Option<Failed>, retr
 /// As [`source::resolve`].
 pub fn ask(origin: &Origin, source: &Source) -> Result<Tip, OwnError> {
     Ok(source::resolve(origin, &source.reference)?)
+}
+
+/// Looks whether what is wanted is a tag that was at another commit when it was first seen in this home.
+///
+/// # Errors
+///
+/// If the record of tags can't be read.
+pub fn moved(home: &Home, source: &Source, tip: &Tip, current: &Program) -> Result<Option<Moved>, OwnError> {
+    let previous = Program::previous(home);
+    let known: Vec<Installed<'_>> =
+        [Some(current), previous.as_ref()].into_iter().flatten().filter_map(Program::as_installed).collect();
+    Ok(tags::moved(&home.program_tags(), &source.from, &source.reference, tip, &known)?)
+}
+
+/// Notes which commit a tag is at that is taken.
+///
+/// # Errors
+///
+/// If it can't be written.
+pub fn note(home: &Home, source: &Source, tip: &Tip) -> Result<(), OwnError> {
+    Ok(tags::note(&home.program_tags(), &source.from, tip)?)
 }
 
 const SOURCE: &str = "source.json";
@@ -179,6 +206,7 @@ mod tests {
             let refused = Source::choose_from(None, said(Some(address), None), None);
             assert!(refused.is_err(), "{address}");
         }
+        assert!(Source::choose_from(None, said(Some("http://127.0.0.1:8080/flock"), None), None).is_ok());
         let address = "http://example.org/flock";
         let allowed = Said { unencrypted: true, ..said(Some(address), None) };
         let (taken, _) = Source::choose_from(None, allowed, None).unwrap();
@@ -199,22 +227,22 @@ mod tests {
         let tip =
             |commit: Option<&str>| Tip { name: None, commit: commit.map(str::to_owned), is_branch: true };
         let failed = || Failed { version: None, reason: "x".into(), at: 1, doubtful: false };
-        assert_eq!(decide(&current, Some(&tip(Some(A))), None, false), Decision::Current);
-        assert_eq!(decide(&current, Some(&tip(Some(B))), None, false), Decision::New(Some(B.into())));
+        assert_eq!(decide(&current, Some(&tip(Some(A))), None, None, false), Decision::Current);
+        assert_eq!(decide(&current, Some(&tip(Some(B))), None, None, false), Decision::New(Some(B.into())));
         assert_eq!(
-            decide(&current, Some(&tip(Some(B))), Some(failed()), false),
+            decide(&current, Some(&tip(Some(B))), None, Some(failed()), false),
             Decision::Failed(B.into(), failed())
         );
         assert_eq!(
-            decide(&current, Some(&tip(Some(B))), Some(failed()), true),
+            decide(&current, Some(&tip(Some(B))), None, Some(failed()), true),
             Decision::New(Some(B.into()))
         );
-        assert_eq!(decide(&current, Some(&tip(None)), None, false), Decision::New(None));
+        assert_eq!(decide(&current, Some(&tip(None)), None, None, false), Decision::New(None));
         let source = Source { from: "/there".into(), reference: "v1".into(), unencrypted: false };
         let tagged =
             Program { origin: Some("/there".into()), reference: Some("v1".into()), ..current.clone() };
         assert!(has_to_ask(&current, &source, false) && !has_to_ask(&tagged, &source, false));
         assert!(has_to_ask(&tagged, &source, true));
-        assert_eq!(decide(&tagged, None, None, false), Decision::Fixed);
+        assert_eq!(decide(&tagged, None, None, None, false), Decision::Fixed);
     }
 }

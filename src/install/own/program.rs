@@ -11,6 +11,7 @@ use crate::home::{Home, atomic};
 use crate::id::hex;
 use crate::install::InstallError;
 use crate::install::error::io;
+use crate::install::tags::Installed;
 
 /// A version of the program, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +68,17 @@ impl Program {
     pub fn is_of(&self, commit: &str) -> bool {
         // A shortened one is what its version says.
         self.commit.as_deref().is_some_and(|own| commit.starts_with(own))
+    }
+
+    /// The program as the record of tags looks at it, where an update built it.
+    #[must_use]
+    pub fn as_installed(&self) -> Option<Installed<'_>> {
+        Some(Installed {
+            origin: self.origin.as_deref()?,
+            reference: self.reference.as_deref()?,
+            follows: self.follows,
+            commit: self.commit.as_deref()?,
+        })
     }
 
     /// Writes the record.

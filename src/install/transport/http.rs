@@ -10,6 +10,8 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, header};
 use tokio::runtime::Runtime;
 
+use super::super::source;
+
 /// One conversation with a server.
 #[derive(Debug, Default)]
 pub struct Http {
@@ -39,11 +41,14 @@ impl Connection {
             // Servers tell git's own clients from browsers by this.
             .user_agent(concat!("git/2.0 (flock ", env!("CARGO_PKG_VERSION"), ")"))
             .redirect(Policy::custom(|attempt| {
-                let from = attempt.previous().last().map(|url| url.scheme().to_owned());
+                let from = attempt.previous().last();
+                let is_open = attempt.url().scheme() != "https";
                 if attempt.previous().len() > 5 {
                     attempt.error("too many redirects")
-                } else if from.as_deref() == Some("https") && attempt.url().scheme() != "https" {
+                } else if is_open && from.is_some_and(|from| from.scheme() == "https") {
                     attempt.error("a redirect away from https")
+                } else if is_open && from.is_some_and(is_this_machine) && !is_this_machine(attempt.url()) {
+                    attempt.error("a redirect away from this machine to an address that is not encrypted")
                 } else {
                     attempt.follow()
                 }
@@ -174,6 +179,10 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn is_this_machine(url: &reqwest::Url) -> bool {
+    source::is_this_machine(url.host_str().unwrap_or_default())
 }
 
 /// libgit2 keeps one line of an error: the whole chain has to be in it.

@@ -332,11 +332,12 @@ fn what_must_not_be_replaced_or_is_not_safe_to_fetch_is_refused_with_what_mends_
     let stage = Stage::new();
     let run = stage.own(&[]).fails(2);
     assert!(run.stderr.contains("--from"), "{run:?}");
-    let run = stage.own(&["--from", "http://127.0.0.1:1/flock"]).fails(2);
+    let run = stage.own(&["--from", "http://example.invalid/flock"]).fails(2);
     assert!(run.stderr.contains("is not encrypted") && run.stderr.contains("--unencrypted"), "{run:?}");
-    stage.own(&["--from", "git://127.0.0.1:1/flock"]).fails(2);
-    // Said, it is asked; nobody is there.
-    stage.own(&["--from", "http://127.0.0.1:1/flock", "--unencrypted"]).fails(1);
+    stage.own(&["--from", "git://example.invalid/flock"]).fails(2);
+    // Said, it is asked, and so is this machine; nobody is there.
+    stage.own(&["--from", "http://example.invalid/flock", "--unencrypted"]).fails(1);
+    stage.own(&["--from", "http://127.0.0.1:1/flock"]).fails(1);
     let empty = stage.home.outside().join("empty");
     std::fs::create_dir(&empty).unwrap();
     stage.own(&["--from", empty.to_str().unwrap()]).fails(1);
@@ -356,4 +357,31 @@ fn what_must_not_be_replaced_or_is_not_safe_to_fetch_is_refused_with_what_mends_
     assert!(run.stderr.contains("belongs to the Debian package flock-agents"), "{run:?}");
     assert!(run.stderr.contains("install -D -m 755"), "{run:?}");
     assert!(!stage.home.file("gateways/flock/.staging").exists(), "nothing was fetched");
+}
+
+#[test]
+fn a_tag_of_the_source_that_was_moved_is_taken_only_by_its_commit() {
+    let stage = Stage::new();
+    let from = stage.source.path();
+    let tag = |commit: &str| {
+        let repository = git2::Repository::open(&from).unwrap();
+        let object = repository.find_object(git2::Oid::from_str(commit).unwrap(), None).unwrap();
+        repository.tag_lightweight("v9", &object, true).unwrap();
+    };
+    let nine = stage.source.release("9.0.0", "");
+    tag(&nine);
+    stage.own(&["--from", &from, "--ref", "v9"]).ok();
+    assert_eq!(stage.version(), named("9.0.0", &nine));
+    let ten = stage.source.release("10.0.0", "");
+    tag(&ten);
+    let told = stage.own(&["--check", "--ref", "v9", "--json"]).ok().json();
+    assert_eq!((told["state"].as_str(), told["wanted"]["was"].as_str()), (Some("moved"), Some(&*nine)));
+    let run = stage.own(&["--ref", "v9"]).fails(1);
+    for word in [&*nine, &*ten, "first seen here", "flock update --self --ref"] {
+        assert!(run.stderr.contains(word), "{word}: {run:?}");
+    }
+    assert_eq!(stage.version(), named("9.0.0", &nine));
+    stage.own(&["--ref", &ten]).ok();
+    assert_eq!(stage.version(), named("10.0.0", &ten));
+    stage.is_tidy();
 }

@@ -94,6 +94,7 @@ fn a_tag_or_a_commit_is_taken_as_it_is_and_the_version_before_stays() {
     assert_eq!(record(&home)["version"], "2026.2.10");
     let kept = [&second, &third].map(|commit| format!("2026.2.10-{}", &commit[..12]));
     let mut kept = kept.to_vec();
+    kept.push("tags.json".to_owned());
     kept.sort();
     assert_eq!(folders(&home), kept, "only the one before stays");
     // HEAD is the branch that the repository says is its main one.
@@ -261,6 +262,10 @@ fn a_repository_that_is_none_is_refused_and_no_password_is_shown() {
     init(&home, "--upload-pack=touch x", "main").fails(2);
     init(&home, "/no/such/folder", "main").fails(2);
     init(&home, "ftp://example.org/x", "main").fails(2);
+    for open in ["http://example.org/openclaw.git", "git://example.org/openclaw.git"] {
+        let told = init(&home, open, "main").fails(2);
+        assert!(told.stderr.contains("not encrypted") && told.stderr.contains("https or ssh"), "{told:?}");
+    }
     let empty = home.outside().join("empty");
     std::fs::create_dir(&empty).unwrap();
     init(&home, &empty.display().to_string(), "main").fails(1);

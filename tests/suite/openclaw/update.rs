@@ -79,8 +79,6 @@ fn a_tag_or_a_commit_is_not_followed_until_a_branch_is_named() {
     assert!(told.stderr.contains("v2026.2.9 is a tag or a commit"), "{told:?}");
     assert_eq!(checked(&home, &[])["state"], "fixed");
     assert_eq!(record(&home)["commit"], json!(first));
-    // Who names it means what it is now.
-    assert_eq!(checked(&home, &["--ref", "v2026.2.9"])["state"], "available");
     update(&home, &["--ref", &first[..10]]).ok();
     assert_eq!(record(&home)["commit"], json!(first));
 
@@ -235,4 +233,68 @@ fn the_configuration_names_what_is_followed() {
     assert_eq!(record(&home)["commit"], json!(commit));
     assert!(told.stderr.contains("the configuration names stable"), "{told:?}");
     home.flock(["update", "--check", "--rollback"]).fails(2);
+}
+
+#[test]
+fn a_tag_that_was_moved_is_taken_only_by_its_commit() {
+    let upstream = Upstream::new(Era::Old);
+    let first = upstream.head();
+    let home = TempHome::new();
+    init(&home, &upstream.path(), "v2026.2.9").ok();
+    let second = upstream.mend();
+    upstream.tag("v2026.2.9", &second);
+    let before = (record(&home), log(&home), folders(&home));
+    let told = checked(&home, &["--ref", "v2026.2.9"]);
+    assert_eq!((&told["state"], &told["wanted"]["commit"]), (&json!("moved"), &json!(second)));
+    assert_eq!(told["wanted"]["was"], json!(first));
+    for told in [
+        update(&home, &["--ref", "v2026.2.9"]).fails(1),
+        init(&home, &upstream.path(), "v2026.2.9").fails(1),
+        init(&home, &upstream.path(), "refs/tags/v2026.2.9").fails(1),
+    ] {
+        for word in [&first, &second, "first seen here", &format!("--ref {second}")] {
+            assert!(told.stderr.contains(word), "{word}: {told:?}");
+        }
+    }
+    assert_eq!((record(&home), log(&home), folders(&home)), before, "nothing of it was fetched");
+    // What is installed is not needed to know: it was noted.
+    std::fs::remove_dir_all(current(&home)).unwrap();
+    std::fs::remove_file(home.file("openclaw")).unwrap();
+    let told = init(&home, &upstream.path(), "v2026.2.9").fails(1);
+    assert!(told.stderr.contains("first seen here"), "{told:?}");
+    init(&home, &upstream.path(), &first).ok();
+    // Who asks for the commit itself knows what it is, and the tag is that one from then on.
+    update(&home, &["--ref", &second]).ok();
+    assert_eq!(record(&home)["commit"], json!(second));
+    update(&home, &["--ref", "v2026.2.9"]).ok();
+    assert_eq!(record(&home)["reference"], json!("v2026.2.9"));
+    // A branch of that name is another thing, too.
+    upstream.branch("v2026.2.9", &upstream.mend());
+    let told = update(&home, &["--ref", "v2026.2.9"]).fails(1);
+    assert!(told.stderr.contains("is a branch now"), "{told:?}");
+}
+
+#[test]
+fn a_version_whose_files_were_changed_is_built_anew_and_nothing_of_it_runs() {
+    let upstream = Upstream::new(Era::Old);
+    let home = following(&upstream);
+    let (first, place) = (upstream.head(), current(&home));
+    let second = upstream.release("2026.2.10");
+    update(&home, &[]).ok();
+    let entry = place.join("openclaw.mjs");
+    let good = std::fs::read(&entry).unwrap();
+    let bad = home.outside().join("ran");
+    std::fs::write(&entry, format!("import fs from 'node:fs'; fs.writeFileSync({bad:?}, 'x');\n")).unwrap();
+    let told = update(&home, &["--rollback"]).fails(1);
+    assert!(told.stderr.contains("openclaw.mjs") && told.stderr.contains(&first), "{told:?}");
+    assert_eq!(record(&home)["commit"], json!(second));
+    let told = update(&home, &["--ref", &first]).ok();
+    assert!(told.stderr.contains("is not what was built any more"), "{told:?}");
+    assert_eq!(record(&home)["commit"], json!(first));
+    assert_eq!(std::fs::read(&entry).unwrap(), good);
+    // The one in use as well.
+    std::fs::write(&entry, "throw 1").unwrap();
+    init(&home, &upstream.path(), &first).ok();
+    assert_eq!(std::fs::read(&entry).unwrap(), good);
+    assert!(!bad.exists());
 }

@@ -96,6 +96,13 @@ fn why(decision: &Decision, look: &Look) -> String {
             look.source.reference
         ),
         Decision::Current | Decision::New(_) => format!("{} is what is in use", followed(&look.source)),
+        Decision::Moved(moved) => format!(
+            "{} was at {} when it was first seen here and is at {} now; flock update --self --ref {} takes that",
+            moved.tag,
+            short(&moved.was),
+            short(&moved.now),
+            moved.now
+        ),
         Decision::Failed(commit, failed) => format!(
             "{} did not work here ({}); flock update --self --retry tries it again",
             short(commit),
@@ -121,6 +128,11 @@ fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
         Decision::Current => ("current", look.current.commit.clone(), None),
         Decision::New(commit) => ("available", commit.clone(), None),
         Decision::Failed(commit, failed) => ("failed", Some(commit.clone()), Some(failed)),
+        Decision::Moved(moved) => ("moved", Some(moved.now.clone()), None),
+    };
+    let was = match &look.decision {
+        Decision::Moved(moved) => Some(moved.was.as_str()),
+        _ => None,
     };
     json!({
         "state": state,
@@ -131,6 +143,7 @@ fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
             "ref": look.source.reference,
             "follows": look.tip.as_ref().map_or(look.current.follows, |tip| tip.is_branch),
             "commit": commit,
+            "was": was,
         },
         "failed": failed.map(|failed| json!({"reason": failed.reason, "at": failed.at})),
         "path": look.path,

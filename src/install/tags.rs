@@ -1,0 +1,172 @@
+//! The commits that tags were at when they were first seen here. A tag can be moved upstream; what was asked for by its name
+//! stays that commit until a person asks for the other one by itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::error::io;
+use super::source::Tip;
+use super::{InstallError, REFERENCE, REFERENCE_COMMIT, REPOSITORY};
+use crate::home::atomic;
+
+/// A tag that is no longer what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The tag.
+    pub tag: String,
+    /// The commit it was at when it was first seen, 40 hex digits.
+    pub was: String,
+    /// The commit that the name means now.
+    pub now: String,
+    /// Whether the name is now a branch.
+    pub is_branch: bool,
+}
+
+/// Something that was installed.
+#[derive(Clone, Copy, Debug)]
+pub struct Installed<'a> {
+    /// From where.
+    pub origin: &'a str,
+    /// The branch, tag or commit that was asked for.
+    pub reference: &'a str,
+    /// Whether that is a branch.
+    pub follows: bool,
+    /// The commit.
+    pub commit: &'a str,
+}
+
+impl Installed<'_> {
+    /// Whether a person asked for this commit by itself.
+    fn is_by_commit(&self) -> bool {
+        self.reference.len() >= 7 && self.commit.starts_with(&self.reference.to_ascii_lowercase())
+    }
+}
+
+/// Looks whether a reference was a tag before and means something else now. `record` is where tags are noted; what is
+/// installed, the newest first, counts as well, since an older flock noted nothing else.
+///
+/// # Errors
+///
+/// If the record can't be read: then nobody knows what the tag was.
+pub fn moved(
+    record: &Path,
+    origin: &str,
+    reference: &str,
+    tip: &Tip,
+    installed: &[Installed<'_>],
+) -> Result<Option<Moved>, InstallError> {
+    let (Some(tag), Some(now)) = (tag(reference), tip.commit.as_deref()) else { return Ok(None) };
+    if tip.name.is_none() || installed.iter().any(|one| one.commit == now && one.is_by_commit()) {
+        return Ok(None);
+    }
+    let noted = read(record)?.remove(origin).and_then(|mut tags| tags.remove(tag));
+    let same = |one: &&Installed<'_>| {
+        one.origin == origin && !one.follows && self::tag(one.reference) == Some(tag) && !one.is_by_commit()
+    };
+    let was = noted
+        .or_else(|| installed.iter().find(same).map(|one| one.commit.to_owned()))
+        .or_else(|| (origin == REPOSITORY && tag == REFERENCE).then(|| REFERENCE_COMMIT.to_owned()));
+    Ok(was.filter(|was| was != now || tip.is_branch).map(|was| Moved {
+        tag: tag.to_owned(),
+        was,
+        now: now.to_owned(),
+        is_branch: tip.is_branch,
+    }))
+}
+
+/// Notes which commit a tag is at. What is no tag is not noted.
+///
+/// # Errors
+///
+/// If the record can't be read or written.
+pub fn note(record: &Path, origin: &str, tip: &Tip) -> Result<(), InstallError> {
+    let (Some(name), Some(commit)) = (tip.name.as_deref(), tip.commit.as_deref()) else { return Ok(()) };
+    let Some(tag) = name.strip_prefix(TAGS) else { return Ok(()) };
+    let mut all = read(record)?;
+    let tags = all.entry(origin.to_owned()).or_default();
+    if tags.insert(tag.to_owned(), commit.to_owned()).as_deref() == Some(commit) {
+        return Ok(());
+    }
+    let text = serde_json::to_vec_pretty(&all).map_err(|error| io("describe", record)(error.into()))?;
+    Ok(atomic::write(record, &text, 0o600)?)
+}
+
+/// The tag that a reference may mean. `HEAD` and other full names are none.
+fn tag(reference: &str) -> Option<&str> {
+    match reference.strip_prefix(TAGS) {
+        Some(tag) => Some(tag),
+        None => (reference != "HEAD" && !reference.starts_with("refs/")).then_some(reference),
+    }
+}
+
+/// The tags of each repository.
+fn read(record: &Path) -> Result<BTreeMap<String, BTreeMap<String, String>>, InstallError> {
+    let Some(bytes) = atomic::read(record, MOST)? else { return Ok(BTreeMap::new()) };
+    serde_json::from_slice(&bytes).map_err(|error| io("read", record)(error.into()))
+}
+
+const TAGS: &str = "refs/tags/";
+const MOST: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn tip(name: &str, commit: &str) -> Tip {
+        let name = (!name.is_empty()).then(|| name.to_owned());
+        let is_branch = name.as_deref().is_some_and(|name| name.starts_with("refs/heads/"));
+        Tip { name, commit: Some(commit.to_owned()), is_branch }
+    }
+
+    fn installed<'a>(reference: &'a str, commit: &'a str) -> Installed<'a> {
+        Installed { origin: "/there", reference, follows: false, commit }
+    }
+
+    #[test]
+    fn a_tag_stays_the_commit_that_it_was_at_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = dir.path().join("tags.json");
+        let moved = |reference: &str, tip: &Tip, installed: &[Installed<'_>]| {
+            moved(&record, "/there", reference, tip, installed).unwrap()
+        };
+        let (was, now) = (tip("refs/tags/v1", A), tip("refs/tags/v1", B));
+        assert_eq!(moved("v1", &was, &[]), None);
+        note(&record, "/there", &was).unwrap();
+        assert_eq!(moved("v1", &was, &[]), None);
+        let found = moved("v1", &now, &[]).unwrap();
+        assert_eq!((found.was.as_str(), found.now.as_str(), found.is_branch), (A, B, false));
+        assert!(moved("refs/tags/v1", &now, &[]).is_some(), "under its full name as well");
+        assert!(moved("v1", &tip("refs/heads/v1", A), &[]).unwrap().is_branch, "a branch took its name");
+        assert_eq!(moved("refs/heads/v1", &tip("refs/heads/v1", B), &[]), None);
+        assert_eq!(super::moved(&record, "/elsewhere", "v1", &now, &[]).unwrap(), None);
+        // Who asked for the commit by itself knows what it is.
+        assert_eq!(moved("v1", &now, &[installed(B, B)]), None);
+        assert_eq!(moved("v1", &now, &[installed("bbbbbbb", B)]), None);
+        assert!(moved("v1", &now, &[installed("main", B)]).is_some());
+        note(&record, "/there", &now).unwrap();
+        assert_eq!(moved("v1", &now, &[]), None);
+    }
+
+    #[test]
+    fn what_is_installed_counts_where_nothing_was_noted_and_a_broken_record_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = dir.path().join("tags.json");
+        let now = tip("refs/tags/v1", B);
+        assert!(moved(&record, "/there", "v1", &now, &[installed("v1", A)]).unwrap().is_some());
+        let followed = Installed { follows: true, ..installed("v1", A) };
+        assert_eq!(moved(&record, "/there", "v1", &now, &[followed]).unwrap(), None);
+        // The version that flock was tried with is known before anything is installed.
+        let name = format!("refs/tags/{REFERENCE}");
+        assert!(moved(&record, REPOSITORY, REFERENCE, &tip(&name, B), &[]).unwrap().is_some());
+        assert_eq!(moved(&record, REPOSITORY, REFERENCE, &tip(&name, REFERENCE_COMMIT), &[]).unwrap(), None);
+        // Branches and commits are noted nowhere.
+        note(&record, "/there", &tip("refs/heads/main", A)).unwrap();
+        note(&record, "/there", &tip("", A)).unwrap();
+        assert!(!record.exists());
+        std::fs::write(&record, "{").unwrap();
+        assert!(moved(&record, "/there", "v1", &now, &[]).is_err());
+    }
+}
