@@ -18,6 +18,19 @@ fn a_frozen_agent_is_shown_and_stays_frozen_without_a_gateway() {
     let listed = home.flock(["list", "--json"]).ok().json();
     assert_eq!(listed["agents"][0]["frozen"]["by"], "human:ann");
     assert!(listed["agents"][1]["frozen"].is_null());
+    // What flock froze by itself has its reason.
+    let database = rusqlite::Connection::open(home.file("data/flock.db")).unwrap();
+    let why = "system: its workspace holds more than 32 MiB, its limit";
+    let changed = database
+        .execute("UPDATE agent_state SET frozen_by = ?1 WHERE agent = 'orchestrator'", [why])
+        .unwrap();
+    assert_eq!(changed, 1);
+    drop(database);
+    assert!(home.flock(["list"]).ok().stdout.contains(why));
+    let listed = home.flock(["list", "--json"]).ok().json();
+    let status = home.flock(["status", "--json"]).fails(4).json();
+    assert_eq!(listed["agents"][0]["frozen"]["by"], why);
+    assert_eq!(status["agents"][0]["frozen"], listed["agents"][0]["frozen"]);
     let status = home.flock(["status"]).fails(4).stdout;
     assert!(status.contains("FROZEN since"), "{status}");
     let again = home.flock(["freeze", "--all"]).ok().stdout;
