@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{By, Swarm, SwarmError};
-use crate::clock::unix_ms;
+use crate::clock::{self, unix_ms};
 use crate::id::AgentId;
 use crate::store::{AuditEntry, Freeze, Frozen, Level, StoreError};
 
@@ -86,6 +86,14 @@ impl Swarm {
     #[must_use]
     pub fn is_frozen(&self, agent: &AgentId) -> bool {
         self.frozen.borrow().holds(agent)
+    }
+
+    /// Says of a frozen agent since when it is and who froze it, as in `coder is frozen since 12:00 by human:ann`.
+    #[must_use]
+    pub fn frozen_text(&self, agent: &AgentId) -> Option<String> {
+        let frozen = self.frozen.borrow();
+        let freeze = frozen.of(agent)?;
+        Some(format!("{agent} is frozen since {} by {}", clock::local(freeze.at), freeze.by))
     }
 
     /// Resolves when the agent is not frozen, without any wait where it is not.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::view;
 use crate::gateway::events::Next;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
@@ -22,6 +23,15 @@ pub enum Seen {
     Nothing,
     /// The gateway stops.
     Stopping,
+}
+
+/// What a task waits for whose agent is frozen, in a sentence. One that has ended, or waits for its client, waits for no
+/// thaw.
+#[must_use]
+pub fn held(gateway: &Gateway, task: &Task) -> Option<String> {
+    let agent = Some(task.assignee()).filter(|_| !view::settles(task.state))?;
+    let text = gateway.swarm.frozen_text(agent)?;
+    Some(format!("{text}; the task goes on once it is thawed: flock thaw {agent}"))
 }
 
 /// Follows one task.
@@ -52,6 +62,12 @@ impl Follower {
     #[must_use]
     pub const fn task(&self) -> &Task {
         &self.task
+    }
+
+    /// What it waits for where its agent is frozen.
+    #[must_use]
+    pub fn held(&self) -> Option<String> {
+        held(&self.gateway, &self.task)
     }
 
     /// What was said in it.
@@ -109,6 +125,10 @@ impl Follower {
         // Most events are of others; they are not worth parsing.
         if name == "task.changed" && data.contains(&self.task.id) {
             return Ok(self.look()?.then_some(Seen::Changed));
+        }
+        if matches!(name, "agent.frozen" | "agent.thawed") && !view::settles(self.task.state) {
+            let data: Value = serde_json::from_str(data).unwrap_or_default();
+            return Ok((data["agent"] == self.task.assignee().as_str()).then_some(Seen::Changed));
         }
         let Some(turn) = self.task.turn.filter(|_| name == "tool.started").map(|turn| turn.to_string())
         else {

@@ -8,7 +8,7 @@ use axum::http::Response;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
-use super::follow::{Follower, Seen};
+use super::follow::{self, Follower, Seen};
 use super::request::{self, Incoming};
 use super::rpc::{Call, Fault, Method, answer};
 use super::stream::{Telling, Until};
@@ -154,15 +154,22 @@ impl Client<'_> {
         artifacts: bool,
     ) -> Result<Value, Fault> {
         let said = self.gateway.swarm.store().task_messages(&task.id).map_err(|error| failed(&error))?;
-        Ok(view::task(version, task, &said, history, artifacts))
+        let shown = view::task(version, task, &said, history, artifacts);
+        Ok(view::noted(version, task, follow::held(self.gateway, task).as_deref(), shown))
     }
 
-    /// The task once nothing more comes by itself, or as it is when that takes too long.
+    /// The task once nothing more comes by itself, or as it is when that takes too long or its agent is frozen: then it
+    /// ends with the thaw, and nobody knows when that is.
     async fn settled(&self, task: Task) -> Result<Task, Fault> {
         let mut follower = self.follow(&task.id)?;
+        let agents = std::slice::from_ref(self.agent);
         let settle = async {
             while !view::settles(follower.task().state) {
-                if follower.next().await? == Seen::Stopping {
+                let seen = tokio::select! {
+                    seen = follower.next() => seen?,
+                    () = self.gateway.swarm.any_frozen(agents) => break,
+                };
+                if seen == Seen::Stopping {
                     break;
                 }
             }

@@ -93,6 +93,7 @@ impl Teller {
             }
         };
         let shown = view::task(self.version, task, &said, self.telling.history, true);
+        let shown = view::noted(self.version, task, self.follower.held().as_deref(), shown);
         let mut out = self.data(view::given(self.version, shown));
         self.over = self.is_last(task.state);
         if self.over {
@@ -116,7 +117,8 @@ impl Teller {
             out.push_str(&self.data(view::artifact_update(self.version, task)));
         }
         self.over = self.is_last(task.state);
-        out.push_str(&self.data(view::status_update(self.version, task, None, self.over)));
+        let held = self.follower.held();
+        out.push_str(&self.data(view::status_update(self.version, task, held.as_deref(), self.over)));
         out
     }
 

@@ -32,6 +32,15 @@ pub fn task(
     kind(version, "task", shown)
 }
 
+/// A shown task with a word about what it waits for.
+#[must_use]
+pub fn noted(version: Version, task: &Task, note: Option<&str>, mut shown: Value) -> Value {
+    if note.is_some() {
+        shown["status"] = status(version, task, note);
+    }
+    shown
+}
+
 /// That a task changed. `note` says what is being done meanwhile, `is_last` that the stream ends with it.
 #[must_use]
 pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last: bool) -> Value {

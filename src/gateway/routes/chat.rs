@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
-use crate::agent::{
-    Command, Paused, Stop, Trouble, TurnError, TurnEvent, TurnOutcome, TurnRequest, trouble_of,
-};
-use crate::clock::{self, unix_ms};
+use crate::agent::{Command, Paused, Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
 use crate::gateway::body::{Raw, parsed};
@@ -255,9 +253,7 @@ fn event_stream(body: Body) -> Response<Body> {
 /// Refuses a turn of a frozen agent, which would begin only with its thaw, unless the client wants to wait for that.
 pub(super) fn refuse_frozen(gateway: &Gateway, headers: &HeaderMap, agent: &AgentId) -> Result<(), ApiError> {
     let waits = headers.get(WAIT).is_some_and(|value| value == "1");
-    let frozen = gateway.swarm.watch_frozen();
-    let Some(freeze) = frozen.borrow().of(agent).filter(|_| !waits).cloned() else { return Ok(()) };
-    let message = format!("{agent} is frozen since {} by {}", clock::local(freeze.at), freeze.by);
+    let Some(message) = gateway.swarm.frozen_text(agent).filter(|_| !waits) else { return Ok(()) };
     // Not 409, 429 or 503: OpenAI's clients repeat those by themselves.
     Err(ApiError::new(StatusCode::LOCKED, "agent_frozen", message)
         .with_hint(format!("flock thaw {agent}, or wait for that: flock chat {agent} --wait")))

@@ -326,3 +326,41 @@ fn a_subscriber_of_a_task_that_waits_is_told_its_end() {
     assert!(seen.contains("TASK_STATE_WORKING") && seen.contains("TASK_STATE_COMPLETED"), "{seen}");
     assert!(seen.contains("Blue it is."), "{seen}");
 }
+
+#[test]
+fn a_frozen_agent_is_said_at_once_and_the_task_goes_on_with_its_thaw() {
+    let house = House::new(&replies());
+    house.post("/api/agents/coder/freeze?by=ann");
+    let sent = house.call("coder", "SendMessage", message("hello"));
+    let task = &sent["result"]["task"];
+    assert_eq!(task["status"]["state"], "TASK_STATE_SUBMITTED", "{sent}");
+    let said = task["status"]["message"]["parts"][0]["text"].as_str().unwrap();
+    assert!(said.contains("coder is frozen since ") && said.contains(" by human:ann"), "{said}");
+    assert!(said.contains("flock thaw coder"), "{said}");
+    let id = task["id"].as_str().unwrap().to_owned();
+    let old = house.call("coder", "message/send", old_message("hello"));
+    assert_eq!(old["result"]["status"]["state"], "submitted", "{old}");
+    let got = house.call("coder", "GetTask", json!({"id": id}));
+    assert_eq!(got["result"]["status"]["message"]["parts"][0]["text"], said, "{got}");
+    house.post("/api/agents/coder/thaw");
+    house.until("the task is done", |house| {
+        let got = house.call("coder", "GetTask", json!({"id": id}));
+        let is_done = got["result"]["status"]["state"] == "TASK_STATE_COMPLETED";
+        if is_done && got["result"]["status"]["message"].is_null() { Ok(()) } else { Err(got.to_string()) }
+    });
+    // One that is frozen while its client waits.
+    let waiting = std::thread::scope(|scope| {
+        let call = scope.spawn(|| house.call("coder", "SendMessage", message("go slowly")));
+        house.until("the turn runs", |house| {
+            let turns = house.get("/api/sessions?agent=coder")["turns"].clone();
+            let runs = turns.as_array().unwrap().iter().any(|turn| turn["state"] == "running");
+            if runs { Ok(()) } else { Err(turns.to_string()) }
+        });
+        house.post("/api/freeze?by=ann");
+        call.join().unwrap()
+    });
+    let status = &waiting["result"]["task"]["status"];
+    assert_eq!(status["state"], "TASK_STATE_WORKING", "{waiting}");
+    assert!(status["message"]["parts"][0]["text"].as_str().unwrap().contains("frozen"), "{waiting}");
+    house.post("/api/thaw");
+}

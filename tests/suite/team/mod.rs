@@ -106,6 +106,11 @@ impl House {
     }
 
     /// A call of A2A to an agent, as it was answered.
+    fn post(&self, path: &str) {
+        let (status, body) = self.http("POST", path, None, true).unwrap();
+        assert_eq!(status, 200, "{path}: {body}");
+    }
+
     fn call(&self, agent: &str, method: &str, params: Value) -> Value {
         let (status, body) = self.call_raw(agent, method, params);
         assert_eq!(status, 200, "{body}");
