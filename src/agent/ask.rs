@@ -8,8 +8,9 @@ use tokio::time::Instant;
 use super::context::Context;
 use super::engine::Engine;
 use super::estimate;
-use super::failover::{Trouble, is_too_long};
+use super::failover::Trouble;
 use super::line::{Line, Told};
+use super::overflow::{is_too_long, limit_in};
 use super::oversight::{ModelCall, Oversight, Reservation, Seen};
 use super::running::Running;
 use super::steps::Course;
@@ -229,7 +230,8 @@ impl Course<'_> {
                     context.narrow();
                     self.make_room(line, context, running, asked).await?;
                     if context.cost() >= before {
-                        return Err(error.into());
+                        let window = limit_in(&error).unwrap_or(line.resolved.context_window);
+                        return Err(TurnError::Overflow { window, error });
                     }
                 }
                 answered => return answered,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::overflow::is_too_long;
 use super::turn::TurnError;
 use crate::id::ModelRef;
 use crate::provider::ProviderError;
@@ -37,7 +38,7 @@ pub enum Trouble {
 pub(super) fn trouble(error: &TurnError) -> Option<Trouble> {
     match error {
         TurnError::Provider(error) => of_provider(error),
-        TurnError::TooLong { .. } => Some(Trouble::TooLong),
+        TurnError::TooLong { .. } | TurnError::Overflow { .. } => Some(Trouble::TooLong),
         _ => None,
     }
 }
@@ -58,24 +59,6 @@ pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
         // The request itself is wrong, and would be for others too.
         ProviderError::Rejected { .. } => return None,
     })
-}
-
-/// Whether a provider says that it was sent too much. There is no code for it that all of them use.
-pub(super) fn is_too_long(error: &ProviderError) -> bool {
-    const SIGNS: [&str; 9] = [
-        "context length",
-        "context_length",
-        "context window",
-        "context size",
-        "prompt is too long",
-        "input is too long",
-        "input length and `max_tokens` exceed",
-        "too many tokens",
-        "too many input tokens",
-    ];
-    let ProviderError::Rejected { message, .. } = error else { return false };
-    let message = message.to_lowercase();
-    SIGNS.iter().any(|sign| message.contains(sign))
 }
 
 /// What to do after a model did not answer.

@@ -37,7 +37,12 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
         (silent, Some(Trouble::Down), next, Some(30)),
         (garbled, Some(Trouble::Down), next, Some(30)),
         (status(400, "prompt is too long: 200001 tokens"), Some(Trouble::TooLong), next, None),
-        (TurnError::TooLong { tokens: 2, room: 1, model: model("a") }, Some(Trouble::TooLong), next, None),
+        (
+            TurnError::TooLong { tokens: 2, window: 1, room: 1, model: model("a") },
+            Some(Trouble::TooLong),
+            next,
+            None,
+        ),
         (status(400, "tools: pattern"), None, end, None),
         (TurnError::Cancelled, None, end, None),
         (TurnError::TimedOut(wait), None, end, None),

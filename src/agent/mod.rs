@@ -25,6 +25,7 @@ mod instead;
 mod line;
 mod lost;
 pub mod messages;
+mod overflow;
 mod oversight;
 mod past;
 pub mod preview;

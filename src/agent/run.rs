@@ -152,7 +152,7 @@ fn plan_with(
     let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
     let tokens = said + request.context.iter().map(|text| estimate::text_cost(text)).sum::<u64>();
     if tokens > room {
-        return Err(TurnError::TooLong { tokens, room, model });
+        return Err(TurnError::TooLong { tokens, window: resolved.context_window, room, model });
     }
     let line = Line::new(resolved, told, Arc::clone(config), agent.clone(), began);
     let asked = Request { format: request.format.clone(), ..asked };

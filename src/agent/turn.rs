@@ -194,15 +194,30 @@ pub enum TurnError {
     /// Another turn of the session runs.
     #[error("another turn of session {0} is running")]
     Busy(SessionKey),
-    /// The input alone is larger than the model's context.
-    #[error("the input has about {tokens} tokens, and {model} takes {room}")]
+    /// The input alone is larger than the model's context. Clients know that by the first words, which are OpenAI's.
+    #[error(
+        "This model's maximum context length is {window} tokens. However, the input has about {tokens} tokens, and {room} are \
+         left for it beside the prompt, the tools and the answer ({model})"
+    )]
     TooLong {
         /// Estimated.
         tokens: u64,
+        /// What the model takes altogether.
+        window: u64,
         /// What the model has room for besides the prompt, the tools and its answer.
         room: u64,
         /// Which model.
         model: ModelRef,
+    },
+    /// The provider says that the request is larger than the model's context, also with all the room that could be made.
+    #[error(
+        "This model's maximum context length is {window} tokens. However, the request does not fit into it ({error})"
+    )]
+    Overflow {
+        /// What the model takes: as the provider said, else as is known of the model.
+        window: u64,
+        /// What the provider said.
+        error: ProviderError,
     },
     /// The model did not answer.
     #[error(transparent)]

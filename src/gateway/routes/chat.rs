@@ -399,7 +399,9 @@ fn turn_failure(error: &TurnError) -> ApiError {
         TurnError::UnknownAgent(_) => (StatusCode::NOT_FOUND, "model_not_found"),
         TurnError::WrongAgent { .. } => (StatusCode::BAD_REQUEST, "session_of_another_agent"),
         TurnError::NoInput => (StatusCode::BAD_REQUEST, "no_user_message"),
-        TurnError::TooLong { .. } => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
+        TurnError::TooLong { .. } | TurnError::Overflow { .. } => {
+            (StatusCode::BAD_REQUEST, "context_length_exceeded")
+        }
         TurnError::WrongRuntime { .. } => (StatusCode::NOT_IMPLEMENTED, "runtime_not_supported"),
         TurnError::Runtime(error) => match error {
             RuntimeError::NotInstalled { .. } => (StatusCode::FAILED_DEPENDENCY, "runtime_not_installed"),
@@ -445,15 +447,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
         }
         TurnError::Provider(_) => (StatusCode::BAD_GATEWAY, "provider_failed"),
     };
-    let message = match error {
-        // Clients know an overflow by these words, which are OpenAI's.
-        TurnError::TooLong { tokens, room, model } => format!(
-            "This model's maximum context length is {room} tokens. However, the input has about {tokens} tokens \
-             ({model}, without what its prompt, its tools and its answer need)."
-        ),
-        error => error.to_string(),
-    };
-    let mut answer = ApiError::new(status, code, message);
+    let mut answer = ApiError::new(status, code, error.to_string());
     answer.hint = error.hint();
     answer
 }
@@ -472,10 +466,6 @@ fn is_full(source: &std::io::Error) -> bool {
 
 /// A provider's failure is never the client's 401 or 400: its own credential and request were fine.
 fn provider_failure(error: &ProviderError) -> ApiError {
-    if trouble_of(error) == Some(Trouble::TooLong) {
-        let message = format!("This model's maximum context length is exceeded: {error}");
-        return ApiError::invalid("context_length_exceeded", message);
-    }
     let (status, code) = match error {
         ProviderError::NotConfigured { .. } => (StatusCode::FAILED_DEPENDENCY, "provider_not_configured"),
         ProviderError::Unauthorised { .. } => (StatusCode::BAD_GATEWAY, "provider_unauthorised"),

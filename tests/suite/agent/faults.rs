@@ -176,7 +176,25 @@ async fn a_conversation_that_is_longer_than_estimated_is_shortened() {
     let asked = rig.asked();
     assert!(asked.len() < 9 && asked[asked.len() - 1].to_string().contains("the last question"), "{asked:?}");
     rig.server.always(refusal());
-    assert!(matches!(rig.say("one more").await, Err(TurnError::Provider(_))), "it ends some time");
+    let error = rig.say("one more").await.unwrap_err();
+    assert!(matches!(error, TurnError::Overflow { window: 8192, .. }), "it ends some time: {error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overflow_names_the_models_context_whatever_the_provider_says() {
+    let rig = Rig::with(Set { context_window: 64_000, ..Set::default() });
+    for (said, window) in [
+        ("Input is too long for requested model.", 64_000),
+        ("prompt is too long: 41000 tokens > 40000 maximum", 40_000),
+    ] {
+        rig.server.always(Reply::status(400, said));
+        let error = rig.say("hello").await.unwrap_err();
+        let words = format!("This model's maximum context length is {window} tokens. ");
+        assert!(error.to_string().starts_with(&words) && error.to_string().contains(said), "{error}");
+    }
+    // What is too long before anybody is asked.
+    let error = rig.say(&"word ".repeat(200_000)).await.unwrap_err().to_string();
+    assert!(error.starts_with("This model's maximum context length is 64000 tokens. "), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

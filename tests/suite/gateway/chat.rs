@@ -216,6 +216,7 @@ async fn failures_have_sensible_statuses_and_keep_their_causes_here() {
     for (word, status, code) in [
         ("401", 502, "provider_unauthorised"),
         ("400", 502, "provider_rejected"),
+        ("overflow", 400, "context_length_exceeded"),
         ("429", 429, "provider_limited"),
         ("500", 502, "provider_failed"),
         ("timeout", 504, "provider_timed_out"),
@@ -233,6 +234,10 @@ async fn failures_have_sensible_statuses_and_keep_their_causes_here() {
             let body: Value = answer.json(LIMIT).await.unwrap();
             assert_eq!(body["error"]["code"], code, "{word}");
             assert!(!body.to_string().contains("secret"), "{body}");
+            if word == "overflow" {
+                let text = body["error"]["message"].as_str().unwrap();
+                assert!(text.starts_with("This model's maximum context length is 8192 tokens."), "{text}");
+            }
             if word == "unconfigured" {
                 assert!(body["error"]["hint"].as_str().unwrap().starts_with("flock config set"), "{body}");
             }

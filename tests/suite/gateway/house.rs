@@ -320,6 +320,10 @@ fn failed() -> ProviderError {
 fn failure(word: &str) -> TurnError {
     let provider = "acme".to_owned();
     let message = "as it said".to_owned();
+    if word == "overflow" {
+        let error = ProviderError::Rejected { provider, status: 400, message };
+        return TurnError::Overflow { window: 8192, error };
+    }
     TurnError::Provider(match word {
         "401" => ProviderError::Unauthorised { provider, status: 401, message },
         "400" => ProviderError::Rejected { provider, status: 400, message },
