@@ -154,7 +154,20 @@ impl ProviderError {
     /// for it either.
     #[must_use]
     pub fn refuses_format(&self) -> bool {
-        const NAMES: [&str; 4] = ["response_format", "json_schema", "text.format", "schema"];
+        const NAMES: [&str; 12] = [
+            "response_format",
+            "schema",
+            "text.format",
+            "output_config",
+            "outputconfig",
+            "output config",
+            "output_format",
+            "output format",
+            "structured output",
+            "mime type",
+            "mime_type",
+            "mimetype",
+        ];
         let Self::Rejected { status: 400 | 422, message, .. } = self else { return false };
         let message = message.to_lowercase();
         NAMES.iter().any(|name| message.contains(name))

@@ -9,6 +9,7 @@ mod assembly;
 pub mod bedrock;
 pub(crate) mod call;
 pub mod catalog;
+mod closed;
 mod data_url;
 pub mod effort;
 mod ending;

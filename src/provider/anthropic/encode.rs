@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::call::{self, Style};
 use super::super::text::{is_blank, left_out};
 use super::super::written::written;
-use super::super::{Block, Message, Request, Role};
+use super::super::{AnswerFormat, Block, Message, Request, Role, closed};
 use super::thinking::{self, Thinking};
 
 #[derive(Serialize)]
@@ -32,7 +32,16 @@ struct Body<'a> {
 
 #[derive(Serialize)]
 struct OutputConfig {
-    effort: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format {
+    JsonSchema { schema: Value },
 }
 
 #[derive(Serialize)]
@@ -141,17 +150,27 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     // began does.
     let told =
         told.filter(|(kind, _)| !matches!(kind, Thinking::Enabled { .. }) || began_thinking(&messages));
+    let effort = told.and_then(|(_, effort)| effort);
+    let format = form(request);
+    let has_output = effort.is_some() || format.is_some();
     let body = Body {
         model: &request.model,
         max_tokens: request.max_tokens,
         stream: true,
         thinking: told.map(|(thinking, _)| thinking),
-        output_config: told.and_then(|(_, effort)| effort).map(|effort| OutputConfig { effort }),
+        output_config: has_output.then_some(OutputConfig { effort, format }),
         tools,
         system,
         messages,
     };
     written(&body, request)
+}
+
+/// The form that the model is held to: from 4.5 on, and where the schema can be said so.
+fn form(request: &Request) -> Option<Format> {
+    let Some(AnswerFormat::JsonSchema { schema, .. }) = &request.format else { return None };
+    let schema = thinking::takes_form(&request.model).then(|| closed::close(schema))??;
+    Some(Format::JsonSchema { schema })
 }
 
 /// The next request of this turn goes on from here: what has been said so far can be kept.

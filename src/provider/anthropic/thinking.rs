@@ -78,6 +78,11 @@ pub(in crate::provider) fn interleaves(request: &Request) -> bool {
     !request.tools.is_empty() && has_budget && fourth && known
 }
 
+/// Whether a model can be held to a JSON schema, whoever serves it: from 4.5 on (the guide to structured outputs).
+pub(in crate::provider) fn takes_form(model: &str) -> bool {
+    version(model) >= Some((4, 5))
+}
+
 /// The two numbers in a model's name, `claude-opus-4-6` or `claude-3-7-sonnet`. The day of a release is none.
 fn version(model: &str) -> Option<(u32, u32)> {
     let name = &model[model.find("claude")?..];

@@ -10,10 +10,13 @@ use serde_json::json;
 
 use super::super::call::{self, Style};
 use super::super::written::written;
-use super::super::{Block, Message, Request, Role};
+use super::super::{AnswerFormat, Block, Message, Request, Role, closed};
 use super::effort::{self, Additional};
 use super::family::Family;
-use super::wire::{Body, Image, Inference, Json, Part, Point, Reasoning, Source, Tool, ToolConfig, Turn};
+use super::wire::{
+    Body, Image, Inference, Json, OutputConfig, Part, Point, Reasoning, Schema, Source, Structure,
+    TextFormat, Tool, ToolConfig, Turn,
+};
 
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
@@ -46,9 +49,23 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     // Nova refuses a limit where it is to think as much as it can.
     let max_tokens = (!told.as_ref().is_some_and(Additional::is_unlimited)).then_some(request.max_tokens);
     let inference_config = Inference { max_tokens };
-    let body =
-        Body { inference_config, additional_model_request_fields: told, tool_config, system, messages };
+    let body = Body {
+        inference_config,
+        additional_model_request_fields: told,
+        output_config: form(request, family),
+        tool_config,
+        system,
+        messages,
+    };
     written(&body, request)
+}
+
+/// The form that the model is held to, where it can be and the schema can be said so.
+fn form(request: &Request, family: Family) -> Option<OutputConfig<'_>> {
+    let Some(AnswerFormat::JsonSchema { name, schema, .. }) = &request.format else { return None };
+    let schema = family.takes_form.then(|| closed::close(schema))??.to_string();
+    let structure = Structure { json_schema: Schema { name, schema } };
+    Some(OutputConfig { text_format: TextFormat::JsonSchema { structure } })
 }
 
 /// Whether the chain of calls that is running, if one is, began with a thought.

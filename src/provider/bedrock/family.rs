@@ -1,5 +1,7 @@
 //! What the models behind Converse differ in.
 
+use super::super::anthropic::thinking;
+
 /// What a model takes besides text and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Family {
@@ -9,6 +11,8 @@ pub(super) struct Family {
     pub(super) caches: bool,
     /// Whether it takes its signed thoughts back.
     pub(super) thinks: bool,
+    /// Whether it can be held to a JSON schema (the user guide, "Structured outputs").
+    pub(super) takes_form: bool,
 }
 
 impl Family {
@@ -26,7 +30,10 @@ impl Family {
             "claude-3-5-sonnet",
         ];
         let caches = claude.is_some_and(|claude| !early.iter().any(|name| claude.starts_with(name)));
-        Self { rich_results: claude.is_some() || name.contains("nova"), caches, thinks: claude.is_some() }
+        let takes_form =
+            thinking::takes_form(name) || ["gpt-oss", "qwen3"].iter().any(|line| name.contains(line));
+        let rich_results = claude.is_some() || name.contains("nova");
+        Self { rich_results, caches, thinks: claude.is_some(), takes_form }
     }
 }
 
@@ -36,18 +43,24 @@ mod tests {
 
     #[test]
     fn families_go_by_the_models_id() {
-        let all = Family { rich_results: true, caches: true, thinks: true };
+        let all = Family { rich_results: true, caches: true, thinks: true, takes_form: true };
         for model in [
             "anthropic.claude-sonnet-4-5-20250929-v1:0",
-            "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
             "global.anthropic.claude-opus-4-6-v1",
             "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-haiku-4-5-20251001-v1:0",
         ] {
             assert_eq!(Family::of(model), all, "{model}");
         }
-        assert_eq!(Family::of("anthropic.claude-3-5-sonnet-20240620-v1:0"), Family { caches: false, ..all });
+        let third = Family { takes_form: false, ..all };
+        assert_eq!(Family::of("us.anthropic.claude-3-7-sonnet-20250219-v1:0"), third);
+        assert_eq!(Family::of("anthropic.claude-opus-4-20250514-v1:0"), third);
+        assert_eq!(
+            Family::of("anthropic.claude-3-5-sonnet-20240620-v1:0"),
+            Family { caches: false, ..third }
+        );
+        assert!(Family::of("openai.gpt-oss-120b-1:0").takes_form);
         assert!(Family::of("amazon.nova-pro-v1:0").rich_results);
-        let none = Family { rich_results: false, caches: false, thinks: false };
+        let none = Family { rich_results: false, caches: false, thinks: false, takes_form: false };
         assert_eq!(Family::of("meta.llama3-3-70b-instruct-v1:0"), none);
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_model_request_fields: Option<Additional>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<Part<'a>>,
@@ -26,6 +28,31 @@ pub(super) struct Body<'a> {
 pub(super) struct Inference {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_tokens: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OutputConfig<'a> {
+    pub(super) text_format: TextFormat<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum TextFormat<'a> {
+    JsonSchema { structure: Structure<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Structure<'a> {
+    pub(super) json_schema: Schema<'a>,
+}
+
+/// A schema, as text.
+#[derive(Serialize)]
+pub(super) struct Schema<'a> {
+    pub(super) name: &'a str,
+    pub(super) schema: String,
 }
 
 #[derive(Serialize)]

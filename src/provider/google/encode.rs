@@ -10,7 +10,7 @@ use super::super::call::{self, Style};
 use super::super::message::ToolCall;
 use super::super::text::{self, is_blank};
 use super::super::written::written;
-use super::super::{Block, Message, Request, Role, ToolSpec};
+use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
 use super::family::{Family, Thinking};
 use super::schema;
 use super::signature::usable;
@@ -24,7 +24,7 @@ struct Body<'a> {
     tools: Option<[Tools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig>,
-    generation_config: Generation,
+    generation_config: Generation<'a>,
     // What grows comes last, so that the beginning of all requests of a session is the same.
     contents: Vec<Content<'a>>,
 }
@@ -64,8 +64,12 @@ struct Mode {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Generation {
+struct Generation<'a> {
     max_output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<Thinking>,
 }
@@ -148,6 +152,7 @@ impl Part<'_> {
 /// The request's bytes.
 pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<Vec<u8>> {
     let has_tools = !request.tools.is_empty();
+    let form = request.format.as_ref().filter(|_| family.takes_form(has_tools));
     let body = Body {
         system_instruction: (!is_blank(&request.system))
             .then(|| Instruction { parts: [said(&request.system)] }),
@@ -158,6 +163,11 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
         tool_config: has_tools.then_some(ToolConfig { function_calling_config: Mode { mode: "AUTO" } }),
         generation_config: Generation {
             max_output_tokens: request.max_tokens,
+            response_mime_type: form.map(|_| "application/json"),
+            response_json_schema: match form {
+                Some(AnswerFormat::JsonSchema { schema, .. }) => Some(schema),
+                _ => None,
+            },
             thinking_config: request.effort.and_then(|effort| family.thinking(effort)),
         },
         contents: contents(&request.messages, family),

@@ -54,6 +54,16 @@ impl Family {
         matches!(self, Self::Third { .. })
     }
 
+    /// Whether it can be held to JSON; before the third not beside tools ("Function calling with a response mime type:
+    /// 'application/json' is unsupported").
+    pub(super) const fn takes_form(self, has_tools: bool) -> bool {
+        match self {
+            Self::Third { .. } => true,
+            Self::Second { .. } => !has_tools,
+            Self::Plain => false,
+        }
+    }
+
     /// Whether tools may be told as JSON schemas.
     pub(super) const fn takes_json_schema(self) -> bool {
         !matches!(self, Self::Plain)

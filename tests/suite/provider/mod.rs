@@ -6,6 +6,7 @@ pub mod bedrock;
 mod configuration;
 mod effort;
 mod faults;
+pub mod forms;
 mod google;
 mod matrix;
 mod prefix;

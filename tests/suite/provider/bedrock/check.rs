@@ -4,6 +4,8 @@
 use base64::Engine as _;
 use serde_json::Value;
 
+use crate::support::model_server::check::held_to;
+
 fn need(condition: bool, message: impl Into<String>) -> Result<(), String> {
     if condition { Ok(()) } else { Err(message.into()) }
 }
@@ -26,11 +28,31 @@ fn kind(block: &Value) -> Result<(&str, &Value), String> {
 }
 
 pub fn converse(model: &str, body: &Value) -> Result<(), String> {
-    let known = ["messages", "system", "inferenceConfig", "toolConfig", "additionalModelRequestFields"];
+    let known = [
+        "messages",
+        "system",
+        "inferenceConfig",
+        "toolConfig",
+        "additionalModelRequestFields",
+        "outputConfig",
+    ];
     for name in body.as_object().ok_or("an object is needed")?.keys() {
         need(known.contains(&name.as_str()), format!("{name} is not a member of the request"))?;
     }
     let unlimited = effort(model, body)?;
+    if let Some(config) = body.get("outputConfig") {
+        // OutputFormat and JsonSchemaDefinition; the models are those of the user guide, "Structured outputs".
+        let takes = ["-4-5", "-4-6", "-4-7", "gpt-oss", "qwen3"].iter().any(|line| model.contains(line));
+        need(takes, "This model doesn't support the outputConfig field.")?;
+        let format = &config["textFormat"];
+        need(format["type"] == "json_schema", "textFormat.type")?;
+        let (_, definition) = kind(&format["structure"])?;
+        need(definition["name"].is_string(), "jsonSchema.name")?;
+        let schema = definition["schema"].as_str().ok_or("jsonSchema.schema: a text")?;
+        let schema: Value =
+            serde_json::from_str(schema).map_err(|error| format!("jsonSchema.schema: {error}"))?;
+        held_to(&schema)?;
+    }
     // InferenceConfiguration: maxTokens is at least 1.
     let limit = body["inferenceConfig"].get("maxTokens");
     need(limit.map_or(unlimited, |tokens| tokens.as_u64().is_some_and(|tokens| tokens > 0)), "maxTokens")?;

@@ -13,6 +13,7 @@ use frames::{event, exception};
 use serde_json::{Value, json};
 use server::{BedrockServer, answer};
 
+use super::forms::form;
 use super::{ask_with, call, config, hello, home, result, said, text};
 
 pub const SECRET: &str = "se/cr+et-planted-0123456789";
@@ -200,6 +201,24 @@ async fn the_effort_is_passed_on_to_models_that_think() {
         let fields = &stage.server.last().body["additionalModelRequestFields"];
         assert_eq!(fields.get(field).is_some(), !field.is_empty(), "{model}: {fields}");
         assert_eq!(fields.is_null(), field.is_empty(), "{model}: {fields}");
+    }
+}
+
+#[tokio::test]
+async fn models_that_can_be_held_to_a_schema_are() {
+    for (model, is_held) in [
+        (CLAUDE, true),
+        ("openai.gpt-oss-120b-1:0", true),
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", false),
+        (LLAMA, false),
+    ] {
+        let stage = Stage::new().await;
+        let answer = stage.ask(model, Request { format: Some(form()), ..hello() }).await.0;
+        assert!(answer.is_ok(), "{model}: {:?}", stage.server.rejections());
+        let definition = &stage.server.last().body["outputConfig"]["textFormat"]["structure"]["jsonSchema"];
+        assert_eq!(definition["name"] == "number", is_held, "{model}: {definition}");
+        let schema: Value = serde_json::from_str(definition["schema"].as_str().unwrap_or("null")).unwrap();
+        assert_eq!(schema["additionalProperties"] == false, is_held, "{model}: {definition}");
     }
 }
 

@@ -28,6 +28,40 @@ pub(super) fn list<'a>(value: &'a Value, what: &str) -> Result<&'a [Value], Stri
     }
 }
 
+/// Refuses a schema that a model can't be held to (the guide to structured outputs, "JSON schema limitations").
+pub fn held_to(schema: &Value) -> Result<(), String> {
+    let known = [
+        "type",
+        "title",
+        "description",
+        "enum",
+        "const",
+        "anyOf",
+        "format",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+    ];
+    let kind = &schema["type"];
+    let object = schema.as_object().ok_or("an object is needed")?;
+    for name in object.keys() {
+        need(
+            known.contains(&name.as_str()),
+            &format!("For {kind} type, property '{name}' is not supported"),
+        )?;
+    }
+    if *kind == "object" {
+        need(
+            schema["additionalProperties"] == false,
+            "For 'object' type, 'additionalProperties' must be explicitly set to false",
+        )?;
+    }
+    let properties = schema["properties"].as_object().into_iter().flat_map(|all| all.values());
+    let choices = schema["anyOf"].as_array().into_iter().flatten();
+    properties.chain(choices).chain(schema.get("items")).try_for_each(held_to)
+}
+
 /// Refuses what Anthropic's Messages API refuses.
 pub fn anthropic(headers: &HeaderMap, body: &Value) -> Result<(), String> {
     let has_key = |name| headers.get(name).is_some_and(|key| !key.is_empty());
@@ -76,6 +110,21 @@ pub fn anthropic(headers: &HeaderMap, body: &Value) -> Result<(), String> {
                 "thinking.type: Input should be 'enabled', 'disabled', 'adaptive'",
             )?;
         }
+    }
+    if let Some(format) = body["output_config"].get("format") {
+        // The guide to structured outputs.
+        let model = body["model"].as_str().unwrap_or_default();
+        let older = ["claude-3", "claude-sonnet-4-2", "claude-opus-4-2", "claude-opus-4-1"];
+        let takes = model.contains("claude") && !older.iter().any(|older| model.contains(older));
+        need(takes, &format!("'{model}' does not support output format."))?;
+        let names: Vec<&str> =
+            format.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        need(
+            names == ["schema", "type"] || names == ["type", "schema"],
+            "output_config.format: Extra inputs",
+        )?;
+        need(format["type"] == "json_schema", "output_config.format.type: Input should be 'json_schema'")?;
+        held_to(&format["schema"]).map_err(|error| format!("output_config.format.schema: {error}"))?;
     }
     need(body.to_string().matches("cache_control").count() <= 4, "a maximum of 4 blocks with cache_control")?;
     let messages = list(&body["messages"], "messages")?;

@@ -58,7 +58,20 @@ pub fn check(uri: &Uri, headers: &HeaderMap, body: &Value) -> Result<(), String>
         }
     }
     let config = &body["generationConfig"];
-    only(config, &["maxOutputTokens", "thinkingConfig"])?;
+    only(config, &["maxOutputTokens", "thinkingConfig", "responseMimeType", "responseJsonSchema"])?;
+    if let Some(kind) = config.get("responseMimeType") {
+        // The guide to structured outputs, and the refusals that it is silent of.
+        need(kind == "application/json", "responseMimeType: unknown")?;
+        need(uri.path().contains("gemini-"), "JSON mode is not enabled for this model")?;
+        need(
+            third || body.get("tools").is_none(),
+            "Function calling with a response mime type: 'application/json' is unsupported",
+        )?;
+    }
+    need(
+        config.get("responseJsonSchema").is_none() || config.get("responseMimeType").is_some(),
+        "response_json_schema with a response mime type: 'text/plain' is unsupported",
+    )?;
     if let Some(thinking) = config.get("thinkingConfig") {
         // The guide to thinking: a level with 3, a budget with 2.5, and an error with both.
         only(thinking, &["includeThoughts", "thinkingLevel", "thinkingBudget"])?;

@@ -4,7 +4,7 @@
 //!
 //! It runs on a thread of its own, so that tests with and without a runtime can use it.
 
-mod check;
+pub mod check;
 pub mod google;
 mod minimax;
 mod render;
