@@ -130,7 +130,7 @@ async fn what_does_not_fit_any_more_is_compacted() {
     let told = |event: &TurnEvent| matches!(event, TurnEvent::Notice(text) if text.contains("was compacted"));
     assert_eq!(rig.events().iter().filter(|event| told(event)).count(), written.len());
     let long = rig.say(&"long ".repeat(10_000)).await.unwrap_err();
-    assert!(long.to_string().contains("takes"), "{long}");
+    assert!(long.to_string().contains("maximum context length is 8000 tokens"), "{long}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
