@@ -23,14 +23,18 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 cp standalone/a2a_script.json "$work/home/scripts/a2a"
 "$binary" add coder --no-container
 "$binary" start
-"$work/venv/bin/python" standalone/a2a_client.py "$port" "$work/home/config.json"
+# As other systems do: each client has a token of its own, which opens its agents and may look how things stand.
+token() { "$binary" --json token add "$1" --agents orchestrator,coder --rights a2a,read | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])'; }
+python_token=$(token python)
+node_token=$(token javascript)
+A2A_TOKEN=$python_token "$work/venv/bin/python" standalone/a2a_client.py "$port"
 
 if node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null; then
     mkdir "$work/node"
     (cd "$work/node" && npm init --yes >/dev/null && npm install --silent --no-audit --no-fund "$node_sdk")
     # A module's imports are looked for beside it.
     cp standalone/a2a_client.mjs "$work/node/"
-    node "$work/node/a2a_client.mjs" "$port" "$work/home/config.json"
+    A2A_TOKEN=$node_token node "$work/node/a2a_client.mjs" "$port"
 else
     echo "the JavaScript client was left out: no node 20 or newer here" >&2
     [ -z "${FLOCK_TEST_REQUIRE_NODE:-}" ] || exit 1

@@ -1,12 +1,12 @@
-// Checks a running gateway with the official A2A client, in both versions. Usage: a2a_client.mjs PORT CONFIG
+// Checks a running gateway with the official A2A client, in both versions. Usage: a2a_client.mjs PORT
+// A2A_TOKEN is a token of `flock token add` with the rights a2a and read for orchestrator and coder.
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { Role, TaskState } from '@a2a-js/sdk';
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from '@a2a-js/sdk/client';
 
-const [port, config] = [process.argv[2], JSON.parse(readFileSync(process.argv[3]))];
+const port = process.argv[2];
 const home = `http://127.0.0.1:${port}`;
-const token = config.gateway.auth.token;
+const token = process.env.A2A_TOKEN;
 let passed = 0;
 let failed = 0;
 

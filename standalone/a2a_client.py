@@ -1,7 +1,10 @@
-"""Checks a running gateway with the official A2A client, in both versions. Usage: a2a_client.py PORT CONFIG"""
+"""Checks a running gateway with the official A2A client, in both versions. Usage: a2a_client.py PORT
+
+A2A_TOKEN is a token of `flock token add` with the rights a2a and read for orchestrator and coder.
+"""
 
 import asyncio
-import json
+import os
 import sys
 import uuid
 
@@ -25,9 +28,9 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-port, config = int(sys.argv[1]), json.load(open(sys.argv[2]))
+port = int(sys.argv[1])
 home = f"http://127.0.0.1:{port}"
-token = config["gateway"]["auth"]["token"]
+token = os.environ["A2A_TOKEN"]
 passed = failed = 0
 
 
