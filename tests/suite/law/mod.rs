@@ -3,6 +3,7 @@
 mod compose;
 mod dependencies;
 mod layers;
+mod package;
 mod places;
 mod programs;
 mod promises;
