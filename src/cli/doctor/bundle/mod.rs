@@ -213,8 +213,9 @@ fn readme(parts: &[Part]) -> Part {
     }
     let _ = write!(
         text,
-        "\nWhat was a key, or looks like one, is {:?} here. A key of fewer than {} characters can't be told from other\n\
-         words and was taken out only where the configuration says that it is one.\n",
+        "\nWhat was a key, or looks like one, is {0:?} here. A key of fewer than {1} characters can't be told from other\n\
+         words and was taken out only where the configuration says that it is one. Topics, titles and summaries are {0:?}, too;\n\
+         secret:NAME and env:NAME are where the configuration names a key, and hold none.\n",
         redact::GONE,
         redact::SHORTEST,
     );
