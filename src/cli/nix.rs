@@ -126,17 +126,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Takes back the requests that installed these packages, so that the agent does not have them again by asking.
+/// Keeps that a person took these packages back, so that the agent does not have them again by asking.
 async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Result<(), Failure> {
     if !home.database().exists() {
         return Ok(());
     }
     let store = Database::open(home)?;
     let by = Party::human(&person::login());
-    for id in decide::grants_of(&store, agent, packages)? {
-        decide::revoke(&store, &id, &by, unix_ms()).await?;
-    }
-    Ok(())
+    Ok(decide::take_back(&store, agent, packages, &by, unix_ms()).await?)
 }
 
 fn pin(

@@ -7,9 +7,11 @@ use super::notice;
 use super::request::{Asked, Change, Request};
 use crate::config::Config;
 use crate::error::{Explain, Kind};
-use crate::id::{AgentId, Party};
+use crate::id::{AgentId, Party, SessionKey, SessionKind};
 use crate::nix::Attribute;
-use crate::store::{Along, AuditEntry, Level, Moved, RequestRow, Step, Store, StoreError};
+use crate::store::{
+    Along, AuditEntry, Level, Moved, NewRequest, RequestRow, RequestState, Step, Store, StoreError,
+};
 
 /// Who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,22 +213,85 @@ pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<
     store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))
 }
 
-/// The requests by which an agent got one of these packages, where nobody has taken them back.
+/// Takes packages back that a person removes from an agent: it does not have them again by asking, whoever it had them
+/// from.
 ///
 /// # Errors
 ///
-/// As [`StoreError`] says.
-pub fn grants_of(store: &Store, agent: &AgentId, packages: &[Attribute]) -> Result<Vec<String>, StoreError> {
-    let is_of = |row: &RequestRow| {
-        Asked::read(&row.body).is_some_and(|asked| match asked.request {
-            Request::Package { action: Change::Install, package, .. } => {
-                packages.iter().any(|removed| removed.as_str() == package)
-            }
-            _ => false,
-        })
+/// As [`DecideError`] says.
+pub async fn take_back(
+    store: &Store,
+    agent: &AgentId,
+    packages: &[Attribute],
+    party: &Party,
+    now: i64,
+) -> Result<(), DecideError> {
+    for package in packages {
+        let is_of = |row: &RequestRow| installs(row).is_some_and(|name| name == package.as_str());
+        let granted: Vec<RequestRow> =
+            store.granted_requests(agent, "package")?.into_iter().filter(is_of).collect();
+        for row in &granted {
+            revoke(store, &row.id, party, now).await?;
+        }
+        if granted.is_empty() && !store.revoked_requests(agent, "package")?.iter().any(is_of) {
+            deny_package(store, agent, package, party, now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The name in a profile of the package that a request installs. One of another flake has the name behind its reference.
+fn installs(row: &RequestRow) -> Option<String> {
+    match Asked::read(&row.body)?.request {
+        Request::Package { action: Change::Install, package, .. } => {
+            Some(package.rsplit('#').next().unwrap_or_default().to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Keeps that a person took a package back which nobody had asked for: as a request that was taken back, which a person
+/// gives back like any other.
+async fn deny_package(
+    store: &Store,
+    agent: &AgentId,
+    package: &Attribute,
+    party: &Party,
+    now: i64,
+) -> Result<(), DecideError> {
+    let package = package.as_str().to_owned();
+    let request = Request::Package { action: Change::Install, package: package.clone(), runs: None };
+    let asked = Asked { agent: agent.clone(), request };
+    let mut new = NewRequest {
+        id: super::new_id(),
+        kind: asked.request.kind(),
+        agent: agent.clone(),
+        session: SessionKey::new(agent, SessionKind::Main, "owner"),
+        channel: None,
+        body: asked.body(),
+        reason: format!("{party} removed it; the agent had not asked for it"),
+        floor: Level::Green,
+        why: Vec::new(),
+        state: RequestState::Done,
+        scope: asked.request.scope(),
+        asks_sysadmin: false,
+        expires_at: now,
+        exchange: None,
+        now,
     };
-    let granted = store.granted_requests(agent, "package")?;
-    Ok(granted.into_iter().filter(is_of).map(|row| row.id).collect())
+    let entry = |id: &str| AuditEntry {
+        actor: party.to_string(),
+        action: "package.remove",
+        subject: id.to_owned(),
+        level: Level::Yellow,
+        detail: format!("{package} of {agent}"),
+        session: None,
+        turn: None,
+    };
+    while !store.open_request(new.clone(), Along::audit(entry(&new.id))).await? {
+        new.id = super::new_id();
+    }
+    revoke(store, &new.id, party, now).await.map(drop)
 }
 
 /// Who it is that decides, if they may.

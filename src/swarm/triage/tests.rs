@@ -844,13 +844,27 @@ async fn a_package_that_a_person_removes_is_one_that_was_taken_back() {
     rig.ask(hello()).await.unwrap();
     let id = rig.last().id;
     rig.ask(json!({"kind": "package", "package": "ripgrep"})).await.unwrap();
-    let (store, coder) = (Arc::clone(rig.triage.swarm().store()), "coder".parse().unwrap());
-    let removed = ["hello".parse().unwrap()];
-    assert_eq!(decide::grants_of(&store, &coder, &removed).unwrap(), std::slice::from_ref(&id));
-    decide::revoke(&store, &id, &Party::human("ann"), unix_ms()).await.unwrap();
+    let (store, coder): (_, AgentId) = (Arc::clone(rig.triage.swarm().store()), "coder".parse().unwrap());
+    let taken = |name: &str| {
+        let (store, coder, name) = (Arc::clone(&store), AgentId::clone(&coder), [name.parse().unwrap()]);
+        async move { decide::take_back(&store, &coder, &name, &Party::human("ann"), unix_ms()).await.unwrap() }
+    };
+    taken("hello").await;
+    assert_eq!(rig.row(&id).revoked_by.as_deref(), Some("human:ann"));
     let refused = rig.ask(hello()).await.unwrap_err().to_string();
     assert!(refused.contains("human:ann took back"), "{refused}");
-    assert_eq!(decide::grants_of(&store, &coder, &removed).unwrap(), Vec::<String>::new());
+
+    // One that a person had installed, and nobody asked for.
+    let cowsay = || json!({"kind": "package", "package": "cowsay"});
+    taken("cowsay").await;
+    taken("cowsay").await;
+    let refused = rig.ask(cowsay()).await.unwrap_err().to_string();
+    assert!(refused.contains("human:ann took back"), "{refused}");
+    let revoked = store.revoked_requests(&coder, "package").unwrap();
+    assert_eq!(revoked.len(), 2, "it is kept once: {revoked:?}");
+    let id = revoked.iter().find(|row| row.body.contains("cowsay")).unwrap().id.clone();
+    rig.approve(&id).await.unwrap();
+    rig.ask(cowsay()).await.expect("a person gave it back");
 }
 
 #[tokio::test]
