@@ -95,7 +95,7 @@ impl Caller {
         match self {
             Self::Owner => "owner",
             Self::Plugin => "plugin",
-            Self::Client(token) => &token.name,
+            Self::Client(token) => &token.client,
         }
     }
 
@@ -409,6 +409,7 @@ mod tests {
         let known = |token: &[u8]| {
             let token = (token == b"flk_good").then(|| ClientToken {
                 name: "ci".to_owned(),
+                client: "ci".to_owned(),
                 agents: Some(vec!["coder".parse().unwrap()]),
                 rights: vec![crate::store::Right::Chat],
                 created_at: 0,

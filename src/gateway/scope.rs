@@ -121,7 +121,11 @@ fn refused(message: String) -> ApiError {
 /// this key.
 #[must_use]
 pub fn peer(token: &ClientToken) -> String {
-    format!("token:{}", token.name)
+    match token.client.split_once(':') {
+        // Not `token:name:2`: the first client of that name may have called a session of its own so.
+        Some((name, generation)) => format!("token.{generation}:{name}"),
+        None => format!("token:{}", token.client),
+    }
 }
 
 /// Whether a client may have turns in this session. In that of a person it would pass for them, and in that of a channel
@@ -182,6 +186,7 @@ mod tests {
     fn token(rights: &[Right], agents: Option<&[&str]>) -> ClientToken {
         ClientToken {
             name: "ci".to_owned(),
+            client: "ci".to_owned(),
             agents: agents.map(|ids| ids.iter().map(|id| id.parse().unwrap()).collect()),
             rights: rights.to_vec(),
             created_at: 0,
@@ -262,6 +267,19 @@ mod tests {
         ] {
             assert_eq!(is_own(&token, &key.parse().unwrap()), own, "{key}");
         }
+    }
+
+    #[test]
+    fn a_later_client_of_a_name_has_sessions_of_its_own() {
+        let first = token(&[Right::Chat], None);
+        let second = ClientToken { client: "ci:2".to_owned(), ..first.clone() };
+        let key = |token: &ClientToken| -> SessionKey {
+            format!("agent:coder:flock:main:{}", peer(token)).parse().unwrap()
+        };
+        assert!(is_own(&first, &key(&first)) && is_own(&second, &key(&second)));
+        assert!(!is_own(&first, &key(&second)) && !is_own(&second, &key(&first)));
+        let named = "agent:coder:flock:request:token:ci:2".parse().unwrap();
+        assert!(is_own(&first, &named) && !is_own(&second, &named));
     }
 
     #[test]

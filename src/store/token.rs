@@ -78,6 +78,10 @@ pub struct NewToken {
 pub struct ClientToken {
     /// Its name.
     pub name: String,
+    /// The client that it stands for: its name, and `name:2` for a token that was made after the first one of that name was
+    /// revoked. Tasks, sessions and keys are a client's, so that a later one of its name has none of them.
+    #[serde(skip)]
+    pub client: String,
     /// The agents that it is for; all where absent.
     pub agents: Option<Vec<AgentId>>,
     /// Its rights.
@@ -116,7 +120,7 @@ pub fn hash(token: &[u8]) -> String {
     crate::id::hex(&Sha256::digest(token))
 }
 
-const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at";
+const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
     fn words<T: FromStr>(text: &str) -> rusqlite::Result<Vec<T>> {
@@ -124,8 +128,12 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
         parsed.collect::<Result<_, _>>().map_err(|_| rusqlite::Error::InvalidQuery)
     }
     let agents: Option<String> = row.get(1)?;
+    let name: String = row.get(0)?;
+    let generation: u32 = row.get(6)?;
     Ok(ClientToken {
-        name: row.get(0)?,
+        // No name of a token has a colon in it.
+        client: if generation == 1 { name.clone() } else { format!("{name}:{generation}") },
+        name,
         agents: agents.map(|agents| words(&agents)).transpose()?,
         rights: words(&row.get::<_, String>(2)?)?,
         created_at: row.get(3)?,
@@ -182,15 +190,24 @@ impl Store {
             if find(transaction, "name", &new.name)?.is_some_and(|known| known.is_good(now)) {
                 return Ok(false);
             }
+            // One that has expired is renewed: it is the same client's.
+            let generation: u32 = transaction
+                .prepare_cached(
+                    "SELECT generation + (revoked_at IS NOT NULL) FROM client_token WHERE name = ?1",
+                )?
+                .query_row([&new.name], |row| row.get(0))
+                .optional()?
+                .unwrap_or(1);
             let joined = |words: Vec<&str>| words.join(",");
             let agents = new.agents.as_ref().map(|ids| joined(ids.iter().map(AgentId::as_str).collect()));
             let rights = joined(new.rights.iter().map(|right| right.as_str()).collect());
             transaction
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO client_token (name, hash, agents, rights, created_at, expires_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT OR REPLACE INTO client_token
+                        (name, hash, agents, rights, created_at, expires_at, generation)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 )?
-                .execute((&new.name, &hash, agents, rights, now, new.expires_at))?;
+                .execute((&new.name, &hash, agents, rights, now, new.expires_at, generation))?;
             audit::append(transaction, &entry, now)?;
             Ok(true)
         })

@@ -30,6 +30,7 @@ pub async fn add(
     let entry = by.entry("token.add", &new.name, Level::Yellow, described(&new));
     let kept = ClientToken {
         name: new.name.clone(),
+        client: new.name.clone(),
         agents: new.agents.clone(),
         rights: new.rights.clone(),
         created_at: now,

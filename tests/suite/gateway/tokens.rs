@@ -309,3 +309,44 @@ async fn a_token_is_a_hash_and_ends_when_it_is_revoked_or_expires() {
         assert_eq!(answered, status, "{wanted}: {body}");
     }
 }
+
+#[tokio::test]
+async fn a_token_under_the_name_of_a_revoked_one_is_another_client() {
+    let house = House::new().await;
+    let rights = || json!(["a2a", "chat"]);
+    let call = |method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        Call::post("/flock/a2a/coder").json(&body).unwrap()
+    };
+    let message = || {
+        json!({"configuration": {"returnImmediately": true}, "message": {"messageId": "m-1", "contextId": "c-1",
+            "role": "ROLE_USER", "parts": [{"text": "what is the secret?"}]}})
+    };
+    let first = client(&house, "ci", json!(["coder"]), rights()).await;
+    let sent = send(&first, call("SendMessage", message())).await.1;
+    let id = sent["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{sent}")).to_owned();
+    let chat_in = |key: &str| chat("coder").header("x-openclaw-session-key", key);
+    let own = "agent:coder:flock:main:token:ci";
+    assert_eq!(send(&first, chat_in(own)).await.0, 200);
+    assert_eq!(send(&house.owner(), Call::delete("/api/tokens/ci?by=ann")).await.0, 200);
+
+    let second = client(&house, "ci", json!(["coder"]), rights()).await;
+    let got = send(&second, call("GetTask", json!({"id": id}))).await.1;
+    assert_eq!(got["error"]["code"], -32001, "{got}");
+    let cancelled = send(&second, call("CancelTask", json!({"id": id}))).await.1;
+    assert_eq!(cancelled["error"]["code"], -32001, "{cancelled}");
+    let listed = send(&second, call("ListTasks", json!({}))).await.1;
+    assert_eq!(listed["result"]["totalSize"], 0, "{listed}");
+    // Neither its message's name nor its conversation is the first one's.
+    let sent = send(&second, call("SendMessage", message())).await.1;
+    assert_ne!(sent["result"]["task"]["id"], id.as_str(), "{sent}");
+    let tasks = house.gateway.swarm.store().tasks(&flock::store::TaskFilter::default(), 10).unwrap();
+    let sessions: std::collections::BTreeSet<&str> = tasks.iter().map(|task| task.session.as_str()).collect();
+    let requesters: Vec<&str> = tasks.iter().map(|task| task.requester.as_str()).collect();
+    assert_eq!((sessions.len(), requesters), (2, vec!["a2a:ci:2", "a2a:ci"]), "{sessions:?}");
+    assert_eq!(send(&second, chat_in(own)).await.0, 403);
+    assert_eq!(send(&second, chat("coder")).await.0, 200);
+    // The session of its own is not the first one's either.
+    let last = house.runner.last();
+    assert!(!last.session.as_str().contains("token:ci"), "{}", last.session);
+}
