@@ -27,6 +27,7 @@ use axum::routing::{get, post};
 use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// A running server; it ends when this is dropped.
 pub struct ModelServer {
@@ -93,6 +94,8 @@ pub struct Answer {
 pub enum Chunk {
     Bytes(Vec<u8>),
     Pause(Duration),
+    /// Waits until it is let go on.
+    Until(Arc<Notify>),
     /// Sends nothing more and keeps the connection.
     Hang,
     /// Breaks the connection off.
@@ -215,6 +218,16 @@ impl ModelServer {
         let gone = Chunk::UntilGone(Arc::new(Mutex::new(Some(send))));
         self.reply(Reply::stream(vec![beginning, gone]));
         receive
+    }
+
+    /// Answers one request of chat completions with this text, once the result is notified.
+    pub fn reply_held(&self, text: &str) -> Arc<Notify> {
+        let answer = Answer { pieces: vec![text.to_owned()], usage: (10, 5), ..Answer::default() };
+        let (_, events) = render::openai(&json!({"stream": true}), &answer);
+        let release = Arc::new(Notify::new());
+        let chunks = vec![Chunk::Until(Arc::clone(&release)), Chunk::Bytes(events.into_bytes())];
+        self.reply(Reply::stream(chunks));
+        release
     }
 
     /// Answers every request with this for which there is no [`ModelServer::reply`].
@@ -367,6 +380,7 @@ fn respond(reply: Reply) -> Response {
             match chunks.next()? {
                 Chunk::Bytes(bytes) => return Some((Ok(Bytes::from(bytes)), chunks)),
                 Chunk::Pause(time) => tokio::time::sleep(time).await,
+                Chunk::Until(release) => release.notified().await,
                 Chunk::Hang => std::future::pending::<()>().await,
                 Chunk::UntilGone(gone) => {
                     let _tells = TellsWhenDropped(gone);
