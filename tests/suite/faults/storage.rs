@@ -278,8 +278,12 @@ fn missing_inodes_cost_nothing_once_there_are_some() {
         let posted = home.flock(["channel", "post", "work", "@coder are you there, without inodes?"]);
         let task = ask(&home, "are you there, tester?");
         disk.free_inodes();
+        // A turn that was refused for it waits before it is tried again.
+        wait_until("the task is over", LIMIT, || {
+            let task = store(&home).task(&task).unwrap().unwrap();
+            if task.state.is_final() { Ok(()) } else { Err(format!("{task:?}\n{}", log_text(&home))) }
+        });
         is_settled(&home);
-        assert!(store(&home).task(&task).unwrap().unwrap().state.is_final());
         assert_eq!(chat("are you there, again?").ok().stdout, "here I am\n");
         assert_eq!(posted.code, 0, "{posted:?}");
     }
