@@ -25,13 +25,15 @@ pub enum Kind {
     NeedsApproval,
     /// The database is damaged or gone: starting again does not mend it.
     Damaged,
+    /// The disk fails to read what flock keeps, which may pass.
+    Unreadable,
     /// A defect of flock itself.
     Internal,
 }
 
 impl Kind {
     /// All kinds, for documentation and tests.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Failed,
         Self::Usage,
         Self::NotInitialised,
@@ -41,6 +43,7 @@ impl Kind {
         Self::NewerHome,
         Self::NeedsApproval,
         Self::Damaged,
+        Self::Unreadable,
         Self::Internal,
     ];
 
@@ -57,6 +60,7 @@ impl Kind {
             Self::NewerHome => 7,
             Self::NeedsApproval => 8,
             Self::Damaged => 9,
+            Self::Unreadable => 10,
             Self::Internal => 70,
         }
     }
@@ -74,6 +78,7 @@ impl Kind {
             Self::NewerHome => "newer_home",
             Self::NeedsApproval => "needs_approval",
             Self::Damaged => "damaged",
+            Self::Unreadable => "unreadable",
             Self::Internal => "internal",
         }
     }
@@ -90,6 +95,21 @@ pub trait Explain: std::error::Error {
     fn hint(&self) -> Option<String> {
         None
     }
+
+    /// Whether it may pass, as a full disk does, so that the same can be asked for later.
+    fn may_pass(&self) -> bool {
+        self.kind() == Kind::Unreadable
+    }
+}
+
+/// What helps where a disk fails.
+pub const KERNEL_LOG: &str = "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
+
+/// Whether it is the disk that failed, one behind a network too, and neither its room nor anybody's rights.
+#[must_use]
+pub fn is_of_disk(error: &std::io::Error) -> bool {
+    use nix::libc::{EIO, ENODEV, ENXIO, ESTALE, ETIMEDOUT};
+    matches!(error.raw_os_error(), Some(EIO | ENXIO | ENODEV | ESTALE | ETIMEDOUT))
 }
 
 /// The message of an error and of all its causes, joined as `a: b: c`, without saying a cause twice when a

@@ -101,11 +101,12 @@ impl Waiting {
     }
 }
 
-/// How the gateway stands, as its supervisor says; `None` where none answers.
+/// How the gateway stands, as its supervisor says; `None` where none answers, or nobody knows how long it takes until it can
+/// run again.
 async fn standing(home: &Home) -> Option<Standing> {
     let mut supervisor = Connection::open(home).await.ok()?;
     let status = supervisor.ask(Request::Status, QUICK).await.ok()?.status?;
-    status.unit(GATEWAY).map(|unit| unit.state)
+    status.unit(GATEWAY).filter(|unit| unit.failure.is_none()).map(|unit| unit.state)
 }
 
 /// Whether a gateway that stands so runs, or will without anybody's doing. One that stops may do so for a restart.

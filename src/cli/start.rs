@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Context, Exit, Failure, openclaw, settings, supervise};
 use crate::config::{self, Config};
-use crate::error::Kind;
+use crate::error::{KERNEL_LOG, Kind};
 use crate::home::{Home, instance};
 use crate::openclaw::process::{READY, START};
 use crate::supervise::control::{Connection, Request, Status, UnitStatus};
@@ -153,8 +153,11 @@ fn failure(status: &Status, unit: &UnitStatus) -> Failure {
         _ => format!("{name} does not run: {reason}"),
     };
     let kind = failure_kind(status).unwrap_or(Kind::Failed);
-    let hint =
-        if kind == Kind::Damaged { "flock restore".to_owned() } else { format!("flock logs {}", unit.name) };
+    let hint = match kind {
+        Kind::Damaged => "flock restore".to_owned(),
+        Kind::Unreadable => KERNEL_LOG.to_owned(),
+        _ => format!("flock logs {}", unit.name),
+    };
     Failure::new(kind, message).hint(hint)
 }
 

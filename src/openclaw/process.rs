@@ -78,7 +78,7 @@ pub(super) fn without_keys(token: &str, keys: &[Key]) -> Vec<(String, String)> {
 
 /// How its ends are read. Newer versions end with 78 (`EX_CONFIG`) where a new start would end the same way, older ones
 /// with 1 whatever it was; some take most of a minute to say that their port is taken.
-pub static ENDINGS: Endings = Endings { tells, lasting };
+pub static ENDINGS: Endings = Endings { tells, lasting, passing: |_| None };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     use crate::error::Kind;

@@ -11,6 +11,8 @@ pub struct Endings {
     pub tells: fn(&str) -> bool,
     /// The kind of failure, where starting it again would end the same way.
     pub lasting: fn(Exit, Option<&str>) -> Option<Kind>,
+    /// The kind of failure, where it ends otherwise once something has passed that is not its own.
+    pub passing: fn(Exit) -> Option<Kind>,
 }
 
 impl Endings {
@@ -18,5 +20,6 @@ impl Endings {
     pub const FLOCK: Self = Self {
         tells: |line| line.starts_with("error:") || line.contains("panicked"),
         lasting: |exit, _| exit.lasting(),
+        passing: Exit::passing,
     };
 }

@@ -16,6 +16,8 @@ pub struct Limits {
     pub backoff: i64,
     /// The longest wait.
     pub backoff_cap: i64,
+    /// The wait after an end that something has to pass for.
+    pub pause: i64,
     /// So many crashes within [`Limits::window`] open the breaker.
     pub crashes: usize,
     /// See [`Limits::crashes`].
@@ -34,6 +36,7 @@ impl Default for Limits {
             stable: 60_000,
             backoff: 100,
             backoff_cap: 30_000,
+            pause: 5_000,
             crashes: 5,
             window: 120_000,
             // The gateway's own limits for turns and containers to end stay below this.

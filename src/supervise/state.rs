@@ -62,6 +62,13 @@ impl Exit {
             .into_iter()
             .find(|kind| i32::from(kind.exit_code()) == code)
     }
+
+    /// What the exit code says where it is no crash, and starting again ends otherwise once something has passed: a disk
+    /// that fails to read.
+    #[must_use]
+    pub fn passing(self) -> Option<Kind> {
+        (self == Self::Code(i32::from(Kind::Unreadable.exit_code()))).then_some(Kind::Unreadable)
+    }
 }
 
 impl fmt::Display for Exit {
@@ -112,6 +119,8 @@ pub enum Phase {
     BackingOff {
         /// When.
         until: i64,
+        /// What it waits for, where it did not crash.
+        waits_for: Option<Kind>,
     },
     /// It was asked to stop, or was killed.
     Stopping {
@@ -227,13 +236,23 @@ impl State {
         }
     }
 
+    /// Why it does not run although it should, where its end said so.
+    #[must_use]
+    pub const fn failure(&self) -> Option<Kind> {
+        match self.phase {
+            Phase::Failed { kind } => Some(kind),
+            Phase::BackingOff { waits_for, .. } => waits_for,
+            _ => None,
+        }
+    }
+
     /// When [`Event::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
         match self.phase {
             Phase::Starting { until, .. } => Some(until),
             Phase::Healthy { since, .. } if !self.memory.is_empty() => Some(since + self.limits.stable),
-            Phase::BackingOff { until } => Some(until),
+            Phase::BackingOff { until, .. } => Some(until),
             Phase::Stopping { kill_at, .. } => kill_at,
             _ => None,
         }
@@ -341,10 +360,17 @@ impl State {
             Exit::Signal(signal) => signal != nix::libc::SIGKILL && (self.endings.tells)(line),
         });
         let lasting = (self.endings.lasting)(exit, said.as_deref());
+        let passing = (self.endings.passing)(exit);
         let reason = match said {
             Some(said) => format!("{exit}: {said}"),
             None => exit.to_string(),
         };
+        if let (Some(kind), Phase::Starting { .. } | Phase::Healthy { .. }) = (passing, &self.phase) {
+            // However often that is, it says nothing of the process: the breaker stays closed.
+            self.reason = Some(reason);
+            self.phase = Phase::BackingOff { until: now + self.limits.pause, waits_for: Some(kind) };
+            return Vec::new();
+        }
         self.over(Unready { reason, lasting }, now)
     }
 
@@ -406,7 +432,7 @@ impl State {
     fn crashed(&mut self, reason: String, now: i64) -> Vec<Action> {
         self.reason = Some(reason.clone());
         self.phase = match self.memory.crash(&self.limits, now, reason) {
-            Some(until) => Phase::BackingOff { until },
+            Some(until) => Phase::BackingOff { until, waits_for: None },
             None => Phase::Tripped,
         };
         vec![Action::Save]

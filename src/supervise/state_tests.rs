@@ -11,6 +11,7 @@ fn limits() -> Limits {
         stable: 5_000,
         backoff: 100,
         backoff_cap: 400,
+        pause: 700,
         crashes: 4,
         window: 10_000,
         grace: 300,
@@ -146,6 +147,32 @@ fn ends_that_would_come_again_are_not_repeated() {
     for exit in [Exit::Code(0), Exit::Code(1), Exit::Code(70), Exit::Signal(11)] {
         assert_eq!(exit.lasting(), None);
     }
+}
+
+#[test]
+fn what_something_has_to_pass_for_is_started_again_however_often_it_ends() {
+    let mut state = fresh();
+    play(&mut state, &[(0, Event::Begin, &[Spawn], Starting)]);
+    let mut now = 0;
+    for _ in 0..20 {
+        let ended = Event::Ended(Exit::Code(10), Some("error: its disk fails".into()));
+        play(&mut state, &[(now, ended, &[], BackingOff), (now + 699, Event::Tick, &[], BackingOff)]);
+        assert_eq!(state.failure(), Some(Kind::Unreadable));
+        assert!(state.reason().unwrap().ends_with("error: its disk fails"), "{:?}", state.reason());
+        now += 700;
+        play(&mut state, &[(now, Event::Tick, &[Spawn], Starting)]);
+    }
+    assert!(state.memory().is_empty(), "it never crashed");
+    play(&mut state, &[(now + 1, Event::Proved, &[], Healthy)]);
+    assert_eq!(state.failure(), None);
+    // A person who wants it to stop need not wait.
+    play(
+        &mut state,
+        &[
+            (now + 2, Event::Ended(Exit::Code(10), None), &[], BackingOff),
+            (now + 3, Event::Stop, &[], Stopped),
+        ],
+    );
 }
 
 #[test]

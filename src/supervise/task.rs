@@ -284,7 +284,7 @@ impl<'a> Task<'a> {
         if self.ready_waiters.is_empty() {
             return;
         }
-        let hopeless = |ward: &Ward| !ward.is_hopeful();
+        let hopeless = |ward: &Ward| !ward.is_hopeful() || ward.waits();
         let settled = |ward: &Ward| hopeless(ward) || ward.state().standing() == Standing::Healthy;
         // Without the gateway nothing else is of use; for what is optional the others are not kept waiting either.
         let lost = self.wards.iter().any(|ward| !ward.is_optional() && hopeless(ward));

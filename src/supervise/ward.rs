@@ -182,6 +182,11 @@ impl Ward {
         self.state.is_hopeful() || self.looking.is_some()
     }
 
+    /// Whether it can't run before something has passed, however long that takes.
+    pub const fn waits(&self) -> bool {
+        matches!(self.state.phase(), Phase::BackingOff { waits_for: Some(_), .. })
+    }
+
     /// Nobody needs it any more.
     fn dismiss(&mut self, now: i64, journal: &mut Journal<'_>) {
         if !matches!(self.state.standing(), Standing::Stopped | Standing::Stopping) {
@@ -339,7 +344,8 @@ impl Ward {
         let after = self.state.standing();
         if before != after {
             let reason = self.state.reason().filter(|_| after != Standing::Healthy).unwrap_or_default();
-            let text = format!("{} {}: {reason}", self.unit.name(), word(after));
+            let word = if self.waits() { "can't run yet, starting again soon" } else { word(after) };
+            let text = format!("{} {word}: {reason}", self.unit.name());
             journal.note(text.trim_end_matches(": "));
         }
     }
@@ -418,12 +424,9 @@ impl Ward {
             restarts: self.state.restarts(),
             crashes: memory.crashes.len(),
             reason: self.state.reason().map(str::to_owned),
-            failure: match self.state.phase() {
-                Phase::Failed { kind } => Some(kind.code().to_owned()),
-                _ => None,
-            },
+            failure: self.state.failure().map(|kind| kind.code().to_owned()),
             retry_at: match self.state.phase() {
-                Phase::BackingOff { until } => Some(*until),
+                Phase::BackingOff { until, .. } => Some(*until),
                 _ => None,
             },
             breaker_opened_at: memory.opened_at,

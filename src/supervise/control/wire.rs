@@ -115,7 +115,7 @@ pub struct UnitStatus {
     pub crashes: usize,
     /// Why it does not run, or why it was started again last.
     pub reason: Option<String>,
-    /// The code of the error kind it ended with, where starting again can't mend it.
+    /// The code of the error kind it ended with, where starting again can't mend it, or not before something has passed.
     pub failure: Option<String>,
     /// When it is started again, in milliseconds since the epoch.
     pub retry_at: Option<i64>,
