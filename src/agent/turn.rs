@@ -9,7 +9,7 @@ use super::inbox::Inbox;
 use super::oversight::Paused;
 use super::provenance::Provenance;
 use super::transcript::hygiene::HygieneError;
-use crate::error::{Explain, Kind};
+use crate::error::{Explain, KERNEL_LOG, Kind, is_of_disk};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{AnswerFormat, Block, Message, ProviderError, Role, Usage};
 use crate::runtime::RuntimeError;
@@ -285,6 +285,16 @@ impl From<RuntimeError> for TurnError {
     }
 }
 
+impl TurnError {
+    /// Whether there was no room for the transcript.
+    #[must_use]
+    pub fn lacks_room(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let Self::Transcript { source, .. } = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
+    }
+}
+
 impl Explain for TurnError {
     fn kind(&self) -> Kind {
         match self {
@@ -310,7 +320,16 @@ impl Explain for TurnError {
             Self::Store(error) => error.hint(),
             Self::Hygiene(error) => error.hint(),
             Self::Runtime(error) => error.hint(),
+            Self::Transcript { source, .. } if is_of_disk(source) => Some(KERNEL_LOG.to_owned()),
             _ => None,
+        }
+    }
+
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Store(error) => error.may_pass(),
+            Self::Transcript { source, .. } => is_of_disk(source) || self.lacks_room(),
+            _ => false,
         }
     }
 }

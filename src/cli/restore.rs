@@ -9,7 +9,7 @@ use super::{Context, Exit, Failure, team};
 use crate::agent::transcript::survey;
 use crate::clock::unix_ms;
 use crate::config;
-use crate::error::Kind;
+use crate::error::{Kind, is_of_disk};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 use crate::store::{BackupKind, Level, Restored, Store, backups, restore};
@@ -153,8 +153,18 @@ pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result
         return Err(running());
     }
     home.make_folders()?;
+    let mut lost = Vec::new();
+    for path in survey::all(home) {
+        match survey::survey(&path) {
+            Ok((session, _)) => lost.extend(session),
+            // It may be readable again soon; without it the database would not know its session.
+            Err(source) if is_of_disk(&source) => {
+                return Err(HomeError::Io { verb: "read", path, source }.into());
+            }
+            Err(_) => {}
+        }
+    }
     let restored = restore(home, from)?;
-    let mut lost: Vec<_> = survey::all(home).iter().filter_map(|path| survey::survey(path).ok()?.0).collect();
     // Of several transcripts of one session the one that was used last is its own.
     lost.sort_by_key(|session| std::cmp::Reverse(session.updated_at));
     let store = Store::open(home)?;

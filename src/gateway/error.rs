@@ -77,21 +77,24 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
-    /// 500: a defect or a fault of this machine. The client only learns that it happened, but for a fault of the storage.
+    /// 500: a defect of this machine. The client only learns that it happened, but for a fault of the storage, which may pass:
+    /// 503.
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let cause = cause.into();
         // A full disk is no defect: its owner can mend it, and has to know.
         let fault = cause.downcast_ref::<StoreError>().filter(|error| error.is_fault());
-        let (code, text, hint) = match fault {
-            Some(error) => (error.kind().code(), error.to_string(), error.hint()),
+        let (status, code, text, hint) = match fault {
+            Some(error) => (status_of(error), error.kind().code(), error.to_string(), error.hint()),
             None => {
                 let (code, text) = ("internal", "the gateway failed to do this");
-                (code, text.to_owned(), Some("flock logs gateway".to_owned()))
+                let hint = Some("flock logs gateway".to_owned());
+                (StatusCode::INTERNAL_SERVER_ERROR, code, text.to_owned(), hint)
             }
         };
-        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, text);
+        let mut error = Self::new(status, code, text);
         error.hint = hint;
+        error.retry_after = fault.filter(|error| error.may_pass()).map(|_| COME_BACK_SOON);
         error.cause = Some(cause);
         error
     }
@@ -99,18 +102,9 @@ impl ApiError {
     /// An error that explains itself: its sentence and hint are made for people, its causes stay here.
     #[must_use]
     pub fn explained<E: Explain + Send + Sync + 'static>(error: E) -> Self {
-        let kind = error.kind();
-        let status = match kind {
-            Kind::Usage => StatusCode::BAD_REQUEST,
-            Kind::Conflict => StatusCode::CONFLICT,
-            Kind::NeedsApproval => StatusCode::FORBIDDEN,
-            Kind::DockerUnavailable | Kind::NotRunning => StatusCode::SERVICE_UNAVAILABLE,
-            Kind::Failed | Kind::NotInitialised | Kind::NewerHome | Kind::Damaged | Kind::Internal => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        };
-        let mut api = Self::new(status, kind.code(), error.to_string());
+        let mut api = Self::new(status_of(&error), error.kind().code(), error.to_string());
         api.hint = error.hint();
+        api.retry_after = error.may_pass().then_some(COME_BACK_SOON);
         api.cause = Some(Box::new(error));
         api
     }
@@ -220,6 +214,23 @@ impl ApiError {
 /// When a client may come back that is not told by anybody else.
 const COME_BACK: Duration = Duration::from_secs(10);
 
+/// The same where it is a fault that may pass at any moment.
+const COME_BACK_SOON: Duration = Duration::from_secs(5);
+
+/// The status of an error that explains itself.
+fn status_of(error: &impl Explain) -> StatusCode {
+    match error.kind() {
+        _ if error.may_pass() => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Usage => StatusCode::BAD_REQUEST,
+        Kind::Conflict => StatusCode::CONFLICT,
+        Kind::NeedsApproval => StatusCode::FORBIDDEN,
+        Kind::DockerUnavailable | Kind::NotRunning | Kind::Unreadable => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Failed | Kind::NotInitialised | Kind::NewerHome | Kind::Damaged | Kind::Internal => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}
+
 /// Says in an answer's headers which turn it is of.
 pub fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: TurnId) {
     for (name, value) in [("x-flock-session-key", session.as_str()), ("x-flock-turn-id", &turn.to_string())] {
@@ -279,6 +290,27 @@ mod tests {
             assert!(!error.body(path).to_string().contains("secret"), "{path}");
         }
         assert_eq!(error.cause().as_deref(), Some("secret path /x"));
+    }
+
+    #[test]
+    fn whoever_meets_a_disk_that_fails_is_told_to_come_back() {
+        let unread = || StoreError::Unreadable {
+            path: "/home/x/data/flock.db".into(),
+            source: std::io::Error::from_raw_os_error(5).into(),
+        };
+        for error in [
+            ApiError::internal(unread()),
+            ApiError::explained(unread()),
+            ApiError::from(SwarmError::Store(unread())),
+        ] {
+            let answer = error.render("/api/channels/x");
+            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(answer.headers()["retry-after"], "5");
+            assert_eq!(error.code, "unreadable");
+            assert!(error.hint.is_some_and(|hint| hint.contains("kernel's log")));
+        }
+        let broken = StoreError::Damaged { path: "/x".into(), what: "a page".to_owned() };
+        assert_eq!(ApiError::explained(broken).status, StatusCode::INTERNAL_SERVER_ERROR);
     }
 
     #[test]

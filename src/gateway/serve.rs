@@ -116,11 +116,13 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let inside = Arc::new(FromSandboxes::default());
     let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_inside(inside.clone()));
     let forgets = live.clone();
+    let assembled = assemble(&home, live, sandboxes.clone(), instance, config.port);
     let Assembled { gateway, engine, team, triage, rings } =
-        assemble(&home, live, sandboxes.clone(), instance, config.port)?;
+        assembled.map_err(|error| judged(&home, error))?;
     granted.connect(gateway.swarm.clone());
     // Before this process writes any row with the clock's time.
-    let newest = gateway.swarm.store().newest_time()?;
+    let newest = gateway.swarm.store().newest_time();
+    let newest = newest.map_err(|error| judged(&home, error.into()))?;
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
     inside.connect(front.clone());
@@ -170,7 +172,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
     }
     tracing::info!("the gateway has stopped");
-    match gateway.swarm.store().trouble().filter(|trouble| trouble.is_damage) {
+    // What only seems to be damaged may be a disk that fails to read.
+    match gateway.swarm.store().trouble().filter(|_| why == DAMAGED) {
         Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
         None => Ok(()),
     }
@@ -192,17 +195,24 @@ fn require_whole(home: &Home) -> Result<(), StoreError> {
     if checked.is_whole() { Ok(()) } else { Err(StoreError::Damaged { path, what: checked.summary() }) }
 }
 
+/// Why a gateway does not start: of damage the supervisor starts none again, of a disk that fails for a while it does.
+fn judged(home: &Home, error: ServeError) -> ServeError {
+    match error {
+        ServeError::Store(error) => damage::judge(&home.database(), error).into(),
+        other => other,
+    }
+}
+
 /// Returns once something of the database was found to be damaged, and not only the disk to fail for a while.
 async fn until_damaged(store: &Arc<Store>) {
     let mut faults = store.faults();
     loop {
         if store.trouble().is_some_and(|trouble| trouble.is_damage) {
             let looked = Arc::clone(store);
-            let is_damaged = tokio::task::spawn_blocking(move || looked.confirm_damage(LOOK)).await;
+            let is_damaged = tokio::task::spawn_blocking(move || looked.confirm_damage(damage::JUDGE)).await;
             if is_damaged.unwrap_or(true) {
                 return;
             }
-            tracing::error!("the database can't be read for now: its disk fails");
             tokio::time::sleep(DOUBT).await;
         }
         faults.next().await;

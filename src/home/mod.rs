@@ -20,7 +20,7 @@ pub mod walk;
 use std::path::{Path, PathBuf};
 
 use crate::env;
-use crate::error::{Explain, Kind};
+use crate::error::{Explain, KERNEL_LOG, Kind, is_of_disk};
 
 pub use layout::Home;
 
@@ -101,6 +101,7 @@ impl Explain for HomeError {
             Self::NotInitialised { .. } => Kind::NotInitialised,
             Self::Newer { .. } => Kind::NewerHome,
             Self::Held { .. } => Kind::Conflict,
+            Self::Io { source, .. } if is_of_disk(source) => Kind::Unreadable,
             Self::NoInstance { .. } | Self::BadVersion { .. } | Self::Io { .. } | Self::Open { .. } => {
                 Kind::Failed
             }
@@ -122,6 +123,7 @@ impl Explain for HomeError {
             Self::Open { .. } => {
                 Some("use --home with a folder on a file system that keeps rights".to_owned())
             }
+            Self::Io { source, .. } if is_of_disk(source) => Some(KERNEL_LOG.to_owned()),
             Self::Io { source, path, .. } => match source.kind() {
                 std::io::ErrorKind::StorageFull => Some(format!("df -h {}", existing(path).display())),
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {

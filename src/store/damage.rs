@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
 use super::condition::is_damage;
-use super::{StoreError, connect, schema};
+use super::{StoreError, connect, doubt, schema};
 use crate::error::chain;
 
 /// How much is looked at.
@@ -66,12 +66,53 @@ const MOST: u32 = 20;
 /// Instructions of SQLite's between two looks at the clock.
 const STEPS: i32 = 10;
 
-/// Checks the database at this path, which may be in use. Damage is no error but the result.
+/// Checks the database at this path, which may be in use by other processes and not by this one. Damage is no error but the
+/// result; a disk that fails to read the file is none, though SQLite calls both the same.
 ///
 /// # Errors
 ///
-/// Where the file can't be read at all.
+/// Where the file can't be read, [`StoreError::Unreadable`] if that is because its disk fails.
 pub fn check(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
+    let unreadable =
+        |error: std::io::Error| StoreError::Unreadable { path: path.to_owned(), source: error.into() };
+    let mut found = look(path, depth)?;
+    for _ in 1..doubt::LOOKS {
+        if found.is_whole() {
+            return Ok(found);
+        }
+        doubt::read(path).map_err(unreadable)?;
+        found = look(path, depth)?;
+    }
+    if !found.is_whole() {
+        doubt::read(path).map_err(unreadable)?;
+    }
+    Ok(found)
+}
+
+/// What an error was about of a database that no connection of this process is open to: damage, or a disk that fails.
+#[must_use]
+pub fn judge(path: &Path, error: StoreError) -> StoreError {
+    if !error.is_doubtful() {
+        return error;
+    }
+    match check(path, Depth::Quick(JUDGE)) {
+        Ok(checked) if !checked.is_whole() => {
+            StoreError::Damaged { path: path.to_owned(), what: checked.summary() }
+        }
+        // What could not be looked at in time is what the error was about.
+        Ok(checked) if checked.is_partial => {
+            StoreError::Damaged { path: path.to_owned(), what: chain(&error) }
+        }
+        Ok(_) => error,
+        Err(unread) => unread,
+    }
+}
+
+/// How long a database is looked at that an error says is damaged.
+pub const JUDGE: Duration = Duration::from_secs(60);
+
+/// Checks it once. What the disk failed to read may be taken for damage.
+pub(super) fn look(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
     let open = || -> Result<Connection, StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         schema::check(&connection, path)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::damage::{self, Depth};
 use super::{Store, wal_of};
+use crate::error::chain;
 
 /// The file of a database, opened beside SQLite's connections and never closed: closing it would drop the locks that
 /// this process has on it.
@@ -18,37 +19,64 @@ pub(super) struct Raw(OnceLock<ManuallyDrop<File>>);
 
 /// How much is read at once.
 const BLOCK: usize = 1 << 20;
+/// How often the same damage has to be found while all of the file can be read. A disk may fail in one look only.
+pub(super) const LOOKS: u32 = 2;
+
+impl Raw {
+    /// Reads all of the database at this path, and of its log.
+    pub(super) fn read(&self, path: &Path) -> io::Result<()> {
+        let file = match self.0.get() {
+            Some(file) => file,
+            None => {
+                let opened = ManuallyDrop::new(File::open(path)?);
+                self.0.get_or_init(|| opened)
+            }
+        };
+        read_all(file)?;
+        // SQLite has no lock on the log.
+        read_log(path)
+    }
+}
 
 impl Store {
     /// Looks whether the database is damaged, as an error said. Where the disk fails to read it, or all of it is whole,
     /// it is not, and counts as a fault of the storage from then on. Blocks the thread.
     #[must_use]
     pub fn confirm_damage(&self, limit: Duration) -> bool {
-        let is_damaged = self.read_raw().is_ok()
-            && damage::check(&self.path, Depth::Quick(limit))
-                .is_ok_and(|checked| !checked.is_whole() || checked.is_partial);
-        if !is_damaged {
-            self.condition.doubt_damage();
+        match self.doubt(limit) {
+            None => true,
+            Some(reason) => {
+                self.condition.doubt_damage(reason);
+                false
+            }
         }
-        is_damaged
     }
 
-    fn read_raw(&self) -> io::Result<()> {
-        let file = match self.raw.0.get() {
-            Some(file) => file,
-            None => {
-                let opened = ManuallyDrop::new(File::open(&self.path)?);
-                self.raw.0.get_or_init(|| opened)
+    /// Why it is no damage; `None` where it is.
+    fn doubt(&self, limit: Duration) -> Option<String> {
+        for _ in 0..LOOKS {
+            if let Err(error) = self.raw.read(&self.path) {
+                return Some(error.to_string());
             }
-        };
-        read_all(file)?;
-        // SQLite has no lock on the log.
-        read_log(&wal_of(&self.path))
+            match damage::look(&self.path, Depth::Quick(limit)) {
+                // What could not be looked at in time is what the error was about.
+                Ok(checked) if !checked.is_whole() || checked.is_partial => {}
+                Ok(_) => return Some("its disk failed to read it".to_owned()),
+                Err(error) => return Some(chain(&error)),
+            }
+        }
+        self.raw.read(&self.path).err().map(|error| error.to_string())
     }
 }
 
+/// Reads all of a database that no connection of this process is open to, and of its log.
+pub(super) fn read(path: &Path) -> io::Result<()> {
+    read_all(&File::open(path)?)?;
+    read_log(path)
+}
+
 fn read_log(path: &Path) -> io::Result<()> {
-    match File::open(path) {
+    match File::open(wal_of(path)) {
         Ok(file) => read_all(&file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -59,15 +87,18 @@ fn read_all(file: &File) -> io::Result<()> {
     let mut block = vec![0; BLOCK];
     let mut at = 0;
     loop {
-        match file.read_at(&mut block, at)? {
-            0 => return Ok(()),
-            count => at += count as u64,
+        match file.read_at(&mut block, at) {
+            Ok(0) => return Ok(()),
+            Ok(count) => at += count as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::condition::Access;
     use super::*;
     use crate::home::Home;
 
@@ -78,7 +109,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();
-        store.condition.unwell("database disk image is malformed".to_owned(), true);
+        store.condition.unwell(Access::Read, "database disk image is malformed".to_owned(), true);
         assert!(!store.confirm_damage(LIMIT));
         assert!(!store.trouble().unwrap().is_damage, "it may pass");
         store.condition.well();
@@ -93,7 +124,7 @@ mod tests {
         damage::tests::filled(&home);
         let store = Store::open(&home).unwrap();
         damage::tests::flip(&home.database());
-        store.condition.unwell("database disk image is malformed".to_owned(), true);
+        store.condition.unwell(Access::Read, "database disk image is malformed".to_owned(), true);
         assert!(store.confirm_damage(LIMIT));
         assert!(store.trouble().unwrap().is_damage);
     }

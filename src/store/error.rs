@@ -1,11 +1,11 @@
 //! Why the database did not do its work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, ffi};
 
 use super::condition;
-use crate::error::{Explain, Kind};
+use crate::error::{Explain, KERNEL_LOG, Kind};
 use crate::home::HomeError;
 
 /// Why the database did not do its work.
@@ -104,7 +104,9 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// There was no room for it. Nothing was changed.
-    #[error("failed to {what}: there is no room for the database, its disk is full or its file may not grow")]
+    #[error(
+        "failed to {what}: there is no room for the database, its disk is full or fails, or its file may not grow"
+    )]
     Full {
         /// As in `begin a turn`.
         what: &'static str,
@@ -112,30 +114,87 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
+    /// The disk failed to read or write it. Nothing was changed.
+    #[error("failed to {what}: the disk of the database fails")]
+    Disk {
+        /// As in `begin a turn`.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// What was read is not what a database holds: the file is damaged, or the disk failed to read it. SQLite says the same
+    /// of both. Nothing was changed.
+    #[error("failed to {what}: what was read of the database is not whole")]
+    Doubtful {
+        /// As in `begin a turn`.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The disk fails to read the file.
+    #[error("the database {} can't be read: its disk fails", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The writing thread has ended.
     #[error("the database is closed")]
     Stopped,
 }
 
 impl StoreError {
+    /// What opening a file failed with, by its reason.
+    pub(super) fn open(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        if condition::is_unread(&source) {
+            Self::Unreadable { path, source: source.into() }
+        } else {
+            Self::Open { path, source }
+        }
+    }
+
     /// What a statement failed with, by its reason.
     pub(super) fn query(what: &'static str, source: rusqlite::Error) -> Self {
         let code = source.sqlite_error().map(|error| (error.code, error.extended_code));
         match code {
             Some((ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _)) => Self::Locked { what, source },
             Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_WRITE)) => Self::Full { what, source },
+            Some((ErrorCode::SystemIoFailure, _)) => Self::Disk { what, source },
+            Some((ErrorCode::DatabaseCorrupt, _)) => Self::Doubtful { what, source },
             _ => Self::Query { what, source },
         }
     }
 }
+
+/// Says of what is not whole which of the two it is.
+const DOCTOR: &str = "flock doctor";
 
 impl StoreError {
     /// Whether the storage failed, as a full disk does, and not what was asked of it: the same may be done later.
     #[must_use]
     pub fn is_fault(&self) -> bool {
         match self {
-            Self::Full { .. } | Self::Locked { .. } => true,
+            Self::Full { .. }
+            | Self::Locked { .. }
+            | Self::Disk { .. }
+            | Self::Doubtful { .. }
+            | Self::Unreadable { .. } => true,
             Self::Query { source, .. } | Self::Open { source, .. } => condition::is_fault(source),
+            _ => false,
+        }
+    }
+
+    /// Whether it is for a look at the file to say if this is damage, or a disk that fails.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        match self {
+            Self::Doubtful { .. } => true,
+            Self::Open { source, .. } | Self::Migration { source, .. } => condition::is_doubtful(source),
             _ => false,
         }
     }
@@ -146,8 +205,14 @@ impl Explain for StoreError {
         match self {
             Self::Newer { .. } => Kind::NewerHome,
             Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
-            Self::Query { source, .. } | Self::Open { source, .. } if condition::is_damage(source) => {
+            Self::Disk { .. } | Self::Doubtful { .. } | Self::Unreadable { .. } => Kind::Unreadable,
+            Self::Query { source, .. } | Self::Open { source, .. } if condition::is_no_database(source) => {
                 Kind::Damaged
+            }
+            Self::Open { source, .. } | Self::Migration { source, .. }
+                if condition::is_doubtful(source) || condition::is_unread(source) =>
+            {
+                Kind::Unreadable
             }
             Self::Stopped => Kind::Internal,
             _ => Kind::Failed,
@@ -157,15 +222,50 @@ impl Explain for StoreError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Newer { .. } => Some("flock update".to_owned()),
-            Self::Damaged { .. } | Self::Gone { .. } => Some("flock restore".to_owned()),
-            Self::Query { source, .. } | Self::Open { source, .. } if condition::is_damage(source) => {
-                Some("flock restore".to_owned())
-            }
             Self::Replaced { .. } => Some("flock restart".to_owned()),
             Self::Stopped => None,
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
             Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),
-            _ => Some("flock doctor".to_owned()),
+            error if error.is_doubtful() => Some(DOCTOR.to_owned()),
+            error => Some(match error.kind() {
+                Kind::Damaged => "flock restore".to_owned(),
+                Kind::Unreadable => KERNEL_LOG.to_owned(),
+                _ => DOCTOR.to_owned(),
+            }),
         }
+    }
+
+    fn may_pass(&self) -> bool {
+        self.is_fault() && self.kind() != Kind::Damaged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_not_damage() {
+        let open = |code| StoreError::open(Path::new("/x"), failure(code));
+        let query = |code| StoreError::query("look", failure(code));
+        for (code, kind, hint) in [
+            (ffi::SQLITE_IOERR_CORRUPTFS, Kind::Unreadable, KERNEL_LOG),
+            // So SQLite calls a read that failed, too.
+            (ffi::SQLITE_CORRUPT, Kind::Unreadable, DOCTOR),
+            (ffi::SQLITE_NOTADB, Kind::Damaged, "flock restore"),
+        ] {
+            for error in [open(code), query(code)] {
+                assert_eq!((error.kind(), error.hint().as_deref()), (kind, Some(hint)), "{error:?}");
+                assert_eq!(error.may_pass(), kind == Kind::Unreadable, "{error:?}");
+                assert_eq!(error.is_doubtful(), code == ffi::SQLITE_CORRUPT, "{error:?}");
+            }
+        }
+        assert_eq!(query(ffi::SQLITE_IOERR_READ).kind(), Kind::Unreadable);
+        assert_eq!(open(ffi::SQLITE_IOERR_READ).kind(), Kind::Failed, "it may be no file at all");
+        assert!(query(ffi::SQLITE_IOERR_WRITE).to_string().contains("no room"));
     }
 }

@@ -56,7 +56,7 @@ pub use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
 pub use card::{CardUpdate, StoredCard};
 pub use chain::{Broken, Verified};
 pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
-pub use condition::{Faults, Trouble};
+pub use condition::{Access, Faults, Trouble};
 pub use delivery::{Batch, BatchLimits, Given, InFlight, MOST_COUNTED, Unseen};
 pub use error::StoreError;
 pub use exchange::NewExchange;
@@ -130,7 +130,7 @@ pub struct Store {
     /// How often something was granted or taken back here.
     grants: AtomicU64,
     spellings: session::Spellings,
-    raw: doubt::Raw,
+    raw: Arc<doubt::Raw>,
 }
 
 impl Store {
@@ -170,7 +170,7 @@ impl Store {
             file,
             grants,
             spellings,
-            raw: doubt::Raw::default(),
+            raw: Arc::default(),
         })
     }
 
@@ -270,7 +270,8 @@ impl Store {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
             Some(connection) => connection,
-            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+                .inspect_err(|error| self.condition.open_failed(error))?,
         };
         let result = work(&connection);
         match &result {
@@ -338,7 +339,7 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         connection.set_prepared_statement_cache_capacity(if writes { 96 } else { 32 });
         Ok(connection)
     };
-    open().map_err(|source| StoreError::Open { path: path.to_owned(), source })
+    open().map_err(|source| StoreError::open(path, source))
 }
 
 /// Makes an empty file only the owner can read, before SQLite would make one that others can. The files

@@ -1,14 +1,15 @@
-//! A write whose only use is that it succeeds or fails: it says whether the database can be written.
+//! A write and a read whose only use is that they succeed or fail: they say whether the database can be used.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::condition::{Faults, Trouble, is_damage};
+use super::condition::{Access, Faults, Trouble, is_fault};
 use super::writer::Job;
-use super::{Store, StoreError, busy, connect};
+use super::{Store, StoreError, busy, connect, schema};
 use crate::error::chain;
 
 /// Which file of the machine a path named.
@@ -25,7 +26,7 @@ impl FileId {
 }
 
 impl Store {
-    /// Why the database can't be written; `None` where nothing is known to be wrong.
+    /// Why the database can't be used as it should; `None` where nothing is known to be wrong.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         self.condition.trouble()
@@ -37,32 +38,42 @@ impl Store {
         self.condition.faults()
     }
 
-    /// Returns once the database can be written, as far as is known.
-    pub async fn until_writable(&self) {
-        self.condition.until_well().await;
+    /// Returns once the database can be used, as far as is known.
+    pub async fn until_usable(&self) {
+        self.condition.until_usable().await;
     }
 
-    /// Writes something without a meaning, and takes note of how that went. A connection that can't write any more is
-    /// replaced by a new one.
+    /// Writes something without a meaning, and reads what could not be read; takes note of how that went. A connection that
+    /// can't write any more is replaced by a new one. Where only some part of the database can't be read this succeeds, and
+    /// [`Self::trouble`] goes on to say so.
     ///
     /// # Errors
     ///
     /// As [`StoreError`] says; also where the file is no longer the one that was opened.
-    pub async fn try_writing(&self) -> Result<(), StoreError> {
-        let what = "write a test value";
+    pub async fn try_out(&self) -> Result<(), StoreError> {
         let place = match FileId::of(&self.path) {
             Ok(found) if found == self.file => None,
             Ok(_) => Some("another file was put in its place".to_owned()),
             Err(error) => Some(format!("its file can't be seen: {error}")),
         };
         if let Some(reason) = place {
-            self.condition.unwell(reason.clone(), false);
+            self.condition.unwell(Access::Write, reason.clone(), false);
             return Err(StoreError::Replaced { path: self.path.clone(), reason });
         }
+        let before = self.trouble();
+        self.try_writing(before.is_some()).await?;
+        if before.is_some_and(|trouble| trouble.access == Access::Read) {
+            return self.try_reading().await;
+        }
+        self.condition.well();
+        Ok(())
+    }
+
+    async fn try_writing(&self, is_unwell: bool) -> Result<(), StoreError> {
         let (tell, told) = tokio::sync::oneshot::channel();
         let path = self.path.clone();
         // Where it is known that nothing can be written, changes behind this one must not wait for its sake.
-        let patience = if self.trouble().is_some() { Duration::ZERO } else { busy::LIMIT };
+        let patience = if is_unwell { Duration::ZERO } else { busy::LIMIT };
         let deadline = Instant::now() + patience;
         self.writer.submit(Job::Alone(Box::new(move |connection| {
             let result = busy::within(deadline, || {
@@ -80,10 +91,30 @@ impl Store {
         })))?;
         let result = told.await.map_err(|_| StoreError::Stopped)?;
         match &result {
-            Ok(()) => self.condition.well(),
-            Err(error) => self.condition.unwell(chain(error), is_damage(error)),
+            Err(error) if is_fault(error) => self.condition.write_failed(error),
+            Err(error) => self.condition.unwell(Access::Write, chain(error), false),
+            Ok(()) => {}
         }
-        result.map_err(|source| StoreError::query(what, source))
+        result.map_err(|source| StoreError::query("write a test value", source))
+    }
+
+    /// Reads as a new connection does, which has nothing in memory, then all there is.
+    async fn try_reading(&self) -> Result<(), StoreError> {
+        let (path, raw) = (self.path.clone(), Arc::clone(&self.raw));
+        let read = tokio::task::spawn_blocking(move || {
+            let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            schema::check(&connection, &path)?;
+            Ok::<_, StoreError>(raw.read(&path))
+        });
+        match read.await.map_err(|_| StoreError::Stopped)? {
+            Ok(Ok(())) => self.condition.well(),
+            Ok(Err(error)) => self.condition.partly(format!("its disk fails to read a part of it: {error}")),
+            Err(error) => {
+                self.condition.open_failed(&error);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -119,17 +150,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();
-        store.try_writing().await.unwrap();
+        store.try_out().await.unwrap();
         assert_eq!(store.trouble(), None);
         let aside = folder.path().join("aside");
         std::fs::rename(home.database(), &aside).unwrap();
-        assert!(store.try_writing().await.is_err());
+        assert!(store.try_out().await.is_err());
         assert!(store.trouble().unwrap().reason.contains("can't be seen"));
         std::fs::write(home.database(), "").unwrap();
-        assert!(store.try_writing().await.is_err());
+        assert!(store.try_out().await.is_err());
         std::fs::rename(&aside, home.database()).unwrap();
-        store.try_writing().await.unwrap();
-        store.until_writable().await;
+        store.try_out().await.unwrap();
+        store.until_usable().await;
         assert_eq!(store.trouble(), None);
     }
 
@@ -146,7 +177,7 @@ mod tests {
                 .unwrap()
         };
         let before = number();
-        store.try_writing().await.unwrap();
+        store.try_out().await.unwrap();
         assert_ne!(number(), before);
     }
 }

@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use super::chain::{self, GivenUp, Head};
 use super::damage::{self, Depth};
-use super::{Store, StoreError, backup, connect, create_private, schema, wal_of};
+use super::{Store, StoreError, backup, connect, create_private, doubt, schema, wal_of};
 use crate::clock::unix_ms;
+use crate::error::{Explain as _, Kind};
 use crate::home::Home;
 
 /// What a restore brought back.
@@ -58,7 +59,7 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<Restored, StoreError>
     match from {
         Some(path) => restored.backup = Some(path.to_owned()),
         None => {
-            if let Some(found) = newest_whole(home) {
+            if let Some(found) = newest_whole(home)? {
                 restored.backup_at = Some(found.at);
                 restored.backup = Some(found.path);
             }
@@ -77,10 +78,16 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<Restored, StoreError>
     Ok(restored)
 }
 
-/// The newest backup that is whole.
-fn newest_whole(home: &Home) -> Option<backup::Backup> {
-    let is_whole = |path: &Path| damage::check(path, Depth::Deep).is_ok_and(|checked| checked.is_whole());
-    backup::list(home).into_iter().find(|found| is_whole(&found.path))
+/// The newest backup that is whole. One that the disk fails to read is not passed over: an older one would lose more.
+fn newest_whole(home: &Home) -> Result<Option<backup::Backup>, StoreError> {
+    for found in backup::list(home) {
+        match damage::check(&found.path, Depth::Deep) {
+            Ok(checked) if checked.is_whole() => return Ok(Some(found)),
+            Err(error) if error.kind() == Kind::Unreadable => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 fn make(home: &Home, restored: &mut Restored, draft: &Path) -> Result<(), StoreError> {
@@ -93,7 +100,9 @@ fn make(home: &Home, restored: &mut Restored, draft: &Path) -> Result<(), StoreE
     let mut new = connect(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     schema::bring_up(&mut new, draft)?;
     let remains = draft.with_extension("remains");
-    let result = match open_remains(&home.database(), restored.backup.as_deref(), &remains) {
+    let opened = copy_remains(&home.database(), &remains)
+        .map(|is_there| if is_there { open_remains(restored.backup.as_deref(), &remains) } else { None });
+    let result = match opened.inspect_err(|_| remove_all_of(&remains))? {
         Some(old) => lay_over(&mut new, &old).map(|tables| {
             restored.is_complete = tables.iter().all(|table| table.is_complete);
             restored.tables = tables;
@@ -114,14 +123,30 @@ fn make(home: &Home, restored: &mut Restored, draft: &Path) -> Result<(), StoreE
     synced.map_err(|source| StoreError::Create { path: draft.to_owned(), source })
 }
 
-/// A copy of the damaged file to read from, so that the file itself stays as it is. Where its head is damaged that of the
-/// backup is put before it.
-fn open_remains(damaged: &Path, backup: Option<&Path>, copy: &Path) -> Option<Connection> {
+/// Copies the damaged file, to read from it while the file itself stays as it is. Whether there is one.
+fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
+    let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    match doubt::read(damaged) {
+        Ok(()) => {}
+        Err(error) if is_gone(&error) => return Ok(false),
+        // All of it may be readable again soon.
+        Err(error) => return Err(StoreError::Unreadable { path: damaged.to_owned(), source: error.into() }),
+    }
+    for (from, to) in [(damaged.to_owned(), copy.to_owned()), (wal_of(damaged), wal_of(copy))] {
+        match std::fs::copy(from, &to) {
+            Ok(_) => {}
+            // Without a log there is only what is in the file.
+            Err(error) if is_gone(&error) => {}
+            Err(source) => return Err(StoreError::Create { path: to, source }),
+        }
+    }
+    Ok(true)
+}
+
+/// Opens the copy of the damaged file. Where its head is damaged that of the backup is put before it.
+fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
     use std::os::unix::fs::FileExt as _;
     const HEAD: usize = 100;
-    std::fs::copy(damaged, copy).ok()?;
-    // Without a log there is only what is in the file.
-    drop(std::fs::copy(wal_of(damaged), wal_of(copy)));
     let file = std::fs::OpenOptions::new().read(true).write(true).open(copy).ok()?;
     let mut head = [0; HEAD];
     file.read_exact_at(&mut head, 0).ok()?;

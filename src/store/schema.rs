@@ -36,7 +36,7 @@ pub(super) fn newest() -> u32 {
 ///
 /// [`StoreError::Newer`] where a newer flock made it; [`StoreError::Open`] where it is no database.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
-    let found = version(connection).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    let found = version(connection).map_err(|source| StoreError::open(path, source))?;
     let known = newest();
     if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found) }
 }

@@ -66,6 +66,10 @@ impl Explain for SwarmError {
             Self::Store(error) => error.hint(),
         }
     }
+
+    fn may_pass(&self) -> bool {
+        matches!(self, Self::Store(error) if error.may_pass())
+    }
 }
 
 impl From<SwarmError> for ToolError {

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use super::model::Record;
 use crate::agent::Provenance;
+use crate::error::is_of_disk;
 use crate::home::{Home, regular};
 use crate::store::LostSession;
 
@@ -19,6 +20,18 @@ pub struct Flaw {
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,
+    /// Whether the disk failed to read it, which says nothing of what it holds.
+    pub is_of_disk: bool,
+}
+
+impl Flaw {
+    fn new(path: &Path, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), what: what.into(), is_of_disk: false }
+    }
+
+    fn unread(path: &Path, error: &io::Error) -> Self {
+        Self { is_of_disk: is_of_disk(error), ..Self::new(path, error.to_string()) }
+    }
 }
 
 /// Looks through a transcript: its session, and how many of its lines are no records.
@@ -78,7 +91,6 @@ pub fn all(home: &Home) -> Vec<PathBuf> {
 #[must_use]
 pub fn glance(path: &Path) -> Option<Flaw> {
     use std::os::unix::fs::FileExt as _;
-    let flaw = |what: String| Some(Flaw { path: path.to_owned(), what });
     let look = || -> io::Result<Option<&'static str>> {
         let file = regular::open(path)?;
         let length = file.metadata()?.len();
@@ -95,21 +107,21 @@ pub fn glance(path: &Path) -> Option<Flaw> {
         Ok((last != *b"\n").then_some("its last line is torn; the next turn mends that"))
     };
     match look() {
-        Ok(found) => found.and_then(|what| flaw(what.to_owned())),
-        Err(error) => flaw(error.to_string()),
+        Ok(found) => found.map(|what| Flaw::new(path, what)),
+        Err(error) => Some(Flaw::unread(path, &error)),
     }
 }
 
 /// Looks through all of a transcript.
 #[must_use]
 pub fn read_whole(path: &Path) -> Option<Flaw> {
-    let flaw = |what: String| Some(Flaw { path: path.to_owned(), what });
+    let flaw = |what: &str| Some(Flaw::new(path, what));
     match survey(path) {
         Ok((Some(_), 0)) => glance(path),
-        Ok((None, _)) => flaw("it does not name its session".to_owned()),
-        Ok((Some(_), 1)) => flaw("1 line is no record, and what it said is lost".to_owned()),
-        Ok((Some(_), count)) => flaw(format!("{count} lines are no records, and what they said is lost")),
-        Err(error) => flaw(error.to_string()),
+        Ok((None, _)) => flaw("it does not name its session"),
+        Ok((Some(_), 1)) => flaw("1 line is no record, and what it said is lost"),
+        Ok((Some(_), count)) => flaw(&format!("{count} lines are no records, and what they said is lost")),
+        Err(error) => Some(Flaw::unread(path, &error)),
     }
 }
 

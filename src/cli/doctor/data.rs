@@ -6,7 +6,7 @@ use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::survey::{self, Flaw};
 use crate::clock::unix_ms;
-use crate::error::chain;
+use crate::error::{KERNEL_LOG, chain};
 use crate::home::Home;
 use crate::store::damage::{self, Depth};
 use crate::store::{AuditFilter, Reader, backups};
@@ -122,5 +122,6 @@ fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
 
 fn flawed(name: &'static str, flaw: &Flaw) -> Check {
     let path = flaw.path.display();
-    Check::bad(name, format!("{path}: {}", flaw.what), format!("ls -l {path}"))
+    let mend = if flaw.is_of_disk { KERNEL_LOG.to_owned() } else { format!("ls -l {path}") };
+    Check::bad(name, format!("{path}: {}", flaw.what), mend)
 }

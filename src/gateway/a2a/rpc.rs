@@ -104,6 +104,13 @@ impl Fault {
         Self::new(-32603, "INTERNAL_ERROR", "the gateway failed to do this")
     }
 
+    /// A fault of the storage, which may pass.
+    #[must_use]
+    pub fn storage() -> Self {
+        let message = "the gateway's database can't be used just now: try again later";
+        Self::new(-32603, "INTERNAL_ERROR", message)
+    }
+
     /// There is no such task for this caller.
     #[must_use]
     pub fn no_task() -> Self {

@@ -14,7 +14,7 @@ use super::rpc::{Call, Fault, Method, answer};
 use super::stream::{Telling, Until};
 use super::{Version, stream, view};
 use crate::clock::unix_ms;
-use crate::error::chain;
+use crate::error::{Explain as _, chain};
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 use crate::store::{IdempotencyKey, StoreError, Task, TaskFilter, TaskKind, TaskState, text_digest};
@@ -245,5 +245,5 @@ fn fault(error: SwarmError) -> Fault {
 
 fn failed(error: &StoreError) -> Fault {
     tracing::error!(error = chain(error), "a call of A2A failed");
-    Fault::internal()
+    if error.may_pass() { Fault::storage() } else { Fault::internal() }
 }

@@ -202,7 +202,7 @@ fn refused(error: DecideError) -> ApiError {
         DecideError::Left { .. } => (StatusCode::BAD_GATEWAY, "not_undone"),
         DecideError::Outdated(_) => (StatusCode::CONFLICT, "outdated"),
         DecideError::NotApprover(_) => (StatusCode::FORBIDDEN, "not_approver"),
-        DecideError::Store(_) => return ApiError::internal(error),
+        DecideError::Store(_) => return ApiError::explained(error),
     };
     let mut api = ApiError::new(status, code, error.to_string());
     api.hint = error.hint();

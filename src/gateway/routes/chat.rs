@@ -427,6 +427,11 @@ fn turn_failure(error: &TurnError) -> ApiError {
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
+        TurnError::Store(_) if error.may_pass() => {
+            let mut answer = passing(error.kind().code(), error.to_string());
+            answer.hint = error.hint();
+            return answer;
+        }
         TurnError::Store(_) => {
             let mut answer =
                 ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.kind().code(), error.to_string());
@@ -434,10 +439,17 @@ fn turn_failure(error: &TurnError) -> ApiError {
             return answer;
         }
         // The machine's trouble, which its owner can mend. The path stays in the log.
-        TurnError::Transcript { source, .. } if is_full(source) => {
+        TurnError::Transcript { source, .. } if error.lacks_room() => {
             let text = format!("the conversation can't be written: {source}");
-            let answer = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Failed.code(), text);
-            return answer.with_hint("make room on its disk, then try again");
+            return passing(Kind::Failed.code(), text).with_hint("make room on its disk, then try again");
+        }
+        TurnError::Transcript { source, .. } if error.may_pass() => {
+            let mut answer = passing(
+                Kind::Unreadable.code(),
+                format!("the conversation can't be read or written: {source}"),
+            );
+            answer.hint = error.hint();
+            return answer;
         }
         TurnError::Tool { .. }
         | TurnError::Prompt(_)
@@ -454,14 +466,14 @@ fn turn_failure(error: &TurnError) -> ApiError {
 
 /// The database can't be read or written for the moment.
 fn unavailable(why: &str) -> ApiError {
-    let mut answer = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", why);
-    answer.retry_after = Some(Duration::from_secs(5));
-    answer.with_hint("flock status")
+    passing("database_unavailable", why).with_hint("flock status")
 }
 
-fn is_full(source: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
+/// A fault of this machine that may pass.
+fn passing(code: &'static str, text: impl Into<String>) -> ApiError {
+    let mut answer = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, text);
+    answer.retry_after = Some(Duration::from_secs(5));
+    answer
 }
 
 /// A provider's failure is never the client's 401 or 400: its own credential and request were fine.
@@ -497,6 +509,19 @@ mod tests {
         assert_eq!((unknown.status, unknown.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
         let paused = failure(Failure::Turn(TurnError::Paused(Paused("used up".to_owned()))));
         assert_eq!(paused.status, StatusCode::PAYMENT_REQUIRED);
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_said_in_words_and_may_be_asked_again() {
+        let unread = TurnError::Transcript {
+            what: "read",
+            path: "/x".into(),
+            source: std::io::Error::from_raw_os_error(nix::libc::EIO),
+        };
+        let answer = failure(Failure::Turn(unread));
+        assert_eq!((answer.status, answer.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
+        assert!(!answer.message.contains("/x"), "{}", answer.message);
+        assert!(answer.hint.is_some_and(|hint| hint.contains("kernel's log")));
     }
 
     #[test]

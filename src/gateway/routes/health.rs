@@ -22,7 +22,7 @@ pub async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> (S
     };
     let health = Health {
         status: status.to_owned(),
-        reason: trouble.map(|trouble| format!("the database can't be written: {}", trouble.reason)),
+        reason: trouble.map(|trouble| trouble.sentence()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance: gateway.instance.clone(),
         pid: ProcessId::current().pid,

@@ -6,7 +6,7 @@ use super::turn::Work;
 use crate::agent::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
-use crate::error::chain;
+use crate::error::{Explain as _, chain};
 use crate::id::{Party, SessionKey};
 use crate::provider::BoxFuture;
 use crate::runtime::RuntimeError;
@@ -75,7 +75,7 @@ impl Team {
         Ok(())
     }
 
-    /// Does this, and again where the storage failed and can be written once more. It must do no harm done twice.
+    /// Does this, and again where the storage failed and can be used once more. It must do no harm done twice.
     async fn insist<'w>(
         &self,
         work: impl Fn() -> BoxFuture<'w, Result<(), StoreError>> + Send + Sync,
@@ -83,8 +83,8 @@ impl Team {
         for _ in 1..TRIES {
             match work().await {
                 Err(error) if error.is_fault() => {
-                    let writable = self.swarm.store().until_writable();
-                    if self.stop.run_until_cancelled(writable).await.is_none() {
+                    let usable = self.swarm.store().until_usable();
+                    if self.stop.run_until_cancelled(usable).await.is_none() {
                         return Err(error);
                     }
                 }
@@ -105,7 +105,7 @@ impl Team {
                 // A budget is its channel's or its day's: the agent's other sessions go on.
                 TurnError::Paused(_) => Ended::Refused,
                 // The storage's fault says nothing of the agent.
-                TurnError::Store(error) if error.is_fault() => Ended::Refused,
+                error if error.may_pass() => Ended::Refused,
                 error if is_down(error) => Ended::Unavailable,
                 _ => Ended::Failed,
             };

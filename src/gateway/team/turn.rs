@@ -50,8 +50,8 @@ impl Team {
     /// Runs a turn of this session with what is new for it, and tells the scheduler how it ended.
     pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
         // Nothing could be written of it: it would only fail.
-        let writable = self.swarm.store().until_writable();
-        if self.stop.run_until_cancelled(writable).await.is_none() {
+        let usable = self.swarm.store().until_usable();
+        if self.stop.run_until_cancelled(usable).await.is_none() {
             return;
         }
         let turn = TurnId::new();

@@ -17,7 +17,7 @@ use crate::swarm::{By, SwarmError};
 
 /// How often it looks where nothing failed.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long it waits before it tries again whether the database can be written.
+/// How long it waits before it tries again whether the database can be used.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Why a task was ended that nothing could end any more.
@@ -48,9 +48,9 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
             () = faults.next() => true,
             () = tokio::time::sleep(wait) => false,
         };
-        // Turns that wait for the database to be writable end only once somebody has found that it is.
+        // Turns that wait for the database to be usable end only once somebody has found that it is.
         if has_failed || concerned.is_empty() || store.trouble().is_some() {
-            if team.stop.run_until_cancelled(until_writable(&store)).await.is_none() {
+            if team.stop.run_until_cancelled(until_usable(&store)).await.is_none() {
                 return;
             }
             // What could not be read may not have been told to the scheduler.
@@ -62,6 +62,8 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
         }
         concerned.retain(|turn| running.contains(turn));
         match settle(&team).await {
+            // Some part of the database may still not be readable.
+            Ok(()) if store.trouble().is_some() => failures = failures.saturating_add(1),
             Ok(()) => failures = 0,
             Err(error) => {
                 failures = failures.saturating_add(1);
@@ -87,22 +89,27 @@ fn after(failures: u32) -> Duration {
     }
 }
 
-/// Tries until something can be written. It is said once that nothing can, and once that it can again.
-async fn until_writable(store: &Store) {
+/// Tries until something can be written and read. It is said once that nothing can, and once that it can again.
+async fn until_usable(store: &Store) {
     let mut said = false;
     loop {
-        match store.try_writing().await {
+        match store.try_out().await {
             Ok(()) => break,
             Err(error) if !said => {
-                tracing::error!(error = chain(&error), "the database can't be written");
+                let sentence = store
+                    .trouble()
+                    .map_or_else(|| "the database can't be used".to_owned(), |trouble| trouble.sentence());
+                tracing::error!(error = chain(&error), "{sentence}");
                 said = true;
             }
             Err(_) => {}
         }
         tokio::time::sleep(AGAIN).await;
     }
-    if said {
-        tracing::warn!("the database can be written again");
+    match store.trouble() {
+        Some(trouble) => tracing::error!("{}", trouble.sentence()),
+        None if said => tracing::warn!("the database can be written and read again"),
+        None => {}
     }
 }
 

@@ -98,6 +98,10 @@ impl Explain for OperationError {
             Self::OpenClaw(agent) => Some(format!("flock restart; {agent} is finished by itself then")),
         }
     }
+
+    fn may_pass(&self) -> bool {
+        matches!(self, Self::Swarm(error) if error.may_pass())
+    }
 }
 
 /// Does all steps of an operation and strikes it out. Call it with [`pending::lock`] held. Gives what is to be said of

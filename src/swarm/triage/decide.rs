@@ -103,6 +103,10 @@ impl Explain for DecideError {
             Self::Store(error) => error.hint(),
         }
     }
+
+    fn may_pass(&self) -> bool {
+        matches!(self, Self::Store(error) if error.may_pass())
+    }
 }
 
 /// Writes a decision down; what was approved still has to be begun.

@@ -76,7 +76,7 @@ impl Triage {
         Ok(())
     }
 
-    /// Writes something, and tries again where the storage failed and can be written once more. It must do no harm done
+    /// Writes something, and tries again where the storage failed and can be used once more. It must do no harm done
     /// twice.
     pub(super) async fn insist<'w, T>(
         &self,
@@ -85,8 +85,8 @@ impl Triage {
         for _ in 1..TRIES {
             match write().await {
                 Err(error) if error.is_fault() => {
-                    let writable = self.swarm.store().until_writable();
-                    if self.stop.run_until_cancelled(writable).await.is_none() {
+                    let usable = self.swarm.store().until_usable();
+                    if self.stop.run_until_cancelled(usable).await.is_none() {
                         return Err(error);
                     }
                 }

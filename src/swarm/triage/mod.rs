@@ -579,7 +579,7 @@ impl Triage {
     /// Ends what nobody decided in time, begins what was granted elsewhere and ends what was lost, from now until `stop`.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_some() {
-            if self.swarm.store().trouble().is_some() {
+            if self.swarm.store().trouble().is_some_and(|trouble| trouble.blocks) {
                 // Nothing could be written of it.
                 continue;
             }

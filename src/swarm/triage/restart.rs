@@ -55,14 +55,16 @@ impl Triage {
 
     /// Whether a request is being carried out.
     fn is_running(&self) -> bool {
-        let open = self.swarm.store().requests(true, super::MANY).unwrap_or_default();
-        open.iter().any(|row| row.state == RequestState::Running)
+        let open = self.swarm.store().requests(true, super::MANY);
+        // What can't be looked up may be running.
+        open.map_or(true, |open| open.iter().any(|row| row.state == RequestState::Running))
     }
 
     async fn restart_after(&self, turn: Option<TurnId>) {
         let runs = || {
-            let running = self.swarm.store().running_turns().unwrap_or_default();
-            turn.is_some_and(|turn| running.iter().any(|found| found.id == turn)) || self.is_running()
+            let running = self.swarm.store().running_turns();
+            let is_of = |turn| running.map_or(true, |running| running.iter().any(|found| found.id == turn));
+            turn.is_some_and(is_of) || self.is_running()
         };
         let ended = async {
             while runs() {
