@@ -12,6 +12,7 @@ mod memory;
 mod power;
 mod program;
 pub mod provider;
+mod reading;
 mod removal;
 mod storage;
 mod storm;
