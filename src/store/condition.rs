@@ -154,12 +154,12 @@ impl Condition {
         });
     }
 
-    /// Takes note that some part of it can't be read, for this reason, while the rest can be used.
+    /// Takes note that the disk fails to read some part of it, for this reason, while the rest can be used.
     pub(super) fn partly(&self, reason: String) {
         self.0.send_modify(|state| {
             let since = state.trouble.as_ref().map_or_else(unix_ms, |trouble| trouble.since);
-            let is_damage = state.trouble.as_ref().is_some_and(|trouble| trouble.is_damage);
-            state.trouble = Some(Trouble { since, access: Access::Read, reason, is_damage, blocks: false });
+            let (access, is_damage, blocks) = (Access::Read, false, false);
+            state.trouble = Some(Trouble { since, access, reason, is_damage, blocks });
         });
     }
 

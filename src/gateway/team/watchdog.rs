@@ -61,21 +61,19 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
             concerned.clone_from(&running);
         }
         concerned.retain(|turn| running.contains(turn));
-        match settle(&team).await {
-            // Some part of the database may still not be readable.
-            Ok(()) if store.trouble().is_some() => failures = failures.saturating_add(1),
-            Ok(()) => failures = 0,
-            Err(error) => {
-                failures = failures.saturating_add(1);
-                tracing::error!(
-                    error = chain(&error),
-                    "failed to settle what is under way in the database only"
-                );
-                // The look itself was a fault, where the disk fails to read, and would be followed by the next at once.
-                if team.stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
-                    return;
-                }
-            }
+        let settled = settle(&team).await;
+        if let Err(error) = &settled {
+            tracing::error!(error = chain(error), "failed to settle what is under way in the database only");
+        }
+        if settled.is_ok() && store.trouble().is_none() {
+            failures = 0;
+            continue;
+        }
+        failures = failures.saturating_add(1);
+        // Where the disk fails to read, this look was a fault, or brings one about, and would be followed by the next at
+        // once.
+        if team.stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
+            return;
         }
     }
 }

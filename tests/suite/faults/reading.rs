@@ -196,6 +196,56 @@ fn who_asks_meanwhile_is_told_to_come_back() {
 }
 
 #[test]
+fn a_part_that_can_not_be_read_is_said_and_the_rest_goes_on() {
+    let home = with_agent(TempHome::new().init());
+    let Some(disk) = Disk::of(&home) else { return };
+    let long = "needle ".repeat(3_000);
+    home.flock_with_input(["channel", "post", "work", "-"], &long).ok();
+    for number in 0..40 {
+        home.flock(["channel", "post", "work", &format!("newer, {number:02}")]).ok();
+    }
+    block_on(store(&home).settle()).unwrap();
+    // On a page that has nothing but this text.
+    let bytes = std::fs::read(home.file("data/flock.db")).unwrap();
+    let bad = bytes.windows(7).rposition(|part| part == b"needle ").unwrap() - 4096;
+    let _served = Served::start_as(&home, disk.on(home.command()));
+    home.flock(["channel", "post", "work", "@coder are you there, first?"]).ok();
+    until_said(&home, "work", "coder", "here I am");
+    is_settled(&home);
+    disk.fails(&[&format!("/data/flock.db@{bad}")]);
+    // What is new has a connection forget what it read before.
+    let refused = wait_until("it can't be read", LIMIT, || {
+        home.flock(["channel", "post", "work", "newer still"]).ok();
+        let run = home.flock(["channel", "read", "work", "-n", "200"]);
+        if run.code == 10 { Ok(run) } else { Err(format!("{}", run.code)) }
+    });
+    assert!(!refused.stderr.contains("damaged"), "{refused:?}");
+    let problem = |run: &Run| run.json()["gateway"]["problem"].as_str().unwrap_or_default().to_owned();
+    wait_until("it says that a part can't be read", LIMIT, || {
+        let run = home.flock(["status", "--json"]);
+        if problem(&run).contains("a part of it") {
+            Ok(())
+        } else {
+            Err(format!("{run:?}\n{}", log_text(&home)))
+        }
+    });
+    home.flock(["channel", "post", "work", "@coder are you there, second?"]).ok();
+    wait_until("it has answered", LIMIT, || {
+        let run = home.flock(["channel", "read", "work", "--json", "-n", "2"]);
+        if run.stdout.contains("here I am") { Ok(()) } else { Err(format!("{run:?}\n{}", log_text(&home))) }
+    });
+    let log = log_text(&home);
+    assert!(log.matches("a part of it").count() < 50, "it is not said over and over: {log}");
+    assert!(problem(&home.flock(["status", "--json"]).fails(1)).contains("a part of it"), "it still says so");
+    disk.works();
+    wait_until("it is healthy again", LIMIT * 2, || {
+        let run = home.flock(["status", "--json"]);
+        if run.code == 0 { Ok(()) } else { Err(format!("{run:?}\n{}", log_text(&home))) }
+    });
+    assert!(said(&home, "work").iter().any(|(_, text)| text.starts_with("needle needle")));
+}
+
+#[test]
 fn a_gateway_that_starts_on_a_disk_that_fails_to_read_is_started_again_until_it_reads() {
     let home = with_agent(TempHome::new().init());
     let Some(disk) = Disk::of(&home) else { return };
