@@ -32,9 +32,19 @@ impl Head {
         atomic::write(path, serde_json::json!(self).to_string().as_bytes(), 0o600)
     }
 
-    /// What is at `path`; `None` where there is nothing that can be read.
-    fn read(path: &Path) -> Option<Self> {
-        serde_json::from_slice(&atomic::read(path, 4096).ok()??).ok()
+    /// What is at `path`; `None` where nothing of the kind is there.
+    fn read(path: &Path) -> Result<Option<Self>, HomeError> {
+        Ok(content(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+}
+
+/// What a file beside the database holds; `None` where it is not there, or somebody put something else in its place. That it
+/// can't be read for now is neither.
+fn content(path: &Path) -> Result<Option<Vec<u8>>, HomeError> {
+    use std::io::ErrorKind::{FileTooLarge, InvalidInput};
+    match atomic::read(path, 4096) {
+        Err(HomeError::Io { source, .. }) if matches!(source.kind(), FileTooLarge | InvalidInput) => Ok(None),
+        read => read,
     }
 }
 
@@ -51,10 +61,10 @@ impl GivenUp {
         head.with_file_name("audit.base")
     }
 
-    /// None where nothing that can be read is there.
-    fn read(head: &Path) -> Self {
-        let bytes = atomic::read(&Self::path(head), 4096).ok().flatten();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    /// None where nothing of the kind is there.
+    fn read(head: &Path) -> Result<Self, HomeError> {
+        let bytes = content(&Self::path(head))?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
     pub(super) fn write(&self, head: &Path) -> Result<(), HomeError> {
@@ -121,14 +131,24 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
 
 /// Compares the chain with the file when the database is opened to be written. What was cut off is lost, but
 /// that it was must not be: the next head would cover it up. Gives the head that is in the file now.
-pub(super) fn open(connection: &mut Connection, path: &Path) -> rusqlite::Result<Head> {
+pub(super) fn open(connection: &mut Connection, path: &Path) -> Result<Head, StoreError> {
+    let (written, given_up) = (Head::read(path)?, GivenUp::read(path)?);
+    let opened = compare(connection, path, written, &given_up);
+    opened.map_err(|source| StoreError::query("read where the audit ends", source))
+}
+
+fn compare(
+    connection: &mut Connection,
+    path: &Path,
+    written: Option<Head>,
+    given_up: &GivenUp,
+) -> rusqlite::Result<Head> {
     let now = head(connection)?;
-    let written = Head::read(path);
     if written.is_none() && now.id == 0 {
         note(now.write(path));
         return Ok(now);
     }
-    if cut(connection, written.as_ref(), &GivenUp::read(path))?.is_none() {
+    if cut(connection, written.as_ref(), given_up)?.is_none() {
         return Ok(written.unwrap_or(now));
     }
     tracing::error!("rows of the audit are missing");
@@ -195,11 +215,13 @@ fn cut(
     })
 }
 
-/// Walks along the chain in one view of the database.
-fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
+/// Walks along the chain in one view of the database. The inner error is that of a file beside it.
+fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Verified, HomeError>> {
     // Before the rows: a head that is written meanwhile would name rows that this view does not hold.
-    let written = Head::read(path);
-    let before = GivenUp::read(path);
+    let (written, before) = match (Head::read(path), GivenUp::read(path)) {
+        (Ok(written), Ok(before)) => (written, before),
+        (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+    };
     let view = connection.unchecked_transaction()?;
     let mut verified = Verified { rows: 0, last: 0, broken: None };
     let (mut at, mut previous) = base(&view)?.unwrap_or_else(|| (0, vec![0; 32]));
@@ -218,7 +240,7 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
             verified.last = id;
             verified.broken = fault(row, at, &previous, &hash)?;
             if verified.broken.is_some() {
-                return Ok(verified);
+                return Ok(Ok(verified));
             }
             (at, previous) = (id, hash);
         }
@@ -228,13 +250,16 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Verified> {
     }
     let is_new = verified.rows == 0 && at == 0 && written.is_none();
     if is_new {
-        return Ok(verified);
+        return Ok(Ok(verified));
     }
     // And after them: rows may have been given up just before this view began.
-    let mut given_up = GivenUp::read(path);
+    let mut given_up = match GivenUp::read(path) {
+        Ok(given_up) => given_up,
+        Err(error) => return Ok(Err(error)),
+    };
     given_up.rows.extend(before.rows);
     verified.broken = cut(&view, written.as_ref(), &given_up)?;
-    Ok(verified)
+    Ok(Ok(verified))
 }
 
 /// Takes over the rows of another database's audit. Where all of them follow each other they are taken as they are, else
@@ -346,7 +371,7 @@ impl Store {
     ///
     /// As [`StoreError`] says. That the chain is broken is no error.
     pub fn verify_audit(&self) -> Result<Verified, StoreError> {
-        self.read("verify the audit", |connection| verify(connection, &self.head))
+        Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
     }
 
     /// Forgets the rows before `time` (Unix milliseconds), but never the last. The chain still verifies.
@@ -411,12 +436,12 @@ impl Reader {
     ///
     /// As [`StoreError`] says.
     pub fn glance_at_audit(&self) -> Result<Option<Broken>, StoreError> {
+        let (written, given_up) = (Head::read(&self.head)?, GivenUp::read(&self.head)?);
         self.read("look at the audit", |connection| {
-            let written = Head::read(&self.head);
             if written.is_none() && head(connection)?.id == 0 {
                 return Ok(None);
             }
-            if let Some(broken) = cut(connection, written.as_ref(), &GivenUp::read(&self.head))? {
+            if let Some(broken) = cut(connection, written.as_ref(), &given_up)? {
                 return Ok(Some(broken));
             }
             let noted: Option<i64> = connection
@@ -435,6 +460,6 @@ impl Reader {
     ///
     /// As [`StoreError`] says.
     pub fn verify_audit(&self) -> Result<Verified, StoreError> {
-        self.read("verify the audit", |connection| verify(connection, &self.head))
+        Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
     }
 }

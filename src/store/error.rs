@@ -79,7 +79,7 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
-    /// A file beside the database could not be written. Nothing was changed.
+    /// A file beside the database could not be read or written. Nothing was changed.
     #[error(transparent)]
     Beside(#[from] HomeError),
     /// A thread could not be started.
@@ -184,6 +184,7 @@ impl StoreError {
             | Self::Disk { .. }
             | Self::Doubtful { .. }
             | Self::Unreadable { .. } => true,
+            Self::Beside(error) => error.kind() == Kind::Unreadable,
             Self::Query { source, .. } | Self::Open { source, .. } => condition::is_fault(source),
             _ => false,
         }
@@ -214,6 +215,7 @@ impl Explain for StoreError {
             {
                 Kind::Unreadable
             }
+            Self::Beside(error) => error.kind(),
             Self::Stopped => Kind::Internal,
             _ => Kind::Failed,
         }
@@ -223,6 +225,7 @@ impl Explain for StoreError {
         match self {
             Self::Newer { .. } => Some("flock update".to_owned()),
             Self::Replaced { .. } => Some("flock restart".to_owned()),
+            Self::Beside(error) => error.hint(),
             Self::Stopped => None,
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
             Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),

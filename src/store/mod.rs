@@ -46,7 +46,7 @@ use std::time::Instant;
 
 use rusqlite::{Connection, OpenFlags, Transaction};
 
-use crate::home::Home;
+use crate::home::{Home, HomeError};
 
 pub use archive::ArchiveStep;
 pub use audit::{
@@ -99,7 +99,7 @@ pub fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
 /// Where it can't be read, or a newer flock made it.
 pub fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
     let path = home.database();
-    if !path.exists() {
+    if !is_there(&path)? {
         return Ok(None);
     }
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -143,15 +143,14 @@ impl Store {
     /// and is none.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         let path = home.database();
-        if !path.exists() && home.audit_head().exists() {
+        if !is_there(&path)? && is_there(&home.audit_head())? {
             // An empty one in its place would hide that it is gone.
             return Err(StoreError::Gone { path });
         }
         create_private(&path)?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::migrate(&mut connection, &path, &home.backups())?;
-        let head = chain::open(&mut connection, &home.audit_head())
-            .map_err(|source| StoreError::query("read where the audit ends", source))?;
+        let head = chain::open(&mut connection, &home.audit_head())?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
         let condition = Condition::default();
         let writer = Writer::start(connection, syncer.handle(), head, condition.clone());
@@ -302,7 +301,7 @@ impl Reader {
     /// As [`StoreError`] says.
     pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
         let path = home.database();
-        if !path.exists() {
+        if !is_there(&path)? {
             return Ok(None);
         }
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -355,6 +354,11 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
         Err(source) if source.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(source) => Err(error(source)),
     }
+}
+
+/// Whether a file is there. One that can't be looked at is not taken for one that is gone.
+fn is_there(path: &Path) -> Result<bool, HomeError> {
+    path.try_exists().map_err(|source| HomeError::Io { verb: "look at", path: path.to_owned(), source })
 }
 
 fn wal_of(path: &Path) -> PathBuf {

@@ -6,8 +6,8 @@ use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::survey::{self, Flaw};
 use crate::clock::unix_ms;
-use crate::error::{KERNEL_LOG, chain};
-use crate::home::Home;
+use crate::error::KERNEL_LOG;
+use crate::home::{Home, HomeError};
 use crate::store::damage::{self, Depth};
 use crate::store::{AuditFilter, Reader, backups};
 use crate::ui::time;
@@ -30,7 +30,13 @@ fn database(home: &Home, deep: bool) -> Check {
     const NAME: &str = "database";
     const MEND: &str = "flock stop, then: flock restore";
     let path = home.database();
-    if !path.exists() {
+    let is_there = match path.try_exists() {
+        Ok(is_there) => is_there,
+        Err(source) => {
+            return Check::failed(NAME, HomeError::Io { verb: "look at", path, source }.into());
+        }
+    };
+    if !is_there {
         if home.audit_head().exists() {
             let text = format!("{} is gone; {}", path.display(), newest(home));
             return Check::bad(NAME, text, MEND).fixed_by(Fix::Database);
@@ -76,7 +82,7 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
         }
         Ok((Some(rows), None)) => Check::ok(NAME, format!("{rows} rows, each follows the one before it")),
         Ok((None, None)) => Check::ok(NAME, "no row is missing at its ends"),
-        Err(error) => Check::bad(NAME, chain(&error), MEND),
+        Err(error) => Check::failed(NAME, error.into()),
     })
 }
 

@@ -320,7 +320,16 @@ fn neither_doctor_nor_restore_takes_a_disk_that_fails_to_read_for_damage() {
     disk.fails(&[&backup]);
     let run = disk.flock(&home, &["restore", "--yes"]).fails(10);
     assert!(run.stderr.contains(&backup) && run.stderr.contains("its disk fails"), "{run:?}");
+    // Nor is the end of the audit taken for cut off that can't be read.
+    disk.fails(&["/data/audit.head", "/data/audit.base"]);
+    for args in [&["audit", "--verify"][..], &["channel", "post", "work", "refused"]] {
+        let run = disk.flock(&home, args).fails(10);
+        assert!(run.stderr.contains("audit.head") && run.stderr.contains("kernel's log"), "{run:?}");
+    }
+    let found = check(&disk.flock(&home, &["doctor", "--json"]).fails(1), "audit");
+    assert!(found["mend"].as_str().unwrap().contains("kernel's log"), "{found}");
     disk.works();
+    home.flock(["audit", "--verify"]).ok();
 
     is_left_alone(&home);
     assert!(std::fs::read(home.file("data/flock.db")).unwrap() == before, "nothing of it was changed");
