@@ -172,7 +172,7 @@ impl Course<'_> {
             ..target(&line.resolved, asked, &line.told, side)
         };
         let entries = context.entries();
-        if context.cost() <= LIGHT && !has_pictures(entries.iter().map(|entry| &*entry.message)) {
+        if context.cost_behind() <= LIGHT && !has_pictures(entries.iter().map(|entry| &*entry.message)) {
             return Ok(sanitise(&entries, &target)?.messages);
         }
         let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
@@ -195,6 +195,13 @@ impl Course<'_> {
             let route = &line.resolved.route;
             let refused = refusals.until(session, route);
             asked.messages = self.ready(line, asked, context, refused).await?;
+            asked.prefix = context.prefix().map(|prefix| Arc::clone(&prefix.body));
+            if let Some(prefix) = &asked.prefix
+                && !prefix.fits(&*line.resolved.provider, asked)
+            {
+                self.unfold(line, context, running)?;
+                continue;
+            }
             let answered = self.ask(line, asked, reserved).await;
             match answered {
                 // A person has read the beginning: a second answer would be read as part of it.
@@ -236,6 +243,8 @@ impl Course<'_> {
                 }
                 answered => return answered,
             }
+            // Something else is wanted of the conversation now than of the request before.
+            self.unfold(line, context, running)?;
         }
     }
 

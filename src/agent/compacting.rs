@@ -23,6 +23,7 @@ impl Course<'_> {
         asked: &mut Request,
     ) -> Result<(), TurnError> {
         if context.is_near_full() {
+            self.unfold(line, context, running)?;
             self.compact(line, context, running, asked).await?;
         }
         context.fit();

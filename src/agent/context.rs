@@ -15,6 +15,7 @@ use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
 use super::estimate::{Images, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::foreign;
 use super::history::{replay, shown_as};
+use super::prefix_cache::Prefix;
 use super::transcript::{About, CompactionRecord, Entry, Kind, MessageRecord, Recent};
 use crate::clean;
 use crate::id::TurnId;
@@ -49,6 +50,8 @@ pub struct Context {
     whole: Option<Box<Self>>,
     /// Whether what was shown last was brought from elsewhere: what a user says next is the first that was not.
     is_elsewhere: bool,
+    /// What goes before all items, where the beginning was kept from an earlier request.
+    prefix: Option<Prefix>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +122,7 @@ impl Context {
             last: None,
             whole: None,
             is_elsewhere: is_import,
+            prefix: None,
         };
         if let Some(compaction) = compaction {
             context.items = context.standing_in(&compaction, false);
@@ -135,6 +139,39 @@ impl Context {
             context.add_shown(&record, message, Place::Free, false);
         }
         context
+    }
+
+    /// The same behind a beginning that was kept. Before anything else is done with it than to add to it and to send it,
+    /// that has to be read: see [`Self::unfold`].
+    pub(super) fn behind(self, prefix: Option<Prefix>) -> Self {
+        Self { prefix, ..self }
+    }
+
+    /// The beginning that was kept, if this comes behind one.
+    pub(super) const fn prefix(&self) -> Option<&Prefix> {
+        self.prefix.as_ref()
+    }
+
+    /// Puts what was read in the place of the beginning that was kept.
+    pub(super) fn unfold(&mut self, read: Recent) {
+        self.prefix = None;
+        let before = Self::new(self.room, self.images, &self.zone, read);
+        self.items.splice(..0, before.items);
+        self.head = before.head;
+        self.has_more |= before.has_more;
+        self.first = before.first.or_else(|| self.first.take());
+        self.last = before.last;
+    }
+
+    /// What was said in earlier turns and is not in the beginning that was kept, with what it costs. Nothing where the
+    /// conversation is not simply all that was said.
+    pub(super) fn earlier(&self) -> Vec<(&Entry, u64)> {
+        if self.head > 0 || self.last.is_some() || self.has_more || self.whole.is_some() || self.is_elsewhere
+        {
+            return Vec::new();
+        }
+        let earlier = self.items.iter().take_while(|item| !item.is_of_this_turn);
+        earlier.map(|item| (&item.entry, item.cost)).collect()
     }
 
     /// The input of a turn, which is not in the transcript yet.
@@ -219,7 +256,13 @@ impl Context {
     /// What the messages cost in all.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.items.iter().map(|item| item.cost).sum()
+        self.prefix.as_ref().map_or(0, |prefix| prefix.tokens) + sum(&self.items)
+    }
+
+    /// What the messages cost that are not in a beginning that was kept.
+    #[must_use]
+    pub fn cost_behind(&self) -> u64 {
+        sum(&self.items)
     }
 
     /// Tokens that there is room for.

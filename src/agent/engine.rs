@@ -12,6 +12,7 @@ use super::delegated::Desk;
 use super::failover::Cooldowns;
 use super::lost::{self, Lost};
 use super::oversight::Oversight;
+use super::prefix_cache::PrefixCache;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::provenance::Provenance;
 use super::recover::Interrupted;
@@ -92,6 +93,8 @@ pub struct Engine {
     pub(super) cooldowns: Cooldowns,
     /// Thinking that providers refused.
     pub(super) refusals: Refusals,
+    /// What long conversations begin with.
+    pub(super) prefixes: PrefixCache,
 }
 
 impl Engine {
@@ -110,6 +113,7 @@ impl Engine {
             pictures: Arc::default(),
             cooldowns: Cooldowns::default(),
             refusals: Refusals::default(),
+            prefixes: PrefixCache::default(),
         }
     }
 

@@ -97,7 +97,8 @@ pub fn written(content: &[Block]) -> u64 {
 pub fn asked(request: &Request) -> u64 {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
     let said = blocks.filter(|block| !matches!(block, Block::Thinking { .. }));
-    fixed_cost(request) + said.map(text_bytes).sum::<u64>().div_ceil(4)
+    let before = request.prefix.as_ref().map_or(0, |prefix| prefix.text());
+    fixed_cost(request) + (before + said.map(text_bytes).sum::<u64>()).div_ceil(4)
 }
 
 /// Bytes of text in a block, without what JSON puts around them.

@@ -35,6 +35,7 @@ impl Course<'_> {
             let Some(trouble) = failover::trouble(&error) else { return Err(error) };
             let failed = line.resolved.route.model.clone();
             self.engine.cooldowns.failed(&failed, trouble, clock::unix_ms());
+            self.unfold(line, context, running)?;
             let may_ask_on = failover::decide(Some(trouble), shown, line.others.len()) == Decision::Next;
             if !may_ask_on || !self.step_on(line, asked, context, running, trouble).await? {
                 return Err(error);

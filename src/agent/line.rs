@@ -181,6 +181,7 @@ pub(super) fn asked(
         effort: effort::told(resolved.reasons, agent.effort),
         cache_key,
         format: None,
+        prefix: None,
     }
 }
 

@@ -28,6 +28,8 @@ pub mod messages;
 mod overflow;
 mod oversight;
 mod past;
+mod past_context;
+mod prefix_cache;
 pub mod preview;
 pub mod prompt;
 mod provenance;

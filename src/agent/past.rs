@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::estimate::{self, Images};
+use super::prefix_cache::{Prefix, Since};
 use super::transcript::{self, MessageRecord, Recent, Transcript};
 use super::turn::TurnError;
 
@@ -16,6 +17,23 @@ pub(super) fn load(transcript: &mut Transcript, room: u64, images: Images) -> Re
     }
     transcript.repair()?;
     read(transcript.file(), transcript.path(), room, images)
+}
+
+/// What was said since a beginning that was kept; `None` where that is none of this transcript any more.
+pub(super) fn since(transcript: &Transcript, prefix: &Prefix) -> Result<Option<Since>, TurnError> {
+    prefix.since(transcript.file()).map_err(|source| fail(transcript.path(), source))
+}
+
+/// Reads the beginning itself.
+pub(super) fn before(
+    transcript: &Transcript,
+    prefix: &Prefix,
+    room: u64,
+    images: Images,
+) -> Result<Recent, TurnError> {
+    let read =
+        transcript::recent_before(transcript.file(), prefix.at.offset, most(room), record_cost(images));
+    read.map_err(|source| fail(transcript.path(), source))
 }
 
 /// Reads it as it is, and gives the size of the file in bytes. A turn may be writing to it: of a line that is not all

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::call;
 use super::context::Context;
 use super::engine::Engine;
-use super::estimate::Images;
 use super::halt::Halt;
 use super::inbox::Inbox;
 use super::line::Line;
 use super::past;
+use super::past_context::Past;
 use super::provenance::Provenance;
 use super::repetition::Repetition;
 use super::running::Running;
@@ -98,10 +98,8 @@ impl Course<'_> {
     ) -> Result<Last, TurnError> {
         let Conversation { input, client, guidance, provenance, inbox, mut line, mut asked, room } =
             conversation;
-        let images = Images::of(&line.resolved);
-        let past = past::load(&mut running.transcript, line.reach(room), images)?;
         let said = running.said(input, (client, guidance), provenance);
-        let mut context = Context::new(room, images, &self.engine.zone, past);
+        let Past { mut context, ends } = self.past(&line, &asked, room, running)?;
         context.ask(&said);
         // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
         self.may_ask(running).await?;
@@ -138,6 +136,7 @@ impl Course<'_> {
                 let is_empty = joined_text(&message.content).trim().is_empty();
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
                     let nothing = is_empty.then_some("the model gave an empty answer");
+                    self.keep_prefix(&line, &asked, &context, &ends, running);
                     return Ok(Last { stop: self.events.ended(response.stop, nothing), message, response });
                 }
                 // Some models now and then end without a word, above all after a tool; asked once more

@@ -23,6 +23,7 @@ pub mod openai;
 mod parameters;
 pub mod passing;
 pub(crate) mod placeholder;
+mod prefix;
 pub mod price;
 pub mod responses;
 pub mod retry;
@@ -45,6 +46,7 @@ pub use catalog::{Catalog, Resolved};
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
 pub use parameters::Parameters;
+pub use prefix::BodyPrefix;
 pub use route::Route;
 
 /// A boxed future that borrows for `'a`.
@@ -74,6 +76,9 @@ pub struct Request {
     /// The form of the answer's text, where the wire format can hold the model to one beside its tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<AnswerFormat>,
+    /// The beginning of the body, where it was kept: `messages` are those that follow.
+    #[serde(skip)]
+    pub prefix: Option<Arc<BodyPrefix>>,
 }
 
 /// The form of an answer's text.

@@ -1,6 +1,7 @@
 //! A request's body as the bytes that are sent.
 
 use serde::Serialize;
+use serde::ser::Error as _;
 
 use super::{Block, Request};
 
@@ -9,16 +10,19 @@ const BESIDES: usize = 8 * 1024;
 const AROUND: usize = 96;
 
 /// Writes a body. Its buffer is made large enough at once: one that grows under a long conversation is copied at each
-/// step.
+/// step. Where the beginning was kept, it is put before the rest.
 ///
 /// # Errors
 ///
-/// If the body can't be written as JSON.
+/// If the body can't be written as JSON, or begins otherwise than what was kept.
 pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::Result<Vec<u8>> {
     let messages: usize = request.messages.iter().map(|message| size(&message.content)).sum();
     let mut bytes = Vec::with_capacity(BESIDES + request.system.len() + messages);
     serde_json::to_writer(&mut bytes, body)?;
-    Ok(bytes)
+    let Some(prefix) = &request.prefix else { return Ok(bytes) };
+    prefix
+        .joined(&bytes)
+        .ok_or_else(|| serde_json::Error::custom("it does not begin as the requests before it"))
 }
 
 /// About how many bytes blocks take, a little more rather than less: where lines end, two letters stand for one.

@@ -26,7 +26,7 @@ pub use model::{
     CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord,
     TurnRecord,
 };
-pub use recent::{Recent, recent};
+pub use recent::{Recent, recent, recent_before};
 pub use store::{Transcript, look};
 pub use tail::Tail;
 pub use unknown::{INTERRUPTED, unknown_result};

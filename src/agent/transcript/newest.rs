@@ -1,7 +1,6 @@
 //! The records of a transcript from its end. A long way back is read by several threads: what a line says depends on no
 //! other line, so that what they find is what one would find, in the same order.
 
-use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::panic;
@@ -59,13 +58,9 @@ pub(super) struct Newest<'a, C> {
 }
 
 impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
-    /// The lines of the file as long as it is now; `cost` is what a message costs.
-    ///
-    /// # Errors
-    ///
-    /// If its length can't be told.
-    pub(super) fn new(file: &'a File, cost: C, pace: Pace) -> io::Result<Self> {
-        Ok(Self { tail: Tail::new(file)?, cost, pace, alone: 0, ahead: Vec::new() })
+    /// These lines; `cost` is what a message costs.
+    pub(super) const fn new(tail: Tail<'a>, cost: C, pace: Pace) -> Self {
+        Self { tail, cost, pace, alone: 0, ahead: Vec::new() }
     }
 
     /// The line before the one that was given last. `wanted` is about how many bytes will be asked for at most, this

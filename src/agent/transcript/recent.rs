@@ -40,16 +40,31 @@ const BYTES_A_TOKEN: u64 = 4;
 ///
 /// If the file can't be read.
 pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64 + Sync) -> io::Result<Recent> {
-    recent_at(file, budget, cost, Pace::of_machine())
+    recent_at(Tail::new(file)?, budget, cost, Pace::of_machine())
+}
+
+/// The same of a file as it was when it ended at `place`, which is the end of a line.
+///
+/// # Errors
+///
+/// If the file can't be read.
+pub fn recent_before(
+    file: &File,
+    place: u64,
+    budget: u64,
+    cost: impl Fn(&MessageRecord) -> u64 + Sync,
+) -> io::Result<Recent> {
+    recent_at(Tail::before(file, place), budget, cost, Pace::of_machine())
 }
 
 fn recent_at(
-    file: &File,
+    tail: Tail<'_>,
     budget: u64,
     cost: impl Fn(&MessageRecord) -> u64 + Sync,
     pace: Pace,
 ) -> io::Result<Recent> {
-    let mut lines = Newest::new(file, cost, pace)?;
+    let file = tail.file();
+    let mut lines = Newest::new(tail, cost, pace);
     let mut recent = Recent::default();
     let (mut left, mut bytes_left) = (budget, MOST_BYTES);
     let mut imported = false;
@@ -296,7 +311,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&bytes).unwrap();
             let cost = |record: &MessageRecord| record.message.joined_text().len() as u64;
-            let at = |pace| recent_at(&file, budget, cost, pace).unwrap();
+            let at = |pace| recent_at(Tail::new(&file).unwrap(), budget, cost, pace).unwrap();
             let one = at(Pace { alone, part, threads: 1 });
             prop_assert_eq!(&one, &at(Pace { alone: 0, part, threads }));
             prop_assert_eq!(&one, &at(Pace { alone, part, threads }));
@@ -313,12 +328,14 @@ mod tests {
             readers.lock().unwrap().insert(std::thread::current().id());
             1
         };
-        let found = recent_at(&file, u64::MAX, cost, Pace { threads: 2, ..Pace::of_machine() }).unwrap();
+        let found =
+            recent_at(Tail::new(&file).unwrap(), u64::MAX, cost, Pace { threads: 2, ..Pace::of_machine() })
+                .unwrap();
         let ids: Vec<String> = found.messages.iter().map(|message| message.id.clone()).collect();
         assert_eq!(ids, (0..40).map(|n| format!("u{n}")).collect::<Vec<_>>());
         assert!(readers.lock().unwrap().len() > 1);
         readers.lock().unwrap().clear();
-        recent_at(&file, 10, cost, Pace { threads: 2, ..Pace::of_machine() }).unwrap();
+        recent_at(Tail::new(&file).unwrap(), 10, cost, Pace { threads: 2, ..Pace::of_machine() }).unwrap();
         assert_eq!(readers.into_inner().unwrap().len(), 1, "little is wanted, and no thread begun");
     }
 }

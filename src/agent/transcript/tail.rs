@@ -36,6 +36,11 @@ impl<'a> Tail<'a> {
         Self { file, start: place, buffer: Vec::new(), end: 0, block: FIRST_BLOCK }
     }
 
+    /// The file.
+    pub const fn file(&self) -> &'a File {
+        self.file
+    }
+
     /// Where in the file the line ends that is given next: all behind it was given.
     pub const fn place(&self) -> u64 {
         self.start + self.end as u64

@@ -9,6 +9,7 @@ mod faults;
 mod feed;
 mod hygiene;
 mod knowledge;
+mod long;
 mod oversight;
 mod refusals;
 mod rig;

@@ -103,6 +103,8 @@ fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut 
 #[cfg(test)]
 mod made;
 #[cfg(test)]
+mod prefixes;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod rejecters;

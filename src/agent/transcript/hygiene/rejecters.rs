@@ -10,7 +10,7 @@ mod messages;
 mod minimax;
 mod responses;
 mod said;
-mod wire;
+pub(super) mod wire;
 
 use std::sync::Arc;
 

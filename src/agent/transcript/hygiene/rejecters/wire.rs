@@ -6,22 +6,28 @@ use serde_json::{Value, json};
 
 use crate::agent::transcript::hygiene::Target;
 use crate::home::Home;
-use crate::provider::{Catalog, Message, Request, ToolSpec};
+use crate::provider::{Catalog, Message, Provider, Request, ToolSpec};
 
-pub(super) struct Wire {
+pub(in super::super) struct Wire {
     catalog: Catalog,
     home: Home,
 }
 
 impl Wire {
-    pub(super) fn new() -> Self {
+    pub(in super::super) fn new() -> Self {
         // It is never looked at: no key is looked for.
         let home = Home::new("/nonexistent".into(), None);
         Self { catalog: Catalog::new(home.clone()), home }
     }
 
     /// What the target's provider would be sent; `None` where flock does not write its wire.
-    pub(super) fn body(&self, target: &Target, messages: Vec<Arc<Message>>) -> Option<Value> {
+    pub(in super::super) fn body(&self, target: &Target, messages: Vec<Arc<Message>>) -> Option<Value> {
+        let body = self.provider(target)?.body(&request(target, messages)).unwrap();
+        Some(serde_json::from_slice(&body).unwrap())
+    }
+
+    /// The target's provider.
+    pub(in super::super) fn provider(&self, target: &Target) -> Option<Arc<dyn Provider>> {
         let document = json!({
             "gateway": {"auth": {"token": "t"}},
             "models": {"providers": {target.route.provider(): {
@@ -29,19 +35,22 @@ impl Wire {
             }}},
         });
         let config = crate::config::parse::config(&document, &self.home).unwrap();
-        let resolved = self.catalog.resolve_keyless(&target.route.model, &config).ok()?;
-        let request = Request {
-            model: target.route.model().to_owned(),
-            system: "You are a test.".to_owned(),
-            messages,
-            tools: vec![ToolSpec {
-                name: "exec".to_owned(),
-                description: "Runs a command.".to_owned(),
-                parameters: json!({"type": "object", "properties": {}}).into(),
-            }],
-            max_tokens: 1000,
-            ..Request::default()
-        };
-        Some(serde_json::from_slice(&resolved.provider.body(&request).unwrap()).unwrap())
+        Some(self.catalog.resolve_keyless(&target.route.model, &config).ok()?.provider)
+    }
+}
+
+/// What the target is asked.
+pub(in super::super) fn request(target: &Target, messages: Vec<Arc<Message>>) -> Request {
+    Request {
+        model: target.route.model().to_owned(),
+        system: "You are a test.".to_owned(),
+        messages,
+        tools: vec![ToolSpec {
+            name: "exec".to_owned(),
+            description: "Runs a command.".to_owned(),
+            parameters: json!({"type": "object", "properties": {}}).into(),
+        }],
+        max_tokens: 1000,
+        ..Request::default()
     }
 }
