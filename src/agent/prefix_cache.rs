@@ -107,7 +107,7 @@ impl Prefix {
             }
             match Record::parse(line.trim_ascii_end()) {
                 Ok(Record::Message(message)) if !repair::is_unsendable(&message) => {
-                    since.push((*message, end))
+                    since.push((*message, end));
                 }
                 Ok(Record::Turn(_) | Record::Command(_)) => {}
                 _ => return Ok(None),

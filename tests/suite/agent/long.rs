@@ -96,9 +96,8 @@ async fn a_conversation_that_begins_anew_is_not_sent() {
     let rig = talked(Set::default()).await;
     let line = json!({"type": "reset", "id": "0192f0c0-0000-7000-8000-000000000000", "at": 1});
     let path = rig.transcript_path();
-    let mut text = std::fs::read_to_string(&path).unwrap();
-    text.push_str(&format!("{line}\n"));
-    std::fs::write(&path, text).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}{line}\n")).unwrap();
     is_whole(&rig, "hello again").await;
     assert_eq!(asked(&rig).len(), 1, "the prompt alone, before what was said last");
 }
