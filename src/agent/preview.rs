@@ -24,10 +24,10 @@ use super::turn::TurnError;
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::home::Home;
-use crate::id::{ModelRef, SessionKey, SessionKind};
+use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
 use crate::provider::{Catalog, Request, Resolved, Route, ToolSpec};
-use crate::runtime::RuntimeError;
 use crate::runtime::cli::{self, Program};
+use crate::runtime::{Order, RuntimeError, openclaw};
 use crate::sandbox::policy;
 use crate::store::{Reader, Session};
 
@@ -166,6 +166,38 @@ impl Preview<'_> {
             message,
             hint: "flock doctor".to_owned(),
         })?)
+    }
+
+    /// What OpenClaw would be asked for the session now, but for what is new; without a session, for one that begins.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::WrongAgent`], and others as [`TurnError`] says.
+    pub fn of_openclaw(
+        &self,
+        agent: &Agent,
+        model: &ModelRef,
+        session: Option<&Session>,
+    ) -> Result<Value, TurnError> {
+        if let Some(session) = session
+            && session.key.agent() != &agent.id
+        {
+            return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
+        }
+        let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
+        let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
+        Ok(openclaw::preview(&Order {
+            agent: agent.id.clone(),
+            session: session.map_or(none, |session| session.key.clone()),
+            turn: TurnId::new(),
+            model: model.clone(),
+            effort: agent.effort,
+            conversation: session.map(delegated::conversation).unwrap_or_default(),
+            system: self.brief(agent, model, began)?,
+            messages: Vec::new(),
+            recent: String::new(),
+            missed: None,
+        }))
     }
 
     /// What a program is told of the agent.

@@ -188,16 +188,29 @@ fn endpoint(place: &Place, order: &Order) -> Result<Endpoint, RuntimeError> {
     Ok(endpoint)
 }
 
+/// The request that a turn would be ordered with, as a document: OpenClaw makes the one to the model of it.
+#[must_use]
+pub fn preview(order: &Order) -> Value {
+    json!({
+        "program": PROGRAM,
+        "headers": {"x-openclaw-agent-id": order.agent, "x-openclaw-session-key": order.conversation},
+        "body": body(order),
+    })
+}
+
 fn request(order: &Order) -> Vec<u8> {
+    body(order).to_string().into_bytes()
+}
+
+fn body(order: &Order) -> Value {
     let system = (!order.system.is_empty()).then(|| json!({"role": "system", "content": order.system}));
     let messages = order.messages.iter().filter_map(message);
-    let body = json!({
+    json!({
         "model": format!("openclaw/{}", order.agent),
         "stream": true,
         "stream_options": {"include_usage": true},
         "messages": system.into_iter().chain(messages).collect::<Vec<Value>>(),
-    });
-    body.to_string().into_bytes()
+    })
 }
 
 /// A message as OpenClaw takes it; nothing of what its model could not be shown.

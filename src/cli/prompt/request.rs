@@ -16,6 +16,7 @@ use crate::config::{ConfigError, Live};
 use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
+use crate::openclaw;
 use crate::runtime::cli;
 use crate::store::Reader;
 
@@ -49,6 +50,14 @@ pub(super) fn run(
             "{} is started with this, and writes the request to {model} itself; a turn adds what is new to the input.",
             program.title()
         ));
+        context.printer.json(&made);
+        return Ok(Exit::Done);
+    }
+    if agent.runtime == openclaw::RUNTIME {
+        let mut made = preview.of_openclaw(agent, model, session.as_ref())?;
+        made["agent"] = json!(agent.id);
+        made["session"] = json!(session.as_ref().map(|session| &session.key));
+        context.printer.say("OpenClaw is asked with this, and writes the request to its model itself; a turn adds what is new.");
         context.printer.json(&made);
         return Ok(Exit::Done);
     }

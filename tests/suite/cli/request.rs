@@ -209,6 +209,14 @@ fn who_is_not_there_has_no_request() {
     edit(&home, |config| {
         config["plugins"]["entries"]["flock"]["config"]["gatewayAgents"][0]["runtime"] = json!("openclaw");
     });
-    let run = request(&home, &[]).fails(1);
-    assert!(run.stderr.contains("runs on openclaw"), "{run:#?}");
+    let run = request(&home, &[]).ok();
+    let made = run.json();
+    let system = made["body"]["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("orchestrator"), "what OpenClaw is told of the agent is shown: {system}");
+    assert_eq!(
+        (&made["agent"], &made["body"]["model"]),
+        (&json!("orchestrator"), &json!("openclaw/orchestrator"))
+    );
+    let token = home.config()["gateway"]["auth"]["token"].as_str().unwrap().to_owned();
+    assert!(!run.stdout.contains(&token), "no token is in it");
 }

@@ -13,6 +13,7 @@ use super::storage::{ROUNDS, ask, is_settled, is_shown_once, running, slowly, st
 use crate::support::docker::block_on;
 use crate::support::home::{Run, TempHome, finish};
 use crate::support::wait_until;
+use crate::team::cli::Follower;
 use crate::team::stage::{LIMIT, Served, log_text, said, transcripts, until_said};
 
 /// The files of the database.
@@ -193,6 +194,33 @@ fn who_asks_meanwhile_is_told_to_come_back() {
     assert_eq!(home.flock(["chat", "coder", "are you there?"]).ok().stdout, "here I am\n");
     home.flock(["channel", "post", "work", "@coder are you there?"]).ok();
     until_said(&home, "work", "coder", "here I am");
+}
+
+#[test]
+fn who_follows_a_channel_waits_while_the_database_can_not_be_read() {
+    let home = TempHome::new().init();
+    let Some(disk) = Disk::of(&home) else { return };
+    home.flock(["channel", "create", "work", "--topic", "x"]).ok();
+    home.flock(["channel", "post", "work", "one"]).ok();
+    let told = home.outside().join("told");
+    let mut command = disk.on(home.command());
+    command.stderr(std::fs::File::create(&told).unwrap());
+    let follower = Follower::of(command, &["work", "--after", "1"]);
+    assert_eq!(follower.next().1, "one");
+    disk.fails(DATABASE);
+    home.flock(["channel", "post", "work", "two"]).ok();
+    let is_told = |word: &str| {
+        wait_until(word, LIMIT, || {
+            let text = std::fs::read_to_string(&told).unwrap();
+            if text.contains(word) { Ok(()) } else { Err(text) }
+        });
+    };
+    is_told("waiting: ");
+    disk.works();
+    let (number, text) = follower.next();
+    assert_eq!(text, "two");
+    home.flock(["channel", "post", "work", "three"]).ok();
+    assert_eq!(follower.next(), (number + 1, "three".to_owned()), "each comes once");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `flock channel`, with a gateway and without.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use nix::sys::signal::{Signal, kill};
@@ -266,15 +266,18 @@ fn a_message_may_have_a_mebibyte_and_no_more() {
 }
 
 /// `flock channel read -f --json`, its lines as they come.
-struct Follower {
+pub struct Follower {
     child: Child,
     lines: mpsc::Receiver<Value>,
 }
 
 impl Follower {
     fn start(home: &TempHome, args: &[&str]) -> Self {
-        let mut child = home
-            .command()
+        Self::of(home.command(), args)
+    }
+
+    pub fn of(mut flock: Command, args: &[&str]) -> Self {
+        let mut child = flock
             .args(["channel", "read", "-f", "--json"])
             .args(args)
             .stdin(Stdio::null())
@@ -291,7 +294,7 @@ impl Follower {
         Self { child, lines }
     }
 
-    fn next(&self) -> (u64, String) {
+    pub fn next(&self) -> (u64, String) {
         let message = self.lines.recv_timeout(LIMIT).expect("a message comes");
         (message["seq"].as_u64().unwrap(), message["content"].as_str().unwrap().to_owned())
     }

@@ -3,7 +3,7 @@
 mod a2a;
 pub mod approvals;
 mod channels;
-mod cli;
+pub mod cli;
 mod conversations;
 mod isolation;
 mod lifecycle;
