@@ -31,6 +31,16 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
 }
 
+/// Copies a file with its rights.
+///
+/// # Errors
+///
+/// As [`open`], or if the copy can't be written.
+pub fn copy(from: &Path, to: &Path) -> io::Result<u64> {
+    drop(open(from)?);
+    std::fs::copy(from, to)
+}
+
 fn no_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
 }
@@ -49,10 +59,12 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
         for name in ["fifo", "socket"] {
             let appending = open_with(&at(name), OpenOptions::new().append(true).create(true));
-            for error in [open(&at(name)).unwrap_err(), appending.unwrap_err()] {
+            let copied = copy(&at(name), &at("copy"));
+            for error in [open(&at(name)).unwrap_err(), appending.unwrap_err(), copied.unwrap_err()] {
                 assert_eq!(error.to_string(), "it is no regular file", "{name}");
             }
         }
+        assert!(!at("copy").exists());
         assert_eq!(open(folder.path()).unwrap_err().to_string(), "it is no regular file");
         assert_eq!(open(&at("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }

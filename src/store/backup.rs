@@ -67,7 +67,12 @@ pub(super) fn prune(folder: &Path) {
 
 fn within(folder: &Path) -> Vec<Backup> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut found: Vec<Backup> = entries.flatten().filter_map(|entry| Backup::parse(entry.path())).collect();
+    let mut found: Vec<Backup> = entries
+        .flatten()
+        .filter_map(|entry| Backup::parse(entry.path()))
+        // A FIFO by the name of one is none.
+        .filter(|backup| backup.path.is_file())
+        .collect();
     found.sort_unstable_by_key(|backup| std::cmp::Reverse(backup.at));
     found
 }

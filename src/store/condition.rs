@@ -17,6 +17,8 @@ pub enum Access {
     Write,
     /// It can't be read.
     Read,
+    /// It can't be opened: something in its place is no file.
+    Open,
 }
 
 /// Why the database can't be used as it should.
@@ -46,6 +48,7 @@ impl Trouble {
                 format!("the database can't be read: what was read of it is not whole ({reason})")
             }
             Access::Read => format!("the database can't be read: {reason}; {KERNEL_LOG}"),
+            Access::Open => format!("the database can't be used: {reason}"),
         }
     }
 }
@@ -125,6 +128,7 @@ impl Condition {
             StoreError::Unreadable { source, .. } => {
                 self.unwell(Access::Read, chain(source.as_ref()), false);
             }
+            StoreError::NoFile { .. } => self.unwell(Access::Open, chain(error), false),
             _ => {}
         }
     }
@@ -313,6 +317,13 @@ mod tests {
         condition.write_failed(&failure(ffi::SQLITE_FULL));
         let trouble = condition.trouble().unwrap();
         assert_eq!((trouble.access, trouble.since, trouble.blocks), (Access::Write, since, true));
+        let is_here = StoreError::NoFile { path: "/x-wal".into() };
+        condition.open_failed(&is_here);
+        let sentence = condition.trouble().unwrap().sentence();
+        assert_eq!(
+            sentence, "the database can't be used: /x-wal can't be opened: it is no regular file",
+            "no disk fails"
+        );
         condition.partly("a page can't be read".to_owned());
         condition.until_usable().await;
         assert!(condition.trouble().is_some_and(|trouble| !trouble.blocks));

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::damage::{self, Depth};
 use super::{Store, wal_of};
 use crate::error::chain;
+use crate::home::regular;
 
 /// The file of a database, opened beside SQLite's connections and never closed: closing it would drop the locks that
 /// this process has on it.
@@ -28,7 +29,7 @@ impl Raw {
         let file = match self.0.get() {
             Some(file) => file,
             None => {
-                let opened = ManuallyDrop::new(File::open(path)?);
+                let opened = ManuallyDrop::new(regular::open(path)?);
                 self.0.get_or_init(|| opened)
             }
         };
@@ -71,12 +72,12 @@ impl Store {
 
 /// Reads all of a database that no connection of this process is open to, and of its log.
 pub(super) fn read(path: &Path) -> io::Result<()> {
-    read_all(&File::open(path)?)?;
+    read_all(&regular::open(path)?)?;
     read_log(path)
 }
 
 fn read_log(path: &Path) -> io::Result<()> {
-    match File::open(wal_of(path)) {
+    match regular::open(&wal_of(path)) {
         Ok(file) => read_all(&file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

@@ -43,6 +43,12 @@ pub enum StoreError {
         /// Which file.
         path: PathBuf,
     },
+    /// Something that is no file is where the database or a file beside it should be.
+    #[error("{} can't be opened: it is no regular file", path.display())]
+    NoFile {
+        /// What is there.
+        path: PathBuf,
+    },
     /// The file is no longer the one that was opened.
     #[error("the database {} can't be used: {reason}", path.display())]
     Replaced {
@@ -225,6 +231,9 @@ impl Explain for StoreError {
         match self {
             Self::Newer { .. } => Some("flock update".to_owned()),
             Self::Replaced { .. } => Some("flock restart".to_owned()),
+            Self::NoFile { path } => {
+                Some(format!("ls -ld {} shows what it is; move it away, then flock doctor", path.display()))
+            }
             Self::Beside(error) => error.hint(),
             Self::Stopped => None,
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),

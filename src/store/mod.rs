@@ -321,6 +321,7 @@ impl Reader {
 }
 
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    require_files(path)?;
     let open = || {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
@@ -339,6 +340,21 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         Ok(connection)
     };
     open().map_err(|source| StoreError::open(path, source))
+}
+
+/// What SQLite opens beside a database.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// Refuses a FIFO, a folder or the like where a database and the files beside it belong: SQLite would wait for a FIFO's
+/// other end, which never comes.
+fn require_files(path: &Path) -> Result<(), StoreError> {
+    for path in std::iter::once(path.to_owned()).chain(BESIDE.map(|suffix| beside(path, suffix))) {
+        // Of what can't be looked at SQLite says why it can't open it.
+        if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(StoreError::NoFile { path });
+        }
+    }
+    Ok(())
 }
 
 /// Makes an empty file only the owner can read, before SQLite would make one that others can. The files
@@ -362,8 +378,12 @@ fn is_there(path: &Path) -> Result<bool, HomeError> {
 }
 
 fn wal_of(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
+    name.push(suffix);
     name.into()
 }
 

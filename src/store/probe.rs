@@ -62,7 +62,7 @@ impl Store {
         }
         let before = self.trouble();
         self.try_writing(before.is_some()).await?;
-        if before.is_some_and(|trouble| trouble.access == Access::Read) {
+        if before.is_some_and(|trouble| trouble.access != Access::Write) {
             return self.try_reading().await;
         }
         self.condition.well();

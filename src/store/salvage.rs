@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::chain::{self, GivenUp, Head};
 use super::damage::{self, Depth};
-use super::{Store, StoreError, backup, connect, create_private, doubt, schema, wal_of};
+use super::{Store, StoreError, backup, connect, create_private, doubt, require_files, schema, wal_of};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
-use crate::home::Home;
+use crate::home::{Home, regular};
 
 /// What a restore brought back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -126,6 +126,8 @@ fn make(home: &Home, restored: &mut Restored, draft: &Path) -> Result<(), StoreE
 /// Copies the damaged file, to read from it while the file itself stays as it is. Whether there is one.
 fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
     let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    // What no disk fails to read must not be taken for that.
+    require_files(damaged)?;
     match doubt::read(damaged) {
         Ok(()) => {}
         Err(error) if is_gone(&error) => return Ok(false),
@@ -133,7 +135,7 @@ fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
         Err(error) => return Err(StoreError::Unreadable { path: damaged.to_owned(), source: error.into() }),
     }
     for (from, to) in [(damaged.to_owned(), copy.to_owned()), (wal_of(damaged), wal_of(copy))] {
-        match std::fs::copy(from, &to) {
+        match regular::copy(&from, &to) {
             Ok(_) => {}
             // Without a log there is only what is in the file.
             Err(error) if is_gone(&error) => {}
@@ -158,7 +160,7 @@ fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
         return Some(old);
     }
     let mut whole = [0; HEAD];
-    std::fs::File::open(backup?).ok()?.read_exact_at(&mut whole, 0).ok()?;
+    regular::open(backup?).ok()?.read_exact_at(&mut whole, 0).ok()?;
     // The pages it has are its own.
     let pages = u32::try_from(file.metadata().ok()?.len() / 4096).ok()?;
     whole[28..32].copy_from_slice(&pages.to_be_bytes());

@@ -162,6 +162,34 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     assert_eq!(fs_err::read(home.database()).unwrap(), before);
 }
 
+#[test]
+fn what_is_no_file_is_refused_at_once_and_is_neither_damage_nor_a_disk_that_fails() {
+    use crate::error::{Explain as _, Kind};
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let (_folder, home) = home();
+        drop(Store::open(&home).unwrap());
+        let path = beside(&home.database(), suffix);
+        drop(fs_err::remove_file(&path));
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let errors = [
+            Store::open(&home).err(),
+            Reader::open(&home).err(),
+            schema_version(&home).err(),
+            damage::check(&home.database(), damage::Depth::Deep).err(),
+            census::census(&home.database()).err(),
+            restore(&home, None).err(),
+        ];
+        for error in errors.map(Option::unwrap) {
+            assert!(matches!(&error, StoreError::NoFile { path: found } if *found == path), "{error}");
+            assert!(error.to_string().ends_with("it is no regular file"), "{error}");
+            assert!(error.hint().is_some_and(|hint| hint.starts_with("ls -ld /")), "{error}");
+            assert_eq!((error.kind(), error.may_pass()), (Kind::Failed, false));
+        }
+        assert!(snapshot(&home, &home.data().join("copy")).is_err());
+        assert!(!is_newer(&home));
+    }
+}
+
 #[tokio::test]
 async fn a_change_that_panics_takes_nothing_else_down() {
     let (_folder, home) = home();

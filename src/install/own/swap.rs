@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::program::{CURRENT, PREVIOUS, PREVIOUS_FILE, digest};
 use super::underway::{Underway, Way};
 use super::{OwnError, Program, Updater};
-use crate::home::Home;
+use crate::home::{Home, regular};
 use crate::install::InstallError;
 use crate::install::error::io;
 use crate::store;
@@ -165,7 +165,7 @@ fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), InstallError> {
     let draft = to.with_file_name(format!(".{name}.flock-update"));
     let result = (|| {
         drop(fs_err::remove_file(&draft));
-        fs_err::copy(from, &draft)?;
+        regular::copy(from, &draft)?;
         fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
         std::fs::File::open(&draft)?.sync_all()?;
         fs_err::rename(&draft, to)

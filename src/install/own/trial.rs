@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{LOG, OwnError, Updater, build};
-use crate::home::Home;
+use crate::home::{Home, regular};
 use crate::install::error::io;
 use crate::install::step::{self, Run};
 use crate::install::{Event, InstallError, Phase, environment};
@@ -101,7 +101,7 @@ fn copy(home: &Home, folder: &Path) -> Result<(), OwnError> {
     ];
     for (from, to) in files {
         if from.exists() {
-            fs_err::copy(&from, &to).map_err(io("copy", from))?;
+            regular::copy(&from, &to).map_err(io("copy", from))?;
         }
     }
     if home.database().exists() {

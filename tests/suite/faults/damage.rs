@@ -191,6 +191,86 @@ fn a_fifo_in_the_place_of_a_transcript_holds_nothing_up() {
     gone(&pids);
 }
 
+/// Runs a verb that must end whatever it finds.
+fn ends(home: &TempHome, args: &[&str]) -> Run {
+    struct Kills(std::process::Child);
+    impl Drop for Kills {
+        fn drop(&mut self) {
+            drop(self.0.kill());
+            drop(self.0.wait());
+        }
+    }
+    let texts = ["out", "err"].map(|name| home.outside().join(name));
+    let [out, err] = texts.each_ref().map(|path| std::fs::File::create(path).unwrap());
+    let mut run = Kills(home.command().args(args).stdout(out).stderr(err).spawn().unwrap());
+    let status = wait_until(&format!("{args:?} ends"), LIMIT, || {
+        run.0.try_wait().unwrap().ok_or_else(|| "it goes on".to_owned())
+    });
+    let [stdout, stderr] = texts.map(|path| std::fs::read_to_string(path).unwrap());
+    Run { code: status.code().unwrap(), stdout, stderr }
+}
+
+#[test]
+fn a_fifo_in_the_place_of_the_database_holds_nothing_up() {
+    let home = with_channel();
+    let _stops = Stops(&home);
+    post(&home, "kept");
+    fold(&home);
+    for name in ["flock.db", "flock.db-wal"] {
+        let (path, aside) = (home.file("data").join(name), home.outside().join(name));
+        let was_there = std::fs::rename(&path, &aside).is_ok();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let word = format!("{name} can't be opened: it is no regular file");
+        ends(&home, &["status"]).fails(4);
+        let doctor = ends(&home, &["doctor"]).fails(1);
+        assert!(doctor.stdout.contains(&word) && !doctor.stdout.contains("is damaged"), "{doctor:?}");
+        for args in [&["start"][..], &["channel", "post", "work", "x"], &["restore", "--yes"]] {
+            let run = ends(&home, args).fails(1);
+            assert!(run.stderr.contains(&word), "{args:?}: {run:?}");
+        }
+        ends(&home, &["stop"]).ok();
+        std::fs::remove_file(&path).unwrap();
+        if was_there {
+            std::fs::rename(&aside, &path).unwrap();
+        }
+    }
+    assert!(texts(&home).contains(&"kept".to_owned()));
+
+    home.flock(["start"]).ok();
+    let pids = pids(&home);
+    let (path, aside) = (home.file("data/flock.db"), home.outside().join("flock.db"));
+    std::fs::rename(&path, &aside).unwrap();
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    ends(&home, &["status"]);
+    ends(&home, &["doctor"]).fails(1);
+    ends(&home, &["stop"]).ok();
+    gone(&pids);
+}
+
+#[test]
+fn a_fifo_in_the_place_of_the_newest_backup_is_passed_over() {
+    let home = with_channel();
+    let _stops = Stops(&home);
+    post(&home, "kept");
+    let whole = store(&home).back_up(&Home::new(home.path(), None), 1_000).unwrap();
+    let fifo = home.file("backups/flock-daily-2000.db");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        drop(std::fs::remove_file(home.file(format!("data/flock.db{suffix}"))));
+    }
+    ends(&home, &["status"]).fails(4);
+    ends(&home, &["start"]).fails(9);
+    let doctor = ends(&home, &["doctor"]).fails(1);
+    assert!(doctor.stdout.contains("is gone; the newest backup is of"), "{doctor:?}");
+    let from = ends(&home, &["restore", "--yes", "--from", fifo.to_str().unwrap()]).fails(1);
+    assert!(from.stderr.contains("it is no regular file"), "{from:?}");
+    let done = ends(&home, &["restore", "--yes", "--json"]).ok().json();
+    assert_eq!(done["backup"], whole.path.to_str().unwrap(), "{done:#}");
+    ends(&home, &["start"]).ok();
+    ends(&home, &["stop"]).ok();
+    assert!(texts(&home).contains(&"kept".to_owned()));
+}
+
 /// The supervisor's and the gateway's processes.
 fn pids(home: &TempHome) -> Vec<ProcessId> {
     let status = home.flock(["status", "--json"]).json();
@@ -283,6 +363,7 @@ fn stop_stops_on_a_disk_that_became_read_only() {
     if read_only.is_some() {
         let found = check(&home, &[], "disk");
         assert!(found["message"].as_str().unwrap().contains("nothing can be written"), "{found}");
+        home.flock(["doctor"]).fails(1);
         assert_eq!(home.flock(["status", "--json"]).fails(1).json()["writable"], false);
     }
     home.flock(["stop"]).ok();
