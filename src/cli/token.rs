@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::reconnect::{Repeat, Waiting};
 use super::{Context, Exit, Failure, person, team};
 use crate::clock::unix_ms;
 use crate::config;
@@ -13,7 +14,7 @@ use crate::gateway::routes::tokens::Wanted;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
 use crate::store::{ClientToken, Reader, Right, Store};
-use crate::supervise::loopback::Call;
+use crate::supervise::loopback::{Call, Client};
 use crate::swarm::{By, token};
 use crate::ui::{Line, Table, Tone, time};
 
@@ -107,7 +108,7 @@ fn add(wanted: &Add, context: &Context) -> Result<Exit, Failure> {
         expires_at: lifetime.map(|time| unix_ms().saturating_add(time)),
         by: Some(login()),
     };
-    let made = context.block_on(make(&home, wanted))?;
+    let made = context.block_on(make(&home, wanted, context))?;
     if context.printer.json_wanted() {
         context.printer.json(&made);
         return Ok(Exit::Done);
@@ -134,12 +135,15 @@ fn login() -> String {
     }
 }
 
-async fn make(home: &Home, wanted: Wanted) -> Result<Value, Failure> {
-    let config = config::read(home)?;
-    if let Some(gateway) = team::gateway(home, &config).await? {
-        return Ok(gateway.ask(Call::post("/api/tokens").json(&wanted)?, LIMIT).await?.json(LIMIT).await?);
+async fn make(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, Failure> {
+    let waiting = Waiting::default();
+    if let Some(gateway) = waiting.gateway(home, context).await? {
+        let ask = async |to: &Client| to.post_json("/api/tokens", &wanted, LIMIT).await;
+        // A second one would be told that the name is taken, and the token of the first is shown to nobody.
+        return waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await;
     }
     team::require_none(home)?;
+    let config = config::read(home)?;
     let by = By::human(&login());
     let (token, known) = token::add(&Store::open(home)?, &config, &by, wanted.token()).await?;
     let mut made = json!(known);
@@ -150,15 +154,16 @@ async fn make(home: &Home, wanted: Wanted) -> Result<Value, Failure> {
 fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     context.block_on(async {
-        let config = config::read(&home)?;
         if Party::client(name).is_none() {
             let text = format!("there is no token {:?}", crate::clean::summary(name, 80));
             return Err(Failure::new(Kind::Failed, text).hint("flock token list"));
         }
-        if let Some(gateway) = team::gateway(&home, &config).await? {
+        let waiting = Waiting::default();
+        if let Some(gateway) = waiting.gateway(&home, context).await? {
             let path = format!("/api/tokens/{name}?by={}", login());
-            gateway.ask(Call::delete(&path), LIMIT).await?;
-            return Ok(());
+            let ask = async |to: &Client| to.ask(Call::delete(&path), LIMIT).await.map(drop);
+            // A second one would be told that it is revoked already.
+            return waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await;
         }
         team::require_none(&home)?;
         Ok(token::revoke(&Store::open(&home)?, &By::human(&login()), name).await?)

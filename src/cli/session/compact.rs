@@ -22,7 +22,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let key = desk::key(&args.which.session, &home)?;
-    let compacted = context.block_on(async { desk::Desk::open(home).await?.compact(&key).await })?;
+    let compacted = context.block_on(async { desk::Desk::open(home, context).await?.compact(&key).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"key": key, "compacted": compacted}));
     } else if compacted.is_null() {

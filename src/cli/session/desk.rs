@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::agent::session::Compacted;
 use crate::agent::{Engine, Limits, Parts, TurnError, Unwatched};
-use crate::cli::{Failure, person, team};
+use crate::cli::reconnect::{Repeat, Waiting};
+use crate::cli::{Context, Failure, person, team};
 use crate::config::{ConfigError, Live};
 use crate::error::Kind;
 use crate::gateway::tools;
@@ -15,29 +16,32 @@ use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
 use crate::store::{Level, NewSession, Reader, Session, Store};
-use crate::supervise::loopback::Client;
+use crate::supervise::loopback::{Client, LoopbackError};
 use crate::swarm::By;
 
 /// How long the gateway may take: a turn of the session may run, and a model may be asked for a summary.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Where sessions are looked after.
-pub struct Desk {
+pub struct Desk<'a> {
     home: Home,
     live: Arc<Live>,
     gateway: Option<Client>,
+    waiting: Waiting,
+    context: &'a Context,
 }
 
-impl Desk {
-    /// A desk of this home.
+impl<'a> Desk<'a> {
+    /// A desk of this home. A gateway that is about to run is waited for.
     ///
     /// # Errors
     ///
     /// If the home's configuration is not usable, or its gateway runs and can't be used.
-    pub async fn open(home: Home) -> Result<Self, Failure> {
+    pub async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
         let live = Arc::new(Live::open(home.clone())?);
-        let gateway = team::gateway(&home, &live.current()).await?;
-        Ok(Self { home, live, gateway })
+        let waiting = Waiting::default();
+        let gateway = waiting.gateway(&home, context).await?;
+        Ok(Self { home, live, gateway, waiting, context })
     }
 
     /// What the session's next request would hold.
@@ -47,7 +51,8 @@ impl Desk {
     /// If there is no such session, or in the words of whoever does it; so with all that follow.
     pub async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            return Ok(gateway.get_json(&format!("/api/sessions/{key}"), LIMIT).await?);
+            let path = format!("/api/sessions/{key}");
+            return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, LIMIT).await).await;
         }
         let report = self.engine()?.report(key)?.ok_or_else(|| TurnError::NoSession(key.clone()))?;
         Ok(json!(report))
@@ -56,8 +61,7 @@ impl Desk {
     /// Compacts it; `null` where there is nothing to take out. Without a gateway no model is asked.
     pub async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            let done: Value =
-                gateway.post_json(&format!("/api/sessions/{key}/compact"), &json!({}), LIMIT).await?;
+            let done = self.post(gateway, &format!("/api/sessions/{key}/compact"), &json!({})).await?;
             return Ok(done["compacted"].clone());
         }
         let engine = self.engine()?;
@@ -70,9 +74,7 @@ impl Desk {
     /// Begins it anew.
     pub async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
-            let _: Value =
-                gateway.post_json(&format!("/api/sessions/{key}/reset"), &json!({}), LIMIT).await?;
-            return Ok(());
+            return self.post(gateway, &format!("/api/sessions/{key}/reset"), &json!({})).await.map(drop);
         }
         let engine = self.engine()?;
         engine.reset(key, false).await?;
@@ -84,8 +86,7 @@ impl Desk {
     pub async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             let asked = json!({"key": key, "file": file});
-            let _: Value = gateway.post_json("/api/sessions", &asked, LIMIT).await?;
-            return Ok(());
+            return self.post(gateway, "/api/sessions", &asked).await.map(drop);
         }
         team::require_none(&self.home)?;
         let store = Store::open(&self.home)?;
@@ -100,6 +101,20 @@ impl Desk {
     /// The home's configuration.
     pub fn live(&self) -> &Live {
         &self.live
+    }
+
+    /// Has the gateway do what must not be done twice, or the one that takes its place.
+    async fn post(&self, gateway: &Client, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.ask(gateway, Repeat::Unsent, async |to| to.post_json(path, body, LIMIT).await).await
+    }
+
+    async fn ask(
+        &self,
+        gateway: &Client,
+        repeat: Repeat,
+        call: impl AsyncFn(&Client) -> Result<Value, LoopbackError>,
+    ) -> Result<Value, Failure> {
+        self.waiting.ask(&self.home, self.context, gateway, repeat, call).await
     }
 
     /// An engine that runs no turns: its tools can't be called.

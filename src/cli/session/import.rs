@@ -52,7 +52,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
     };
     context.block_on(async {
-        let desk = Desk::open(home.clone()).await?;
+        let desk = Desk::open(home.clone(), context).await?;
         if desk.live().current().agent(key.agent()).is_none() {
             return Err(ConfigError::Unknown(key.agent().clone()).into());
         }

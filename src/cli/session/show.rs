@@ -23,7 +23,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let key = desk::key(&args.which.session, &home)?;
-    let report = context.block_on(async { desk::Desk::open(home).await?.report(&key).await })?;
+    let report = context.block_on(async { desk::Desk::open(home, context).await?.report(&key).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&report);
         return Ok(Exit::Done);

@@ -5,10 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use flock::process::ProcessId;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::{Flock, LONG, gone, pid, send};
 use crate::support::wait_until;
+use crate::team::stage;
 
 #[test]
 fn a_killed_gateway_comes_back() {
@@ -275,6 +277,60 @@ fn a_post_waits_for_a_gateway_that_is_coming_back() {
     for n in 0..3 {
         assert_eq!(read.matches(&format!("number {n}")).count(), 1, "{read}");
     }
+}
+
+#[test]
+fn tokens_and_sessions_wait_for_a_gateway_that_is_coming_back() {
+    let flock = Flock::new();
+    stage::add(&flock.home, "coder", &serde_json::json!([{"steps": [{"say": "yes"}]}]));
+    flock.flock(["start"]).ok();
+    flock.flock(["chat", "coder", "are you there?"]).ok();
+    let token = |name: &'static str| ["token", "add", name, "--agents", "all", "--rights", "read"];
+    flock.flock(token("before")).ok();
+    // A gateway waits for the end of another one; this process stands for that, until all have seen that it is coming.
+    let lock = wait_until("the gateway is kept from coming", LONG, || {
+        if let Some(gateway) = flock.status()["gateway"]["pid"].as_i64() {
+            // It may be gone already, and known to be a moment later.
+            let _ = kill(Pid::from_raw(i32::try_from(gateway).unwrap()), Signal::SIGKILL);
+        }
+        flock::home::lock::Lock::try_acquire(&flock.place().gateway_lock()).map_err(|error| error.to_string())
+    });
+    let verbs: [&[&str]; 5] = [
+        &token("after"),
+        &["token", "revoke", "before"],
+        &["session", "show", "coder"],
+        &["session", "compact", "coder"],
+        &["session", "reset", "coder"],
+    ];
+    let mut running: Vec<_> = verbs
+        .iter()
+        .enumerate()
+        .map(|(n, args)| {
+            let told = flock.outside().join(format!("told-{n}"));
+            let mut command = flock.command();
+            command.args(*args).stdin(Stdio::null()).stdout(Stdio::null());
+            let child = command.stderr(std::fs::File::create(&told).unwrap()).spawn().unwrap();
+            (args, told, child)
+        })
+        .collect();
+    let text = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    for (args, told, child) in &mut running {
+        wait_until(&format!("{args:?} waits"), LONG, || {
+            let (told, ended) = (text(told), child.try_wait().unwrap());
+            assert!(ended.is_none(), "{args:?}: {told}");
+            if told.contains("is being restarted: waiting for it") { Ok(()) } else { Err(told) }
+        });
+    }
+    drop(lock);
+    for (args, told, mut child) in running {
+        assert!(child.wait().unwrap().success(), "{args:?}: {}", text(&told));
+    }
+    let tokens = flock.flock(["token", "list", "--json"]).ok().json()["tokens"].clone();
+    let is_good = |name: &str| {
+        let token = tokens.as_array().unwrap().iter().find(|token| token["name"] == name).unwrap();
+        token["revokedAt"].is_null()
+    };
+    assert!(is_good("after") && !is_good("before"), "{tokens:#}");
 }
 
 #[test]
