@@ -7,6 +7,7 @@ use super::prompt::archetype;
 use crate::config::Role;
 use crate::error::{self, Explain};
 use crate::home::beneath::{BeneathError, Kind, Root};
+use crate::home::existing;
 use crate::id::AgentId;
 use crate::sandbox::workspace::placeholder;
 
@@ -43,6 +44,7 @@ impl Explain for IdentityError {
 
     fn hint(&self) -> Option<String> {
         let (Self::Folder { path, .. } | Self::File { path, .. }) = self;
+        let path = existing(path);
         if error::chain(self).contains("No space left") {
             return Some(format!("df -h {}", path.display()));
         }
@@ -208,6 +210,18 @@ fn template(name: &str, role: Role) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_names_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let failed = |code| IdentityError::Folder {
+            path: dir.path().join("agents/coder/identity"),
+            source: std::io::Error::from_raw_os_error(code),
+        };
+        for (code, command) in [(nix::libc::ENOSPC, "df -h"), (nix::libc::EACCES, "ls -ld")] {
+            assert_eq!(failed(code).hint(), Some(format!("{command} {}", dir.path().display())));
+        }
+    }
 
     fn coder(folder: &Path, workspace: &Path) {
         made(folder, workspace, None);

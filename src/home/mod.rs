@@ -225,7 +225,7 @@ impl Home {
 }
 
 /// The path, or the nearest folder above it that is there: a command can't look at a file that could not be made.
-fn existing(path: &Path) -> &Path {
+pub(crate) fn existing(path: &Path) -> &Path {
     path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
 

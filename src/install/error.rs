@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::tags::Moved;
 use crate::error::{Explain, Kind};
-use crate::home::HomeError;
+use crate::home::{HomeError, existing};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -190,9 +190,9 @@ impl Explain for InstallError {
             }
             Self::Another { .. } | Self::Altered { .. } => format!("{AGAIN} makes it anew"),
             Self::Io { source, path, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                format!("df -h {}", path.display())
+                format!("df -h {}", existing(path).display())
             }
-            Self::Io { path, .. } => format!("ls -ld {}", path.display()),
+            Self::Io { path, .. } => format!("ls -ld {}", existing(path).display()),
             Self::Shape { .. } => format!("{AGAIN} --repo URL --ref REF"),
             Self::Node { needed, .. } => format!(
                 "install Node {needed} from https://nodejs.org or with nvm, or name one: FLOCK_NODE=/path/to/node {AGAIN}"
@@ -216,4 +216,19 @@ pub(super) fn io(
 ) -> impl FnOnce(std::io::Error) -> InstallError {
     let path = path.into();
     move |source| InstallError::Io { verb, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        for (code, command) in [(nix::libc::ENOSPC, "df -h"), (nix::libc::EACCES, "ls -ld")] {
+            let source = std::io::Error::from_raw_os_error(code);
+            let error = io("make the folder", dir.path().join("openclaw/versions/x"))(source);
+            assert_eq!(error.hint(), Some(format!("{command} {}", dir.path().display())));
+        }
+    }
 }

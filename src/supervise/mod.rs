@@ -35,7 +35,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::error::{Explain, Kind};
-use crate::home::HomeError;
+use crate::home::{HomeError, existing};
 
 /// The supervisor's own name: of its PID file and its log.
 pub const SUPERVISOR: &str = "supervisor";
@@ -87,9 +87,22 @@ impl Explain for SuperviseError {
         match self {
             Self::Home(error) => error.hint(),
             Self::NoPlace(_) => Some("set XDG_RUNTIME_DIR, or use a home with a shorter path".to_owned()),
-            Self::Listen { path, .. } => Some(format!("ls -ld {}", path.display())),
+            Self::Listen { path, .. } => Some(format!("ls -ld {}", existing(path).display())),
             Self::Failed { name, .. } => Some(format!("flock logs {name}")),
             Self::Signals(_) => Some("flock doctor".to_owned()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let source = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = SuperviseError::Listen { path: dir.path().join("run/control.sock"), source };
+        assert_eq!(error.hint(), Some(format!("ls -ld {}", dir.path().display())));
     }
 }
