@@ -21,11 +21,18 @@ tool about 0.9.3 release --features cli
 tool deb 3.8.0 dev
 tool cyclonedx 0.5.9 dev
 
+# What is packed names its commit, also where cargo has compiled it for the one before.
+if [ -z "${FLOCK_COMMIT:-}" ] && [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ]; then
+    FLOCK_COMMIT=$(git rev-parse --short=12 HEAD)
+    [ -z "$(git status --porcelain -- src build.rs Cargo.toml Cargo.lock)" ] || FLOCK_COMMIT+=-dirty
+    export FLOCK_COMMIT
+fi
 if [ -z "${FLOCK_BINARY:-}" ]; then
     cargo build --release --locked
     FLOCK_BINARY=${CARGO_TARGET_DIR:-target}/release/flock
 fi
 binary=$(realpath "$FLOCK_BINARY")
+say "packing $("$binary" --version)"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 machine=$(uname -m)
 name=flock-$version-$machine-linux
