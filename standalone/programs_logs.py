@@ -26,10 +26,10 @@ def everything(agents):
     must("start without it", "start")
 
 
-def works(agent, name):
-    """A turn with all that there are lines for; what the log has of it."""
+def works(agent, name, anew=True):
+    """A turn with all that there are lines for; what the log has of it. One that is not `anew` resumes the one before."""
     since = len(lines(f"{HOME}/logs/gateway.log"))
-    status, answer, _ = agent.turn("think of this", f"run echo {name} && false", f"say {name} done", forceNew=True)
+    status, answer, _ = agent.turn("think of this", f"run echo {name} && false", f"say {name} done", forceNew=anew)
     agent.check(f"{name}: it answers", answer.get("content") == f"{name} done", (status, answer))
     return lines(f"{HOME}/logs/gateway.log")[since:]
 
@@ -39,6 +39,10 @@ def for_people(agents):
         said = "".join(works(agent, "plain"))
         for line in (f"[{agent.name}] cmd: ", f"[{agent.name}] agent: plain done", f"[{agent.name}] tokens: "):
             agent.check(f"a line of the log begins with {line}", line in said, said)
+        if agent.program == "codex":
+            # Which counts the whole conversation then.
+            said = "".join(works(agent, "again", anew=False))
+            agent.check("a turn that resumes has its tokens in the log, too", f"[{agent.name}] tokens: " in said, said)
         if agent.program != "gemini":
             # Which says neither.
             agent.check("the log has the exit code", "→ exit 1" in said, said)

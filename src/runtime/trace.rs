@@ -312,6 +312,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_whole_conversation_took_is_told_where_the_turns_own_share_is_not_known() {
+        let whole = Said::ConversationUsage(Usage {
+            input: 40,
+            output: 2_000,
+            cache_read: 1_160,
+            ..Usage::default()
+        });
+        let told = "[main] tokens: in=1,200 cached=1,160 out=2,000 in the whole conversation";
+        assert_eq!(lines(std::slice::from_ref(&whole)), [told]);
+        // The turn's own says more, whichever comes first.
+        let own = Said::Usage(Usage { input: 7, output: 3, ..Usage::default() });
+        for said in [[whole.clone(), own.clone()], [own, whole]] {
+            assert_eq!(lines(&said), ["[main] tokens: in=7 cached=0 out=3"]);
+        }
+    }
+
+    #[test]
     fn text_is_cut_and_its_beginning_over_told() {
         let seen = lines(&[Said::Text("ä".repeat(300)), Said::Anew(String::new()), Said::Text("b".into())]);
         assert_eq!(seen, [format!("[main] agent: {}…", "ä".repeat(199)), "[main] agent: b".to_owned()]);
