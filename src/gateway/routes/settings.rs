@@ -21,6 +21,7 @@ use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
 use crate::runtime::cli::asks::{self, Unable};
+use crate::runtime::cli::installed::{self, Installed};
 use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
 use crate::swarm::By;
@@ -62,17 +63,15 @@ pub async fn change(
     let agent = chosen(&gateway, agent.as_deref(), None)?;
     check(&gateway, &agent, &wanted)?;
     if let Some(program) = cli::named(&wanted) {
+        let looked = tokio::task::spawn_blocking(move || locate::find(program));
+        let found = match looked.await.map_err(ApiError::internal)? {
+            Ok(found) => Ok(Installed::ask(program, &found).await),
+            Err(why) => Err(why),
+        };
         let (gateway, agent, model) = (gateway.clone(), agent.clone(), model.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let model = model.as_ref().or(agent.model.as_ref());
-            check_program(
-                program,
-                &agent,
-                model,
-                &gateway.config(),
-                gateway.home(),
-                locate::find(program).map(drop),
-            )
+            check_program(program, &agent, model, &gateway.config(), gateway.home(), found)
         });
         looked.await.map_err(ApiError::internal)??;
     }
@@ -121,14 +120,14 @@ fn check(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError
     Ok(())
 }
 
-/// Whether an agent program can run this agent's turns; `found` says whether it is installed.
+/// Whether an agent program can run this agent's turns; `found` says whether it is installed, and what it has.
 fn check_program(
     program: &dyn Program,
     agent: &Agent,
     model: Option<&ModelRef>,
     config: &Config,
     home: &Home,
-    found: Result<(), String>,
+    found: Result<Installed, String>,
 ) -> Result<(), ApiError> {
     let title = program.title();
     // That another program runs there is no choice for this one.
@@ -141,14 +140,18 @@ fn check_program(
             "flock config set {at}.runtime {name} && flock config set {at}.onHost true"
         )));
     }
-    found.map_err(|why| {
+    let installed = found.map_err(|why| {
         let text = format!("{title} is not installed: {why}");
         ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
-            .with_hint(format!("npm install -g {}", program.package()))
+            .with_hint(installed::install_hint(program))
     })?;
     if let Some(why) = program.refuses_host(host::is_root()).filter(|_| on_host) {
         let text = format!("{title} can't run on this machine itself: {why}");
         return Err(ApiError::invalid("no_host", text).with_hint(host::off(&agent.id)));
+    }
+    if let Some(why) = installed.unfit() {
+        return Err(ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_too_old", why)
+            .with_hint(installed::renewal_hint(program)));
     }
     let Some(model) = model else { return Ok(()) };
     let described = Catalog::new(home.clone()).describe(model, config);
@@ -188,22 +191,27 @@ mod tests {
         agents::add(&mut document, &home, &free).unwrap();
         let config = parse::config(&document, &home).unwrap();
         let claude = cli::named("claude").unwrap();
-        let asked = |id: &str, model: &str, found: Result<(), String>| {
+        let lacking = |program, missing: &[&'static str]| -> Result<Installed, String> {
+            Ok(Installed { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() })
+        };
+        let whole = || lacking(claude, &[]);
+        let asked = |id: &str, model: &str, found: Result<Installed, String>| {
             let agent = config.agent(&id.parse().unwrap()).unwrap();
             let checked = check_program(claude, agent, Some(&model.parse().unwrap()), &config, &home, found);
             checked.err().map(|error| (error.status.as_u16(), error.code.into_owned(), error.hint.is_some()))
         };
         let told = |status, code: &str, hint| Some((status, code.to_owned(), hint));
-        assert_eq!(asked("coder", "anthropic/claude-opus-4-5", Ok(())), None);
-        assert_eq!(asked("coder", "openai/gpt-5.5", Ok(())), told(400, "model_not_spoken", false));
-        assert_eq!(asked("coder", "script/demo", Ok(())), told(424, "provider_not_configured", true));
+        assert_eq!(asked("coder", "anthropic/claude-opus-4-5", whole()), None);
+        assert_eq!(asked("coder", "openai/gpt-5.5", whole()), told(400, "model_not_spoken", false));
+        assert_eq!(asked("coder", "script/demo", whole()), told(424, "provider_not_configured", true));
         let missing = Err("no command claude".to_owned());
         let model = "anthropic/claude-opus-4-5";
         assert_eq!(asked("coder", model, missing), told(424, "runtime_not_installed", true));
-        assert_eq!(asked("admin", model, Ok(())), told(400, "no_sandbox", true));
+        assert_eq!(asked("coder", model, lacking(claude, &["--tools"])), told(424, "runtime_too_old", true));
+        assert_eq!(asked("admin", model, whole()), told(400, "no_sandbox", true));
         // As root it would refuse each turn there.
         let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
-        assert_eq!(asked("free", model, Ok(())), on_host);
+        assert_eq!(asked("free", model, whole()), on_host);
         // On the host only the program that this was said of.
         let codex = cli::named("codex").unwrap();
         let mut admin = config.agent(&"admin".parse().unwrap()).unwrap().clone();
@@ -211,7 +219,7 @@ mod tests {
         for (runtime, is_taken) in [("codex", true), ("claude", false), ("native", false)] {
             runtime.clone_into(&mut admin.runtime);
             let model = "openai/gpt-5.5".parse().unwrap();
-            let checked = check_program(codex, &admin, Some(&model), &config, &home, Ok(()));
+            let checked = check_program(codex, &admin, Some(&model), &config, &home, lacking(codex, &[]));
             assert_eq!(checked.is_ok(), is_taken, "{runtime}");
         }
     }

@@ -1,5 +1,6 @@
 //! The command lines, and what holds for all of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -353,6 +354,37 @@ fn runs(program: &dyn Program) -> Vec<(Turn<'static>, Invocation)> {
     }
     assert!(runs.len() >= 8, "{}", program.name());
     runs
+}
+
+#[test]
+fn a_program_is_asked_for_just_the_options_that_its_turns_are_started_with() {
+    let long = |program: &dyn Program, word: &str| match word {
+        "-c" => "--config".to_owned(),
+        "-m" => "--model".to_owned(),
+        "-o" => "--output-format".to_owned(),
+        "-p" if program.name() == "claude" => "--print".to_owned(),
+        "-p" => "--prompt".to_owned(),
+        "-s" => "--session".to_owned(),
+        other => other.to_owned(),
+    };
+    // What a program has and its help does not list, so that its help can't say that it is missing.
+    let unlisted = ["--append-system-prompt-file"];
+    for program in PROGRAMS {
+        let options = program.options();
+        assert!(!options.help.is_empty(), "{}", program.name());
+        let runs = runs(program);
+        // One that is for standard input is no option.
+        let words = runs.iter().flat_map(|(_, run)| &run.arguments).filter(|word| word.len() > 1);
+        let started: BTreeSet<String> =
+            words.filter(|word| word.starts_with('-')).map(|word| long(program, word)).collect();
+        let asked: BTreeSet<String> = options
+            .names
+            .iter()
+            .chain(unlisted.iter().filter(|_| program.name() == "claude"))
+            .map(|name| (*name).to_owned())
+            .collect();
+        assert_eq!(started, asked, "{}", program.name());
+    }
 }
 
 #[test]

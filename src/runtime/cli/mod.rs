@@ -15,6 +15,7 @@ pub mod gate;
 mod gemini;
 pub mod handed;
 pub mod host;
+pub mod installed;
 pub mod keeper;
 mod learned;
 pub mod lines;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::named;
 use super::program::{Options, Parts};
-use super::{PROGRAMS, named};
 
 const NATIVE: &[u8] = b"\x7fELF\x02\x01\x01";
 
@@ -155,13 +155,4 @@ fn options_are_found_in_a_help_and_a_text_without_any_says_nothing() {
     assert_eq!(options.missing_in(help), Some(vec!["--model"]));
     assert_eq!(options.missing_in("-m, --model=<NAME>  \u{1b}[1m--json\u{1b}[0m"), Some(vec![]));
     assert_eq!(options.missing_in("1.2.3 - no help"), None);
-}
-
-#[test]
-fn each_program_is_asked_for_options_that_it_is_started_with() {
-    for program in PROGRAMS {
-        let options = program.options();
-        assert!(!options.help.is_empty() && options.names.len() > 3, "{}", program.name());
-        assert!(options.names.iter().all(|name| name.starts_with("--")), "{}", program.name());
-    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use flock::runtime::cli::named;
+
 use crate::support::home::{Run, TempHome, finish};
 
 /// A home, and a folder where programs are installed.
@@ -12,10 +14,14 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
+        Self::with_model_of("google-generative-ai")
+    }
+
+    /// Its model is asked this way.
+    fn with_model_of(api: &str) -> Self {
         let machine = Self { home: TempHome::new().init(), bin: tempfile::tempdir().unwrap() };
-        let provider =
-            r#"{"baseUrl":"http://127.0.0.1:9","api":"google-generative-ai","models":[{"id":"m"}]}"#;
-        machine.flock(&["config", "set", "models.providers.mine", provider]).ok();
+        let provider = format!(r#"{{"baseUrl":"http://127.0.0.1:9","api":"{api}","models":[{{"id":"m"}}]}}"#);
+        machine.flock(&["config", "set", "models.providers.mine", &provider]).ok();
         machine.flock(&["config", "set", "agents.defaults.model.primary", "mine/m"]).ok();
         machine
     }
@@ -34,6 +40,26 @@ impl Machine {
         std::os::unix::fs::symlink(script, self.path().join("gemini")).unwrap();
     }
 
+    /// Installs a program that prints this text, whatever it is asked.
+    fn has(&self, name: &str, text: &str) {
+        if name == "gemini" {
+            if !self.path().join(name).exists() {
+                self.has_gemini("0.0.0");
+            }
+            let script = self.bin.path().join("lib/node_modules/@google/gemini-cli/bundle/gemini.js");
+            return std::fs::write(script, format!("echo '{text}'\n")).unwrap();
+        }
+        std::fs::create_dir_all(self.path()).unwrap();
+        let draft = self.bin.path().join("draft");
+        std::fs::write(&draft, native(text)).unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By another process: a file that this one has open for writing while another test starts a program can't be run.
+        let copied =
+            std::process::Command::new("cp").arg(draft).arg(self.path().join(name)).status().unwrap();
+        assert!(copied.success());
+    }
+
     /// The only folder of PATH.
     fn path(&self) -> PathBuf {
         self.bin.path().join("bin")
@@ -44,6 +70,56 @@ impl Machine {
         command.args(args).env("PATH", self.path()).env("HOME", self.bin.path());
         finish(command.stdin(std::process::Stdio::null()))
     }
+}
+
+/// A native program that prints a text and ends: what flock takes for one has to begin as one does.
+fn native(text: &str) -> Vec<u8> {
+    const START: u64 = 0x40_0000;
+    const HEADERS: u16 = 64 + 56;
+    let text = format!("{text}\n");
+    let length = u32::try_from(text.len()).unwrap();
+    let (machine, code): (u16, Vec<u8>) = if cfg!(target_arch = "x86_64") {
+        let mut code = vec![0xb8, 1, 0, 0, 0, 0xbf, 1, 0, 0, 0]; // write, to standard output
+        code.extend([0x48, 0x8d, 0x35, 16, 0, 0, 0, 0xba]); // what lies behind the code
+        code.extend(length.to_le_bytes());
+        code.extend([0x0f, 0x05, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05]); // exit, with 0
+        (62, code)
+    } else {
+        assert!(cfg!(target_arch = "aarch64") && length < 1 << 16);
+        let words = [
+            0xd280_0020,
+            0x1000_00e1, // what lies behind the code
+            0xd280_0002 | (length << 5),
+            0xd280_0808, // write
+            0xd400_0001,
+            0xd280_0000,
+            0xd280_0ba8, // exit
+            0xd400_0001,
+        ];
+        (183, words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect())
+    };
+    let size = u64::from(HEADERS) + (code.len() + text.len()) as u64;
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    for half in [2, machine] {
+        file.extend(half.to_le_bytes());
+    }
+    file.extend(1_u32.to_le_bytes());
+    // Where it begins, its one segment, no sections.
+    for long in [START + u64::from(HEADERS), 64, 0] {
+        file.extend(long.to_le_bytes());
+    }
+    file.extend(0_u32.to_le_bytes());
+    for half in [64_u16, 56, 1, 0, 0, 0] {
+        file.extend(half.to_le_bytes());
+    }
+    // The segment: loaded, to be read and run.
+    file.extend(1_u32.to_le_bytes());
+    file.extend(5_u32.to_le_bytes());
+    for long in [0, START, START, size, size, 0x1000] {
+        file.extend(long.to_le_bytes());
+    }
+    [file, code, text.into_bytes()].concat()
 }
 
 #[test]
@@ -127,6 +203,36 @@ fn a_version_that_lacks_an_option_is_refused_with_the_command_that_mends_it() {
     let doctor = machine.flock(&["doctor"]).fails(1).stdout;
     assert!(doctor.contains("is too old: it has no --output-format, --approval-mode"), "{doctor}");
     assert!(doctor.contains("npm install -g @google/gemini-cli@latest"), "{doctor}");
+}
+
+#[test]
+fn each_program_is_refused_without_an_option_whether_it_is_old_or_of_no_known_version() {
+    for (name, api) in [
+        ("claude", "anthropic-messages"),
+        ("codex", "openai-responses"),
+        ("gemini", "google-generative-ai"),
+        ("opencode", "openai-completions"),
+    ] {
+        let program = named(name).unwrap();
+        let (title, options) = (program.title(), program.options().names);
+        let (last, others) = options.split_last().unwrap();
+        let machine = Machine::with_model_of(api);
+        let before = machine.home.config_text();
+        let line = ["add", "coder", "--runtime", name, "--no-container"];
+        for (says, label) in [("0.0.1", format!("{title} 0.0.1")), ("of today", title.to_owned())] {
+            machine.has(name, &format!("{says} {}", others.join(" ")));
+            let run = machine.flock(&line).fails(1);
+            assert!(run.stderr.contains(&format!("{label} is too old: it has no {last}")), "{run:?}");
+            assert!(run.stderr.contains(&format!("npm install -g {}@latest", program.package())), "{run:?}");
+            assert_eq!(machine.home.config_text(), before);
+        }
+        machine.has(name, &format!("of today {}", options.join(" ")));
+        let run = machine.flock(&line).ok();
+        assert!(!run.stderr.contains(" old"), "{run:?}");
+        machine.has(name, &format!("of today {}", others.join(" ")));
+        let doctor = machine.flock(&["doctor"]).fails(1).stdout;
+        assert!(doctor.contains(&format!("{title} is too old: it has no {last}")), "{doctor}");
+    }
 }
 
 #[test]
