@@ -2,7 +2,7 @@
 //! engines have none.
 //!
 //! It is an allow-list, and allows nothing that Docker's default of May 2026 (github.com/moby/profiles, 3c28324) refuses to a
-//! container without capabilities. Beyond that it refuses
+//! container without capabilities; what that allows is in `seccomp_docker.txt`, for the test. Beyond that it refuses
 //!
 //! - sockets of other families than the four that programs need, so `AF_VSOCK` and `AF_ALG`;
 //! - the setuid and setgid bits wherever a mode is given: a workspace is a folder of the host, where a program with such a
@@ -128,6 +128,8 @@ const ALLOWED: &str = "
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// The rules that name a call.
@@ -219,5 +221,62 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    /// What Docker's default allows a container without capabilities.
+    const DOCKERS: &str = include_str!("seccomp_docker.txt");
+
+    /// The names of the sections that are chosen by their titles.
+    fn dockers(is_chosen: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
+        let mut is_in = false;
+        let mut names = BTreeSet::new();
+        for line in DOCKERS.lines().filter(|line| !line.starts_with('#')) {
+            match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                Some(title) => is_in = is_chosen(title),
+                None if is_in => names.extend(line.split_ascii_whitespace()),
+                None => {}
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn nothing_is_allowed_that_dockers_default_refuses() {
+        const BY_ARGUMENT: &str = "by argument";
+        let (plain, by_argument) =
+            (dockers(|title| title != BY_ARGUMENT), dockers(|title| title == BY_ARGUMENT));
+        assert!(plain.len() > 300 && by_argument.len() == 3, "the list must have been read");
+        let document = document();
+        let mut seen = BTreeSet::new();
+        for rule in document["syscalls"].as_array().unwrap().iter().filter(|rule| rule["action"] == ALLOW) {
+            for name in rule["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
+                seen.insert(name);
+                if plain.contains(name) {
+                    continue;
+                }
+                assert!(by_argument.contains(name), "Docker's default refuses {name}");
+                let argument = &rule["args"][0];
+                let value = argument["value"].as_u64().unwrap();
+                let is_within = match name {
+                    // Neither AF_ALG nor AF_VSOCK.
+                    "socket" => argument["op"] == "SCMP_CMP_EQ" && (value < 38 || value == 39 || value > 40),
+                    "personality" => {
+                        argument["op"] == "SCMP_CMP_EQ"
+                            && [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff].contains(&value)
+                    }
+                    "clone" => {
+                        argument["op"] == "SCMP_CMP_MASKED_EQ"
+                            && argument["valueTwo"] == 0
+                            && value & 0x7e02_0000 == 0x7e02_0000
+                    }
+                    _ => false,
+                };
+                assert!(
+                    is_within && argument["index"] == 0,
+                    "Docker's default refuses {name} with {argument}"
+                );
+            }
+        }
+        assert!(seen.len() > 250 && by_argument.is_subset(&seen), "the profile must have been read");
     }
 }

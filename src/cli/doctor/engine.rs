@@ -89,7 +89,6 @@ fn users(config: Option<&Config>) -> Option<Check> {
 
 /// The OCI runtimes that agents are to be run by.
 async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
-    const NAME: &str = "runtime";
     let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
     let mut wanted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for agent in sandboxed {
@@ -102,32 +101,34 @@ async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
     }
     let known = match engine.runtimes().await {
         Ok(known) => known,
-        Err(error) => return vec![Check::failed(NAME, error.into())],
+        Err(error) => return vec![Check::failed("runtime", error.into())],
     };
-    let check = |(runtime, agents): (&str, Vec<&str>)| {
-        let agents = agents.join(", ");
-        match known.get(runtime) {
-            // A name that is a path into containerd's own runtimes need not be registered.
-            None if !runtime.starts_with("io.containerd.") => {
-                let known: Vec<&str> = known.keys().map(String::as_str).collect();
-                let text = format!(
-                    "the engine knows no runtime {runtime:?}, which runs {agents}; it knows {}",
-                    known.join(", ")
-                );
-                let mend = format!("register {runtime} in /etc/docker/daemon.json and restart Docker");
-                Check::bad(NAME, text, mend)
-            }
-            found => {
-                let program = found.and_then(Option::as_deref).unwrap_or_default();
-                if program.starts_with('/') && !Path::new(program).exists() {
-                    let text = format!("{runtime}, which runs {agents}, is not there: {program}");
-                    return Check::bad(NAME, text, format!("install {runtime}"));
-                }
-                Check::ok(NAME, format!("{runtime} runs {agents}"))
-            }
+    wanted.iter().map(|(runtime, agents)| one_runtime(runtime, &agents.join(", "), &known)).collect()
+}
+
+/// A runtime that is to run these agents, where the engine knows these, each with its program if it said one.
+fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<String>>) -> Check {
+    const NAME: &str = "runtime";
+    match known.get(runtime) {
+        // A name that is a path into containerd's own runtimes need not be registered.
+        None if !runtime.starts_with("io.containerd.") => {
+            let known: Vec<&str> = known.keys().map(String::as_str).collect();
+            let text = format!(
+                "the engine knows no runtime {runtime:?}, which runs {agents}; it knows {}",
+                known.join(", ")
+            );
+            let mend = format!("register {runtime} in /etc/docker/daemon.json and restart Docker");
+            Check::bad(NAME, text, mend)
         }
-    };
-    wanted.into_iter().map(check).collect()
+        found => {
+            let program = found.and_then(Option::as_deref).unwrap_or_default();
+            if program.starts_with('/') && !Path::new(program).exists() {
+                let text = format!("{runtime}, which runs {agents}, is not there: {program}");
+                return Check::bad(NAME, text, format!("install {runtime}"));
+            }
+            Check::ok(NAME, format!("{runtime} runs {agents}"))
+        }
+    }
 }
 
 async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe) -> Check {
@@ -180,5 +181,74 @@ async fn store(engine: Engine, home: &Home, config: &Config) -> Check {
         Ok(found) if found.state == "running" => Check::ok(NAME, format!("{} runs", found.container)),
         Ok(found) => Check::warn(NAME, format!("{} is {}", found.container, found.state), "flock init"),
         Err(error) => Check::failed(NAME, error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_with_a_known_way_out_is_told_of_with_its_source_and_what_to_install() {
+        let told = |engine: &str, runc: Option<&str>| {
+            advisories(&Versions {
+                engine: engine.to_owned(),
+                api: "1.50".to_owned(),
+                runc: runc.map(str::to_owned),
+            })
+        };
+        let warned = told("20.10.24+dfsg1", Some("1.3.2"));
+        assert_eq!(warned.len(), 2, "one for each part");
+        for (check, [text, source, mend]) in warned.iter().zip([
+            [
+                "Docker 20.10.24+dfsg1 may be open to CVE-2024-23652, CVE-2024-23653 of 2024-01-31: the build of an image",
+                "https://github.com/moby/buildkit/security/advisories/GHSA-wr6v-9f75-vh2g",
+                "install Docker 24.0.9, 25.0.2 or later, or see that apt-get changelog docker.io has CVE-2024-23652",
+            ],
+            [
+                "runc 1.3.2 may be open to CVE-2025-31133, CVE-2025-52565, CVE-2025-52881 of 2025-11-05: a container",
+                "https://github.com/opencontainers/runc/security/advisories/GHSA-9493-h29p-rfm2",
+                "install runc 1.2.8, 1.3.3, 1.4.0-rc.3 or later, or see that apt-get changelog runc has CVE-2025-31133",
+            ],
+        ]) {
+            assert_eq!((check.name, check.state), ("engine", State::Warn));
+            assert!(check.message.starts_with(text), "{}", check.message);
+            let looked_up = format!("{source} (looked up {})", advisory::LOOKED_UP);
+            assert!(check.message.ends_with(&looked_up), "{}", check.message);
+            assert_eq!(check.mend.as_deref(), Some(mend));
+        }
+        assert_eq!(told("29.4.3", Some("1.1.5+ds1")).len(), 2, "one for each way out");
+        assert!(told("29.4.3", Some("1.4.0")).is_empty() && told("29.4.3", None).is_empty());
+    }
+
+    #[test]
+    fn a_runtime_that_the_engine_does_not_know_or_whose_program_is_gone_is_named_with_what_mends_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = folder.path().join("crun").display().to_string();
+        let known = BTreeMap::from([
+            ("crun".to_owned(), Some(gone.clone())),
+            ("kata".to_owned(), None),
+            // One that the engine finds on its own PATH.
+            ("runc".to_owned(), Some("runc".to_owned())),
+            ("runsc".to_owned(), Some(folder.path().display().to_string())),
+        ]);
+        let judged = |runtime: &str| {
+            let check = one_runtime(runtime, "coder, tester", &known);
+            (check.state, check.message, check.mend)
+        };
+        for runtime in ["runsc", "runc", "kata", "io.containerd.runsc.v1"] {
+            assert_eq!(judged(runtime), (State::Ok, format!("{runtime} runs coder, tester"), None));
+        }
+        let (state, text, mend) = judged("crun");
+        assert_eq!(state, State::Bad, "{text}");
+        assert_eq!(text, format!("crun, which runs coder, tester, is not there: {gone}"));
+        assert_eq!(mend.as_deref(), Some("install crun"));
+        let (state, text, mend) = judged("youki");
+        assert_eq!(state, State::Bad, "{text}");
+        assert_eq!(
+            text,
+            "the engine knows no runtime \"youki\", which runs coder, tester; it knows crun, kata, runc, runsc"
+        );
+        assert_eq!(mend.as_deref(), Some("register youki in /etc/docker/daemon.json and restart Docker"));
     }
 }
