@@ -116,7 +116,7 @@ impl<'a> Desk<'a> {
     pub async fn say(&self, id: &ChannelId, say: Say) -> Result<Value, Failure> {
         match &self.writer().await? {
             Some(gateway) => {
-                Ok(gateway.post_json(&format!("/api/channels/{id}/messages"), &say, LIMIT).await?)
+                self.post(gateway, Repeat::Unsent, &format!("/api/channels/{id}/messages"), &say).await
             }
             None => {
                 self.here(async |swarm| {
@@ -139,10 +139,13 @@ impl<'a> Desk<'a> {
 
     /// Gives a channel another shown name or topic.
     pub async fn retitle(&self, id: &ChannelId, change: Retitle) -> Result<Value, Failure> {
-        match &self.gateway {
+        match &self.writer().await? {
             Some(gateway) => {
-                let call = Call::put(&format!("/api/channels/{id}")).json(&change)?;
-                Ok(gateway.ask(call, LIMIT).await?.json(LIMIT).await?)
+                let path = format!("/api/channels/{id}");
+                let put = async |to: &Client| {
+                    to.ask(Call::put(&path).json(&change)?, LIMIT).await?.json(LIMIT).await
+                };
+                self.waiting.ask(&self.home, self.context, gateway, Repeat::Safe, put).await
             }
             None => self.here(async |swarm| channels::retitle(swarm, id, change).await).await,
         }

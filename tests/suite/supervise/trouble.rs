@@ -280,13 +280,14 @@ fn a_post_waits_for_a_gateway_that_is_coming_back() {
 }
 
 #[test]
-fn tokens_and_sessions_wait_for_a_gateway_that_is_coming_back() {
+fn tokens_sessions_and_titles_wait_for_a_gateway_that_is_coming_back() {
     let flock = Flock::new();
     stage::add(&flock.home, "coder", &serde_json::json!([{"steps": [{"say": "yes"}]}]));
     flock.flock(["start"]).ok();
     flock.flock(["chat", "coder", "are you there?"]).ok();
     let token = |name: &'static str| ["token", "add", name, "--agents", "all", "--rights", "read"];
     flock.flock(token("before")).ok();
+    flock.flock(["channel", "create", "work", "--topic", "x"]).ok();
     // A gateway waits for the end of another one; this process stands for that, until all have seen that it is coming.
     let lock = wait_until("the gateway is kept from coming", LONG, || {
         if let Some(gateway) = flock.status()["gateway"]["pid"].as_i64() {
@@ -295,12 +296,14 @@ fn tokens_and_sessions_wait_for_a_gateway_that_is_coming_back() {
         }
         flock::home::lock::Lock::try_acquire(&flock.place().gateway_lock()).map_err(|error| error.to_string())
     });
-    let verbs: [&[&str]; 5] = [
+    let verbs: [&[&str]; 7] = [
         &token("after"),
         &["token", "revoke", "before"],
         &["session", "show", "coder"],
         &["session", "compact", "coder"],
         &["session", "reset", "coder"],
+        &["channel", "rename", "work", "Works"],
+        &["channel", "topic", "work", "y"],
     ];
     let mut running: Vec<_> = verbs
         .iter()
