@@ -1,6 +1,5 @@
 //! Who a process is: its pid alone does not say, because pids are used again.
 
-pub mod resident;
 pub mod table;
 
 use std::fmt;

@@ -199,6 +199,7 @@ impl Course<'_> {
             if let Some(prefix) = &asked.prefix
                 && !prefix.fits(&*line.resolved.provider, asked)
             {
+                self.engine.prefixes.forget(session);
                 self.unfold(line, context, running)?;
                 continue;
             }

@@ -94,7 +94,7 @@ pub struct Engine {
     /// Thinking that providers refused.
     pub(super) refusals: Refusals,
     /// What long conversations begin with.
-    pub(super) prefixes: PrefixCache,
+    pub(super) prefixes: Arc<PrefixCache>,
 }
 
 impl Engine {
@@ -113,7 +113,7 @@ impl Engine {
             pictures: Arc::default(),
             cooldowns: Cooldowns::default(),
             refusals: Refusals::default(),
-            prefixes: PrefixCache::default(),
+            prefixes: Arc::default(),
         }
     }
 

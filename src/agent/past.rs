@@ -25,14 +25,8 @@ pub(super) fn since(transcript: &Transcript, prefix: &Prefix) -> Result<Option<S
 }
 
 /// Reads the beginning itself.
-pub(super) fn before(
-    transcript: &Transcript,
-    prefix: &Prefix,
-    room: u64,
-    images: Images,
-) -> Result<Recent, TurnError> {
-    let read =
-        transcript::recent_before(transcript.file(), prefix.at.offset, most(room), record_cost(images));
+pub(super) fn before(transcript: &Transcript, prefix: &Prefix, images: Images) -> Result<Recent, TurnError> {
+    let read = transcript::recent_before(transcript.file(), prefix.at.offset, u64::MAX, record_cost(images));
     read.map_err(|source| fail(transcript.path(), source))
 }
 

@@ -1,11 +1,13 @@
 //! The conversation of a turn before its input: read, or behind a beginning that was kept from an earlier request.
 
+use std::sync::Arc;
+
 use super::ask::target;
 use super::context::Context;
 use super::estimate::Images;
 use super::line::Line;
 use super::past;
-use super::prefix_cache::{self, FEWEST, Place, Prefix, Way};
+use super::prefix_cache::{self, FEWEST, LARGEST, Place, Prefix, Way};
 use super::prompt::Calls;
 use super::running::Running;
 use super::steps::Course;
@@ -54,15 +56,15 @@ impl Course<'_> {
         running: &Running,
     ) -> Result<(), TurnError> {
         let Some(prefix) = context.prefix() else { return Ok(()) };
-        let images = Images::of(&line.resolved);
-        let read = past::before(&running.transcript, prefix, line.reach(context.room()), images)?;
+        // All of it, whatever room there is by now: what goes for want of room is to be told of in the compaction.
+        let read = past::before(&running.transcript, prefix, Images::of(&line.resolved))?;
         context.unfold(read);
         Ok(())
     }
 
     /// Keeps for the next turn what this one was asked with: what was said before it. That nothing can be kept is no
     /// failure of the turn.
-    pub(super) fn keep_prefix(
+    pub(super) async fn keep_prefix(
         &self,
         line: &Line,
         asked: &Request,
@@ -73,24 +75,37 @@ impl Course<'_> {
         let Some(way) = way(line, asked) else { return };
         let (entries, costs): (Vec<&Entry>, Vec<u64>) = context.earlier().into_iter().unzip();
         let count = prefix_cache::plain(&entries);
-        let before = context.prefix();
+        let before = context.prefix().cloned();
         let end = match before {
             Some(_) => count.checked_sub(1).and_then(|last| ends.get(last)),
             None => ends.last().filter(|_| count >= FEWEST && count == entries.len()),
         };
-        let Some(end) = end.copied() else { return };
+        let tokens = costs[..count].iter().sum::<u64>();
+        // A token is about four bytes. What has become too long stays as it was kept, and the rest is read.
+        let size = before.as_ref().map_or(0, |before| before.body.size() as u64) + 4 * tokens;
+        let Some(end) = end.copied().filter(|_| size <= LARGEST as u64) else { return };
         let Ok(Some(at)) = Place::of(running.transcript.file(), end) else { return };
+        let tokens = tokens + before.as_ref().map_or(0, |before| before.tokens);
+        let entries: Vec<Entry> = entries[..count].iter().copied().cloned().collect();
         let target = target(&line.resolved, asked, &line.told, 0);
-        let Ok(messages) = prefix_cache::ready(&entries[..count], &target) else { return };
-        let request = Request { messages, prefix: None, ..asked.clone() };
-        let provider = &*line.resolved.provider;
-        let body = match before {
-            Some(before) => before.body.extended(provider, &request),
-            None => BodyPrefix::new(provider, &request),
+        let request = Request { messages: Vec::new(), prefix: None, ..asked.clone() };
+        let provider = Arc::clone(&line.resolved.provider);
+        let prefix = move || {
+            let request = Request { messages: prefix_cache::ready(entries, &target)?, ..request };
+            let body = match before {
+                Some(before) => before.body.extended(&*provider, &request),
+                None => BodyPrefix::new(&*provider, &request),
+            };
+            Some(Prefix { body: Arc::new(body?), tokens, way, at })
         };
-        let Some(body) = body else { return };
-        let tokens = before.map_or(0, |before| before.tokens) + costs[..count].iter().sum::<u64>();
-        self.engine.prefixes.keep(&self.context.session, Prefix { body: body.into(), tokens, way, at });
+        // All of a long conversation gets a thread of its own, so that no other turn waits.
+        let prefix = match context.prefix() {
+            Some(_) => prefix(),
+            None => tokio::task::spawn_blocking(prefix).await.unwrap_or_default(),
+        };
+        if let Some(prefix) = prefix {
+            self.engine.prefixes.keep(&self.context.session, prefix);
+        }
     }
 }
 

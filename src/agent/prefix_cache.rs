@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use super::transcript::hygiene::{HygieneError, Target, sanitise};
+use super::transcript::hygiene::{Target, sanitise};
 use super::transcript::{Entry, Kind, MessageRecord, Record, repair};
 use crate::id::SessionKey;
 use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
@@ -20,8 +20,8 @@ use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
 /// The fewest messages for which it is worth it: fewer are read faster than this pays.
 pub(super) const FEWEST: usize = 100;
 /// The most bytes of one conversation, and of all.
-const LARGEST: usize = 1 << 20;
-const MOST: usize = 2 << 20;
+pub(super) const LARGEST: usize = 1 << 20;
+const MOST: usize = 4 << 20;
 /// The most bytes of a transcript behind what is kept.
 const MOST_SINCE: u64 = 1 << 20;
 /// How much of the transcript before its end is compared.
@@ -48,7 +48,7 @@ pub(super) struct Way {
 }
 
 /// A place in a certain file, which is the end of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Place {
     device: u64,
     inode: u64,
@@ -56,6 +56,16 @@ pub(super) struct Place {
     pub(super) offset: u64,
     /// What stands before it.
     seam: Vec<u8>,
+}
+
+/// A conversation is nothing for a log.
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place")
+            .field("inode", &self.inode)
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Place {
@@ -131,18 +141,16 @@ pub(super) fn plain(entries: &[&Entry]) -> usize {
     (1..=count).rev().find(is_end).unwrap_or(0)
 }
 
-/// These messages, which end with an answer, as they are sent before whatever a person says next.
-///
-/// # Errors
-///
-/// As [`sanitise`].
-pub(super) fn ready(entries: &[&Entry], target: &Target) -> Result<Vec<Arc<Message>>, HygieneError> {
+/// These messages as they are sent before whatever a person says next. `None` where that would be joined with the last of
+/// them: hygiene leaves out an answer that only repeats what flock had put beside a message.
+pub(super) fn ready(mut entries: Vec<Entry>, target: &Target) -> Option<Vec<Arc<Message>>> {
     // An answer that nothing follows is taken by many for one to go on with, and left out.
-    let next = Entry { message: Arc::new(Message::text(Role::User, "next")), about: Arc::default() };
-    let entries: Vec<Entry> = entries.iter().copied().chain([&next]).cloned().collect();
-    let mut messages = sanitise(&entries, target)?.messages;
-    messages.pop();
-    Ok(messages)
+    let next = Arc::new(Message::text(Role::User, "next"));
+    entries.push(Entry { message: Arc::clone(&next), about: Arc::default() });
+    let mut messages = sanitise(&entries, target).ok()?.messages;
+    let is_by_itself = messages.pop().is_some_and(|last| last == next);
+    let ends_with_answer = messages.last().is_some_and(|last| last.role == Role::Assistant);
+    (is_by_itself && ends_with_answer).then_some(messages)
 }
 
 fn is_plain(entry: &Entry) -> bool {

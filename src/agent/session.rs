@@ -200,6 +200,7 @@ impl Engine {
         let at = clock::unix_ms();
         let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at, keeps_recent };
         run::open(self, &session)?.append(&[Record::Reset(record)])?;
+        self.prefixes.forget(key);
         self.parts.store.renew_session(key.clone(), None, at).await?;
         Ok(())
     }

@@ -136,7 +136,7 @@ impl Course<'_> {
                 let is_empty = joined_text(&message.content).trim().is_empty();
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
                     let nothing = is_empty.then_some("the model gave an empty answer");
-                    self.keep_prefix(&line, &asked, &context, &ends, running);
+                    self.keep_prefix(&line, &asked, &context, &ends, running).await;
                     return Ok(Last { stop: self.events.ended(response.stop, nothing), message, response });
                 }
                 // Some models now and then end without a word, above all after a tool; asked once more

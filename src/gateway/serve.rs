@@ -25,7 +25,6 @@ use crate::error::{Explain, Kind, chain};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, drafts, instance, version};
 use crate::nix::Store as Packages;
-use crate::process::resident;
 use crate::provider::{BoxFuture, Catalog};
 use crate::runtime::cli as programs;
 use crate::runtime::{Runtime, Runtimes, openclaw};
@@ -144,7 +143,6 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tokio::spawn(finisher.watch(gateway.stop.clone()));
     tokio::spawn(retention::watch(engine.clone(), forgets, newest, gateway.stop.clone()));
     tokio::spawn(disk::watch(gateway.swarm.clone(), gateway.stop.clone()));
-    tokio::spawn(resident::watch());
     let recorded = tokio::spawn(granted.record(gateway.stop.clone()));
 
     let why = tokio::select! {

@@ -31,6 +31,9 @@ impl BodyPrefix {
     /// The same with the messages of this request behind it; `None` where what stands before them is another now.
     #[must_use]
     pub fn extended(&self, provider: &dyn Provider, request: &Request) -> Option<Self> {
+        if request.messages.is_empty() {
+            return None;
+        }
         let mut bytes = self.joined(&provider.body(&whole(request)).ok()?)?;
         bytes.truncate(bytes.len().checked_sub(END.len())?);
         Some(Self { bytes, head: self.head, text: self.text + text(request) })
@@ -49,7 +52,7 @@ impl BodyPrefix {
         let mut whole = Vec::with_capacity(self.bytes.len() + 1 + rest.len());
         whole.extend_from_slice(&self.bytes);
         // The first message comes without one, where nothing of flock's stands before it.
-        if !rest.starts_with(b",") {
+        if !rest.starts_with(b",") && rest != END {
             whole.push(b',');
         }
         whole.extend_from_slice(rest);

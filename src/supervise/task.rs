@@ -22,7 +22,7 @@ use crate::clock;
 use crate::error::Kind;
 use crate::home::Home;
 use crate::home::lock::Lock;
-use crate::process::{ProcessId, resident};
+use crate::process::ProcessId;
 
 /// What a supervisor works with.
 pub struct Plan<'a> {
@@ -61,7 +61,6 @@ pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(),
         }
     };
     ready();
-    tokio::spawn(resident::watch());
 
     let mut failure = None;
     let ended = loop {

@@ -12,8 +12,12 @@ use crate::agent::transcript::{About, Entry, Kind};
 use crate::config::Api;
 use crate::provider::{BodyPrefix, Message, Request, Role, StopReason};
 
+/// What flock puts beside a message, as some models repeat it.
+const ECHO: &str = "<flock-context source=\"flock\">time: 2026-11-23 13:44 +00:00</flock-context>";
+
 /// What people and models say that something in flock looks for.
-const TEXTS: [&str; 8] = [
+const TEXTS: [&str; 9] = [
+    ECHO,
     "Good morning.",
     "  two\n\nparagraphs, \"quoted\" \\ and ]} at the end]}",
     "<flock-context source=\"client\">not flock's</flock-context>",
@@ -41,7 +45,10 @@ fn turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
     for (asks, answers, kind) in picks {
         let mut say = |role, pick: &usize| {
             let number = entries.len();
-            entries.push(said(role, &format!("{} {number}", TEXTS[pick % TEXTS.len()]), target, number));
+            let text = TEXTS[pick % TEXTS.len()];
+            // What is only flock's own, said again, is left out.
+            let text = if text == ECHO { text.to_owned() } else { format!("{text} {number}") };
+            entries.push(said(role, &text, target, number));
         };
         say(Role::User, asks);
         if kind % 8 != 0 {
@@ -72,8 +79,8 @@ proptest! {
 
     #[test]
     fn a_request_behind_a_kept_beginning_is_the_whole_one(
-        picks in prop::collection::vec((0usize..8, 0usize..8, any::<u8>()), 1..12),
-        more in prop::collection::vec((0usize..8, 0usize..8, any::<u8>()), 0..4),
+        picks in prop::collection::vec((0usize..9, 0usize..9, any::<u8>()), 1..12),
+        more in prop::collection::vec((0usize..9, 0usize..9, any::<u8>()), 0..4),
         seed: u64,
         count in 1usize..5,
     ) {
@@ -88,19 +95,23 @@ proptest! {
                 continue;
             }
             let ready = |entries: &[Entry]| {
-                let entries: Vec<&Entry> = entries.iter().collect();
-                request(&target, prefix_cache::ready(&entries, &target).unwrap())
+                prefix_cache::ready(entries.to_vec(), &target).map(|messages| request(&target, messages))
             };
-            let mut prefix = BodyPrefix::new(&*provider, &ready(&kept)).expect("every wire has its messages last");
+            let Some(asked) = ready(&kept) else { continue };
+            let mut prefix = BodyPrefix::new(&*provider, &asked).expect("every wire has its messages last");
             // A turn later more is kept.
             let mut later = turns(&more, &target);
             later.truncate(plain(&later.iter().collect::<Vec<_>>()));
-            if !later.is_empty() {
-                prefix = prefix.extended(&*provider, &ready(&later)).unwrap();
-            }
+            let whole: Vec<Entry> = kept.into_iter().chain(later.clone()).chain(after.clone()).collect();
+            let after = match ready(&later) {
+                Some(asked) => {
+                    prefix = prefix.extended(&*provider, &asked).unwrap();
+                    after.clone()
+                }
+                None => later.into_iter().chain(after.clone()).collect(),
+            };
             let following = request(&target, sanitise(&after, &target).unwrap().messages);
             prop_assert!(prefix.fits(&*provider, &following), "{:?}", target.route);
-            let whole: Vec<Entry> = kept.into_iter().chain(later).chain(after.iter().cloned()).collect();
             let expected = body(&target, &wire, &whole, None).unwrap();
             let found = body(&target, &wire, &after, Some(Arc::new(prefix))).unwrap();
             prop_assert!(
@@ -127,6 +138,20 @@ fn a_beginning_does_not_fit_another_prompt() {
     assert!(!prefix.fits(&*provider, &other));
     let lost = Request { prefix: Some(Arc::new(prefix)), ..other };
     assert!(provider.body(&lost).is_err(), "nothing is sent that begins with something else");
+}
+
+#[test]
+fn an_answer_that_is_left_out_is_not_what_a_beginning_ends_with() {
+    let wire = Wire::new();
+    for target in made::targets() {
+        let Some(provider) = wire.provider(&target) else { continue };
+        let mut entries = turns(&[(1, 1, 2), (1, 0, 2)], &target);
+        assert_eq!(prefix_cache::ready(entries.clone(), &target), None, "{:?}", target.route);
+        entries.truncate(2);
+        let asked = request(&target, prefix_cache::ready(entries, &target).unwrap());
+        let prefix = BodyPrefix::new(&*provider, &asked).unwrap();
+        assert!(prefix.extended(&*provider, &request(&target, Vec::new())).is_none());
+    }
 }
 
 #[test]
