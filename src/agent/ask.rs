@@ -302,12 +302,17 @@ impl Course<'_> {
 pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u32) -> Target {
     Target {
         reasoning: resolved.reasoning,
-        thinking: asked.effort.is_some_and(|effort| effort != Effort::Off),
+        thinking: asks_to_think(asked),
         images: resolved.images,
         longest_side: side,
         tools: Some(told.tools.iter().map(|tool| tool.name.clone()).collect()),
         ..Target::new(resolved.route.clone())
     }
+}
+
+/// Whether a request asks its model to think.
+pub(super) fn asks_to_think(request: &Request) -> bool {
+    request.effort.is_some_and(|effort| effort != Effort::Off)
 }
 
 /// Whether a request has what only its provider can read: thinking, or what signs it.

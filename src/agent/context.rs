@@ -143,8 +143,8 @@ impl Context {
 
     /// The same behind a beginning that was kept. Before anything else is done with it than to add to it and to send it,
     /// that has to be read: see [`Self::unfold`].
-    pub(super) fn behind(self, prefix: Option<Prefix>) -> Self {
-        Self { prefix, ..self }
+    pub(super) fn behind(self, prefix: Prefix) -> Self {
+        Self { prefix: Some(prefix), ..self }
     }
 
     /// The beginning that was kept, if this comes behind one.

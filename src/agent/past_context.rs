@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ask::target;
+use super::ask::{asks_to_think, target};
 use super::context::Context;
 use super::estimate::Images;
 use super::line::Line;
@@ -39,7 +39,7 @@ impl Course<'_> {
             if let Some(since) = past::since(&running.transcript, &prefix)? {
                 let (messages, ends) = since.into_iter().unzip();
                 let context = Context::new(room, images, zone, Recent { messages, ..Recent::default() });
-                return Ok(Past { context: context.behind(Some(prefix)), ends });
+                return Ok(Past { context: context.behind(prefix), ends });
             }
             self.engine.prefixes.forget(&self.context.session);
         }
@@ -111,8 +111,9 @@ impl Course<'_> {
 
 /// The way that this request goes; `None` where its texts are written in another way for a model without calls.
 fn way(line: &Line, asked: &Request) -> Option<Way> {
-    (line.told.calls == Calls::Native).then(|| {
-        let target = target(&line.resolved, asked, &line.told, 0);
-        Way { route: target.route, reasoning: target.reasoning, thinking: target.thinking }
+    (line.told.calls == Calls::Native).then(|| Way {
+        route: line.resolved.route.clone(),
+        reasoning: line.resolved.reasoning,
+        thinking: asks_to_think(asked),
     })
 }

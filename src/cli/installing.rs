@@ -5,13 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Value, json};
 
 use super::Context;
+use crate::install::versions::short;
 use crate::install::{Event, Phase, Version};
 use crate::ui::Progress;
-
-/// The digits of a commit that people get to see.
-pub fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
-}
 
 /// A version for people, as in `2026.9.6 (0123456789ab, main)`.
 pub fn named(version: &Version) -> String {

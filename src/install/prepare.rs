@@ -163,11 +163,7 @@ fn source_of(
             return Ok(restored);
         }
     }
-    staging.clear()?;
-    events(Event::Phase(Phase::Fetching { commit: tip.commit.as_deref().unwrap_or(reference) }));
-    let fetched = source::fetch(origin, reference, tip, &root, events)?;
-    staging.reach(origin.as_str(), &fetched.commit, Stage::Fetched)?;
-    Ok((fetched, Stage::Fetched))
+    Ok((staging.fetch(origin, reference, tip, events)?, Stage::Fetched))
 }
 
 /// What the steps share.

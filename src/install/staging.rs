@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::InstallError;
 use super::error::io;
+use super::source::{self, Fetched, Origin, Tip};
+use super::{Event, InstallError, Phase};
 use crate::home::{Home, atomic};
 
 /// How far an install came.
@@ -96,6 +97,25 @@ impl Staging {
     pub fn clear(&self) -> Result<(), InstallError> {
         self.remove()?;
         fs_err::create_dir_all(&self.root).map_err(io("make the folder", &self.root))
+    }
+
+    /// Fetches a commit into the emptied folder, and notes that it is there.
+    ///
+    /// # Errors
+    ///
+    /// If the commit can't be fetched, or the folder can't be emptied or written.
+    pub fn fetch(
+        &self,
+        origin: &Origin,
+        reference: &str,
+        tip: &Tip,
+        events: &dyn Fn(Event<'_>),
+    ) -> Result<Fetched, InstallError> {
+        self.clear()?;
+        events(Event::Phase(Phase::Fetching { commit: tip.commit.as_deref().unwrap_or(reference) }));
+        let fetched = source::fetch(origin, reference, tip, &self.checkout(), events)?;
+        self.reach(origin.as_str(), &fetched.commit, Stage::Fetched)?;
+        Ok(fetched)
     }
 
     /// Removes it. The note goes first: what is half removed is never gone on with.

@@ -22,7 +22,7 @@ pub enum Asked {
 pub enum Decision {
     /// Nothing: a tag or a commit is in use, and that stays what it is.
     Fixed,
-    /// Nothing: the reference is what is in use.
+    /// Nothing: what is wanted is in use.
     Current,
     /// Make this commit and put it in use; `None` where a shortened one was named, which has to be fetched to be known.
     New(Option<String>),
@@ -30,6 +30,53 @@ pub enum Decision {
     Failed(String, Failed),
     /// Nothing: it is a tag that was at another commit when it was first seen here.
     Moved(Moved),
+}
+
+impl Decision {
+    /// Decides about a commit that is not in use, which may have failed here before; `retry` tries such a one again.
+    #[must_use]
+    pub fn about(commit: &str, failed: Option<Failed>, retry: bool) -> Self {
+        match failed {
+            Some(failed) if !retry => Self::Failed(commit.to_owned(), failed),
+            _ => Self::New(Some(commit.to_owned())),
+        }
+    }
+
+    /// The word for it in documents for programs.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Current => "current",
+            Self::New(_) => "available",
+            Self::Failed(..) => "failed",
+            Self::Moved(_) => "moved",
+        }
+    }
+
+    /// The commit that is wanted, where it is known; `current` is the one in use.
+    #[must_use]
+    pub fn commit<'a>(&'a self, current: Option<&'a str>) -> Option<&'a str> {
+        match self {
+            Self::Fixed => None,
+            Self::Current => current,
+            Self::New(commit) => commit.as_deref(),
+            Self::Failed(commit, _) => Some(commit),
+            Self::Moved(moved) => Some(&moved.now),
+        }
+    }
+
+    /// The failure for which the commit is passed over.
+    #[must_use]
+    pub const fn failed(&self) -> Option<&Failed> {
+        if let Self::Failed(_, failed) = self { Some(failed) } else { None }
+    }
+
+    /// The commit that the tag was at before it was moved.
+    #[must_use]
+    pub fn was(&self) -> Option<&str> {
+        if let Self::Moved(moved) = self { Some(&moved.was) } else { None }
+    }
 }
 
 /// Whether the repository has to be asked. A tag that is in use stays what it is, whatever upstream makes of it.
@@ -63,10 +110,7 @@ pub fn decide(
     if *commit == current.commit {
         return Decision::Current;
     }
-    match failed.get(commit) {
-        Some(failure) if !retry => Decision::Failed(commit.clone(), failure.clone()),
-        _ => Decision::New(Some(commit.clone())),
-    }
+    Decision::about(commit, failed.get(commit).cloned(), retry)
 }
 
 /// What of an error says that the commit is at fault, in one line. The network, the machine and the disk are nobody's

@@ -100,10 +100,16 @@ impl Version {
     }
 }
 
+/// The digits of a commit that people get to see, and that stand in the names of versions.
+#[must_use]
+pub fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
 /// The name of a version's folder.
 #[must_use]
 pub fn folder_name(version: &str, commit: &str) -> String {
-    format!("{version}-{}", commit.get(..12).unwrap_or(commit))
+    format!("{version}-{}", short(commit))
 }
 
 /// Every installed version, the newest build first. A folder without a readable record is left out.

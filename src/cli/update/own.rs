@@ -16,10 +16,11 @@ use crate::clock;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::install::InstallError;
-use crate::install::own::choice::{self, Decision, Said, Source};
+use crate::install::own::choice::{self, Said, Source};
 use crate::install::own::underway::{Reached, Underway, Way};
 use crate::install::own::{OwnError, Program, Updater, build, failed, place, swap, trial};
 use crate::install::source::{Origin, Tip};
+use crate::install::update::Decision;
 use crate::install::versions::Failed;
 use change::Change;
 

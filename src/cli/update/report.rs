@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::super::installing::{described, named, short};
+use super::super::installing::{described, named};
 use super::super::{Context, Failure};
 use super::change::{Change, Done};
 use super::look::Look;
 use super::serving::Unproved;
 use crate::error::Kind;
 use crate::home::Home;
+use crate::install::tags::Moved;
 use crate::install::underway::{self, Reached, Way};
 use crate::install::update::Decision;
 use crate::install::versions::Failed;
+use crate::install::versions::short;
 use crate::install::{InstallError, Version, versions};
 use crate::openclaw::OpenClawError;
 use crate::ui::{Line, Tone, time};
@@ -251,13 +253,7 @@ fn why(decision: &Decision, look: &Look) -> String {
             )
         }
         Decision::Current | Decision::New(_) => format!("{reference} is what is installed"),
-        Decision::Moved(moved) => format!(
-            "{} was at {} when it was first seen here and is at {} now; flock update --ref {} takes that",
-            moved.tag,
-            short(&moved.was),
-            short(&moved.now),
-            moved.now
-        ),
+        Decision::Moved(moved) => is_moved(moved, "flock update"),
         Decision::Failed(commit, failed) => format!(
             "{} of {reference} is passed over: {} on {}; flock update --retry tries it again",
             short(commit),
@@ -267,30 +263,31 @@ fn why(decision: &Decision, look: &Look) -> String {
     }
 }
 
+/// Says of a tag that it was moved upstream; `command` takes the commit that it is at now.
+pub(super) fn is_moved(moved: &Moved, command: &str) -> String {
+    format!(
+        "{} was at {} when it was first seen here and is at {} now; {command} --ref {} takes that",
+        moved.tag,
+        short(&moved.was),
+        short(&moved.now),
+        moved.now
+    )
+}
+
 fn value(home: &Home, current: &Version, look: &Look) -> Value {
-    let (state, commit, failed) = match &look.decision {
-        Decision::Fixed => ("fixed", None, None),
-        Decision::Current => ("current", Some(current.commit.clone()), None),
-        Decision::New(commit) => ("available", commit.clone(), None),
-        Decision::Failed(commit, failed) => ("failed", Some(commit.clone()), Some(failed)),
-        Decision::Moved(moved) => ("moved", Some(moved.now.clone()), None),
-    };
-    let was = match &look.decision {
-        Decision::Moved(moved) => Some(moved.was.as_str()),
-        _ => None,
-    };
+    let decision = &look.decision;
     json!({
-        "state": state,
+        "state": decision.state(),
         "installed": described(current),
         "previous": versions::previous(home).as_ref().map(described),
         "wanted": {
             "repo": look.wanted.repository,
             "ref": look.wanted.reference,
             "follows": look.tip.as_ref().map_or(current.follows, |tip| tip.is_branch),
-            "commit": commit,
-            "was": was,
+            "commit": decision.commit(Some(&current.commit)),
+            "was": decision.was(),
         },
-        "failed": failed.map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
+        "failed": decision.failed().map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
         "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })),
     })
 }

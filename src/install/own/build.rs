@@ -10,6 +10,7 @@ use crate::home::log::{Cap, Log};
 use crate::install::source::{self, Fetched, Origin, Tip};
 use crate::install::staging::{Stage, Staging};
 use crate::install::step::{self, Run};
+use crate::install::versions::short;
 use crate::install::{Event, InstallError, Phase, environment, machine};
 
 /// What was compiled.
@@ -29,12 +30,6 @@ impl Built {
     pub fn name(&self) -> String {
         format!("{} ({})", self.version, short(&self.commit))
     }
-}
-
-/// The digits of a commit that stand in a version.
-#[must_use]
-pub fn short(commit: &str) -> &str {
-    commit.get(..12).unwrap_or(commit)
 }
 
 /// Free bytes that a build needs: a release build of flock leaves about 1.5 GB, and the registry's crates come to it.
@@ -113,11 +108,7 @@ fn files(
         events(Event::Phase(Phase::Resuming { commit }));
         return Ok((fetched, stage));
     }
-    staging.clear()?;
-    events(Event::Phase(Phase::Fetching { commit: tip.commit.as_deref().unwrap_or(reference) }));
-    let fetched = source::fetch(origin, reference, tip, &root, events)?;
-    staging.reach(origin.as_str(), &fetched.commit, Stage::Fetched)?;
-    Ok((fetched, Stage::Fetched))
+    Ok((staging.fetch(origin, reference, tip, events)?, Stage::Fetched))
 }
 
 struct Work<'a> {

@@ -9,6 +9,7 @@ use crate::home::{Home, atomic};
 use crate::install::error::io;
 use crate::install::source::{self, Origin, Tip};
 use crate::install::tags::{self, Installed, Moved};
+use crate::install::update::Decision;
 use crate::install::versions::Failed;
 
 /// A repository and what is taken of it.
@@ -94,21 +95,6 @@ pub fn uncommitted(source: &Source) -> usize {
     repository.statuses(Some(&mut options)).map_or(0, |changed| changed.len())
 }
 
-/// What an update has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing: a tag or a commit is in use, and that stays what it is.
-    Fixed,
-    /// Nothing: the program in use is of this commit.
-    Current,
-    /// Build this commit; `None` where a shortened one was named, which has to be fetched to be known.
-    New(Option<String>),
-    /// Nothing: this commit did not work here.
-    Failed(String, Failed),
-    /// Nothing: it is a tag that was at another commit when it was first seen here.
-    Moved(Moved),
-}
-
 /// Whether the repository has to be asked.
 #[must_use]
 pub fn has_to_ask(current: &Program, source: &Source, named: bool) -> bool {
@@ -135,10 +121,7 @@ pub fn decide(
     if current.is_of(commit) {
         return Decision::Current;
     }
-    match failed {
-        Some(failed) if !retry => Decision::Failed(commit.clone(), failed),
-        _ => Decision::New(Some(commit.clone())),
-    }
+    Decision::about(commit, failed, retry)
 }
 
 /// Asks the repository what is wanted.

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use super::super::super::{Context, Failure};
+use super::super::report::is_moved;
 use super::Look;
 use super::change::named;
 use crate::home::Home;
-use crate::install::own::build::short;
-use crate::install::own::choice::Decision;
 use crate::install::own::underway::{Underway, Way};
 use crate::install::own::{Program, choice::Source};
+use crate::install::update::Decision;
+use crate::install::versions::short;
 use crate::ui::{Line, Tone};
 
 /// What `--check` found.
@@ -96,13 +97,7 @@ fn why(decision: &Decision, look: &Look) -> String {
             look.source.reference
         ),
         Decision::Current | Decision::New(_) => format!("{} is what is in use", followed(&look.source)),
-        Decision::Moved(moved) => format!(
-            "{} was at {} when it was first seen here and is at {} now; flock update --self --ref {} takes that",
-            moved.tag,
-            short(&moved.was),
-            short(&moved.now),
-            moved.now
-        ),
+        Decision::Moved(moved) => is_moved(moved, "flock update --self"),
         Decision::Failed(commit, failed) => format!(
             "{} did not work here ({}); flock update --self --retry tries it again",
             short(commit),
@@ -123,29 +118,19 @@ fn described(program: &Program) -> Value {
 }
 
 fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
-    let (state, commit, failed) = match &look.decision {
-        Decision::Fixed => ("fixed", None, None),
-        Decision::Current => ("current", look.current.commit.clone(), None),
-        Decision::New(commit) => ("available", commit.clone(), None),
-        Decision::Failed(commit, failed) => ("failed", Some(commit.clone()), Some(failed)),
-        Decision::Moved(moved) => ("moved", Some(moved.now.clone()), None),
-    };
-    let was = match &look.decision {
-        Decision::Moved(moved) => Some(moved.was.as_str()),
-        _ => None,
-    };
+    let decision = &look.decision;
     json!({
-        "state": state,
+        "state": decision.state(),
         "installed": described(&look.current),
         "previous": Program::previous(home).as_ref().map(described),
         "wanted": {
             "repo": look.source.from,
             "ref": look.source.reference,
             "follows": look.tip.as_ref().map_or(look.current.follows, |tip| tip.is_branch),
-            "commit": commit,
-            "was": was,
+            "commit": decision.commit(look.current.commit.as_deref()),
+            "was": decision.was(),
         },
-        "failed": failed.map(|failed| json!({"reason": failed.reason, "at": failed.at})),
+        "failed": decision.failed().map(|failed| json!({"reason": failed.reason, "at": failed.at})),
         "path": look.path,
         "uncommitted": look.uncommitted,
         "interrupted": is_interrupted,
