@@ -36,14 +36,19 @@ def event(kind, **more):
 
 SAID = {"type": "message", "id": "m", "role": "assistant", "status": "completed",
         "content": [{"type": "output_text", "text": "All is well.", "annotations": []}]}
-USAGE = {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25}
-RESPONSES = b"".join([
+BEGINNING = b"".join([
     event("response.created", response={"id": "r", "status": "in_progress"}),
     event("response.output_item.added", output_index=0, item={**SAID, "status": "in_progress", "content": []}),
     event("response.output_text.delta", item_id="m", output_index=0, content_index=0, delta="All is well."),
     event("response.output_item.done", output_index=0, item=SAID),
-    event("response.completed", response={"id": "r", "status": "completed", "output": [SAID], "usage": USAGE}),
 ])
+
+
+def ending(length):
+    """The end of an answer to a request of that many bytes, whose tokens are counted as a model would: one for four bytes."""
+    usage = {"input_tokens": length // 4, "output_tokens": 5, "total_tokens": length // 4 + 5}
+    response = {"id": "r", "status": "completed", "output": [SAID], "usage": usage}
+    return event("response.completed", response=response)
 
 
 def said(body):
@@ -105,7 +110,9 @@ async def serve(reader, writer):
             body = await reader.readexactly(length)
             if b"/responses " in head.split(b"\r\n")[0]:
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-                             + chunk(RESPONSES) + b"0\r\n\r\n")
+                             + chunk(BEGINNING))
+                await writer.drain()
+                writer.write(chunk(ending(length)) + b"0\r\n\r\n")
                 await writer.drain()
                 continue
             body = json.loads(body or b"{}")

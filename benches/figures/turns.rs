@@ -9,6 +9,8 @@ use crate::{Sample, row, stub};
 
 const SESSIONS: usize = 500;
 const TURNS: usize = 10_000;
+/// Turns of a long session.
+const LONG: usize = 2_000;
 
 /// One connection, then eight; memory before and after; how fast a first piece is passed on.
 pub fn run() {
@@ -42,6 +44,13 @@ pub fn run() {
 
     let fresh = Sample::of(500, || client.chat("agent-2", None).unwrap());
     row("a turn in a new session each time, whole", fresh);
+
+    let long = |client: &mut Connection| client.chat("agent-2", Some("agent:agent-2:flock:dm:long")).unwrap();
+    for _ in 0..LONG {
+        long(&mut client);
+    }
+    let taken: Vec<Duration> = (0..200).map(|_| long(&mut client)).collect();
+    row(&format!("a turn's own cost in a session of {LONG} turns"), own(&taken));
 
     let next = AtomicUsize::new(0);
     let began = Instant::now();
