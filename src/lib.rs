@@ -1,6 +1,7 @@
-//! flock: a supervised team of AI agents on one's own machine.
+//! flock: a supervised team of AI agents on the user's own machine.
 //!
-//! The map, from the bottom up. A module uses only lower layers; `tests/suite/law` holds it.
+//! The modules by layer, the highest first. A module uses only modules of lower layers; the test `tests/suite/law`
+//! enforces that.
 //!
 //! | layer | modules |
 //! |---|---|
@@ -20,6 +21,7 @@
     )
 )]
 
+// The message says why, so that a build on another system does not end in hundreds of unrelated errors.
 #[cfg(not(target_os = "linux"))]
 compile_error!(
     "flock needs Linux: its sandboxes, its safe opening of files and its supervision are built on it"

@@ -1,22 +1,24 @@
-//! The `flock` command. Starting up, in order:
+//! The `flock` command. It starts in this order:
 //!
-//! 1. A panic gets a short message and exit code 70.
-//! 2. Called as util-linux's `flock`, the process becomes that program.
-//! 3. The command line is read; `--help` and `--version` end here.
-//! 4. The verb runs. Only verbs that need one make a runtime, so that the others start at once.
-//! 5. What went wrong is reported, and the exit code says what kind it was.
+//! 1. It installs a panic hook: a panic prints a short message and ends with exit code 70.
+//! 2. If it was called as util-linux's `flock`, the process becomes that program.
+//! 3. It reads the command line; `--help` and `--version` end here.
+//! 4. It runs the verb. Only verbs that need an async runtime create one, so that the others start at once.
+//! 5. It reports the error, if there was one. The exit code tells the kind of error.
 
 use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// glibc's allocator keeps most of what a load has taken: docs/performance.md compares.
+/// The allocator of the whole program. glibc's allocator keeps most of the memory that a load has used;
+/// docs/performance.md compares both.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// jemalloc's own settings, which it looks for under this name. One arena, since few threads allocate at once; small
-/// caches of threads, since what lies in them is given back only when a thread ends; and pages that are free for half a
-/// second go back to the kernel.
+/// The settings of jemalloc, which looks for them under this symbol name.
+///
+/// There is one arena, since few threads allocate at once. The caches of threads are small, since their contents are
+/// freed only when a thread ends. Pages that were free for half a second go back to the kernel.
 #[unsafe(export_name = "malloc_conf")]
 #[used]
 static MALLOC_CONF: &[u8; CONF.len()] = CONF;

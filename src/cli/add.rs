@@ -1,8 +1,8 @@
-//! `flock add`: an agent, from its configuration to its confined container.
+//! `flock add`: creates an agent, from its configuration to its confined container.
 //!
-//! Everything is checked before anything is written. Then, in this order: workspace and identity files,
-//! configuration (from here on there is an agent), container. What fails after that says that the agent is
-//! there and is made ready at its next command.
+//! Everything is checked before anything is written. Then it writes the workspace and the identity files, the
+//! configuration, and last the container. The agent exists as soon as the configuration is written. If a later step
+//! fails, the error says that the agent exists and that the missing part is made at its next command.
 
 use std::sync::Arc;
 
@@ -84,11 +84,13 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If something it was given is not usable, the id is taken, or a part could not be made.
+/// Returns an error if an option has an unusable value, if the id is taken, if the archetype or the runtime can't be
+/// used, or if one of the parts can't be made.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let agent = check(args)?;
     let home = context.home_to_change()?;
-    // Else the new agent would begin with what the one before left, and lose it when the removal is finished.
+    // An unfinished removal of an agent with this id is completed first. Otherwise the new agent would start with the
+    // old one's files, and lose them when the removal is completed.
     context.block_on(unfinished::finish(&home, &agent.id, context))?;
     let config = config::read(&home)?;
     if config.agent(&agent.id).is_some() {
@@ -101,12 +103,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     context.block_on(add(args, &agent, &home, &config, context))
 }
 
-/// Whether what is to run its turns could.
+/// Returns an error if the program that is to run the agent's turns can't do so.
 fn check_runtime(agent: &NewAgent, home: &Home, context: &Context) -> Result<(), Failure> {
     let program = cli::named(&agent.runtime);
+    // Native turns need no other program.
     if agent.runtime != RUNTIME && program.is_none() {
         return Ok(());
     }
+    // The check needs the configuration with the new agent in it, which is not written yet.
     let (document, config) = settings::planned(home, |document| agents::add(document, home, agent))?;
     if agent.runtime == RUNTIME {
         context.block_on(openclaw::check(home, document, &config))?;
@@ -127,7 +131,7 @@ async fn add(
     let id = &agent.id;
     let sandboxed = agent.role != Role::Sysadmin && !args.no_container && !args.on_host;
     let gateway = team::gateway(home, config).await?;
-    // What costs minutes or fails for want of an engine comes before the agent is there.
+    // The steps that take minutes, or that fail without a container engine, come before the agent exists.
     let engine = if sandboxed || !args.packages.is_empty() {
         let engine = team::engine().await?;
         images::make(&engine, home, config, context).await?;
@@ -141,6 +145,8 @@ async fn add(
         archetype: agent.archetype.as_deref(),
         archetypes: &home.archetypes(),
     };
+    // The workspace may already exist from an earlier agent with the same id. Its SOUL.md is replaced only if nobody
+    // edited it.
     let kept = identity::renew_soul(&home.identity(id), &who)?;
     identity::write(&home.identity(id), &home.workspace(id), &who)?;
     if let (Some(kept), Some(archetype)) = (kept, &agent.archetype) {
@@ -150,8 +156,10 @@ async fn add(
             kept.display()
         ));
     }
+    // OpenClaw listens on a port of its own. It is chosen when the first agent needs it and kept in the configuration.
     let port = (agent.runtime == RUNTIME).then(|| port::choose(config)).flatten();
     config::edit(home, |document| {
+        // Both changes are one edit of the file, so that no crash can separate them.
         if let Some(port) = port {
             port::set(document, port);
         }
@@ -160,6 +168,7 @@ async fn add(
     let config = config::read(home)?;
     record(agent, home).await?;
     if agent.runtime == RUNTIME {
+        // The future is large. Boxing it keeps the future of every caller small.
         Box::pin(openclaw::put(home, context)).await.map_err(|failure| half_done(id, failure))?;
     }
     if let Some(engine) = engine {
@@ -169,8 +178,9 @@ async fn add(
     report(home, &config, id, gateway.is_some(), context)
 }
 
-/// Writes into the audit who added it.
+/// Records in the audit log who added the agent.
 async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
+    // Without a database there is no audit log yet, and an agent alone is no reason to create one.
     if !home.database().exists() {
         return Ok(());
     }
@@ -184,7 +194,7 @@ async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Container and packages of an agent that is in the configuration.
+/// Makes the container and installs the packages of an agent that is in the configuration.
 async fn equip(
     args: &Args,
     id: &AgentId,
@@ -197,11 +207,12 @@ async fn equip(
         let store = team::store(home, config, Arc::clone(&engine));
         super::nix::install(&store, id, &args.packages, context).await?;
     }
-    // A frozen home is no place to start a container in; it is made at the first command after that.
-    // OpenClaw makes those of its agents itself.
+    // A frozen agent starts no container; it is made at the first command after the thaw. OpenClaw makes the containers
+    // of its agents itself.
     let is_ours = args.role != Role::Sysadmin && args.runtime != RUNTIME && !args.on_host;
     if is_ours && !args.no_container && !team::frozen(home).holds(id) {
         let progress = context.printer.progress(&format!("making the sandbox of {id}"));
+        // A running gateway owns the containers, so it has to make this one.
         match gateway {
             Some(gateway) => team::prepare(gateway, id).await?,
             None => team::make(home, config, engine, id).await?,
@@ -242,12 +253,12 @@ fn report(
     Ok(Exit::Done)
 }
 
-/// What this flock can have turns run by.
+/// Returns the names of all runtimes that this build knows, as the values of an option.
 pub(super) fn runtimes() -> PossibleValuesParser {
     [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
 }
 
-/// All that can be known to be wrong without looking at the home.
+/// Checks everything that can be checked without the home, and returns the agent to add.
 fn check(args: &Args) -> Result<NewAgent, Failure> {
     let id: AgentId = args.id.parse()?;
     let usage = |text: String| Err(Failure::new(Kind::Usage, text).hint("flock add --help"));
@@ -296,7 +307,7 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
     })
 }
 
-/// Whether a text is a size that a limit can have.
+/// Returns an error if a text is not a valid size for a memory limit.
 pub(super) fn check_size(text: &str) -> Result<(), String> {
     match parse::bytes(&json!(text)) {
         Some(_) => Ok(()),
@@ -304,7 +315,7 @@ pub(super) fn check_size(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a number is one of cores that a limit can have.
+/// Returns an error if a number is not a valid limit of processor cores.
 pub(super) fn check_cores(cpus: f64) -> Result<(), String> {
     if (0.1..=1024.0).contains(&cpus) {
         return Ok(());
@@ -312,6 +323,7 @@ pub(super) fn check_cores(cpus: f64) -> Result<(), String> {
     Err(format!("{cpus} is not a number of cores from 0.1 to 1024"))
 }
 
+// Rewords an error that came after the configuration was written: the agent exists, so adding it again would fail.
 fn half_done(id: &AgentId, mut failure: Failure) -> Failure {
     failure.causes.insert(0, failure.message);
     failure.message = format!("agent {id} is added, but not everything of it could be made");

@@ -1,6 +1,7 @@
-//! `flock approvals`: what agents asked for, and a person's decisions about it. Who can read and write the
-//! home's files is its owner: that is the credential here. A running gateway is told, so that what was approved
-//! begins at once; without one it begins at the next start.
+//! `flock approvals`: lists the requests of agents and records a person's decisions about them.
+//!
+//! The right to decide is the right to read and write the home's files; there is no other credential. A running gateway
+//! is told, so that an approved action begins at once. Without a gateway it begins at the next start.
 
 use std::time::Duration;
 
@@ -66,17 +67,17 @@ enum Verb {
     },
 }
 
-/// How many are listed.
+/// Number of requests that a list shows at most.
 const LISTED: u32 = 500;
 
-/// How long a gateway may take to answer.
+/// Time that the gateway may take to answer.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Runs the verb below `approvals`.
 ///
 /// # Errors
 ///
-/// If there is no such request, or it can't be decided any more.
+/// Returns an error if there is no such request, or if it can't be decided any more.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List { all } => list(!all, context),
@@ -88,14 +89,17 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Verb::Approve { id } => {
             let home = context.home_to_change()?;
             let row = find(&home, id)?;
+            // A grant that was revoked can be given back by a second approval.
             let is_open = row.state == RequestState::Waiting || row.revoked_by.is_some();
             if is_open && context.may_ask() {
-                // Whoever has not seen the last page has not seen what they approve.
+                // Without the last page a person has not seen everything that they approve.
                 let seen = show(&row, context)?;
                 if !seen || !ask::confirm("Approve exactly this?", false)? {
                     return Err(Failure::new(Kind::Failed, format!("{id} was not approved")));
                 }
             }
+            // The hash binds the decision to the request that was shown. If the request has changed, the decision is
+            // refused.
             let decision = Decision::Approve { sha256: row.sha256 };
             let row = context.block_on(take(&home, id, decision, context))?;
             report(&row, "approved", context);
@@ -146,7 +150,7 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Prints a request whole, by pages where a person looks at a terminal. Gives whether all of it was shown.
+/// Prints a whole request, page by page on a terminal. Returns `true` if all of it was shown.
 fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"request": view::json(row)}));
@@ -171,13 +175,14 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
     fields.add("body", &spelled(&row.body));
     fields.add("sha256", &row.sha256);
     let seen = pages::show(&context.printer, &fields.0, context.may_ask())?;
+    // The result of an executed request is not part of what is approved, so it is not paged.
     if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
     }
     Ok(seen)
 }
 
-/// The fields of a request: a name in front of the first line of each.
+/// The fields of a request. The name stands before the first line of a field.
 #[derive(Default)]
 struct Fields(Vec<Row>);
 
@@ -226,6 +231,7 @@ fn until(row: &RequestRow) -> String {
     }
 }
 
+// Reads the database directly: every state of a request is committed there, with or without a gateway.
 fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
     let row = match Reader::open(home)? {
         Some(reader) => reader.request(id)?,
@@ -234,10 +240,11 @@ fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
     row.ok_or_else(|| DecideError::Unknown(view::id(id)).into())
 }
 
-/// Where a gateway runs it takes it back, so that what stands because of it ends at once.
+/// Revokes a grant. A running gateway does it, so that everything that depends on the grant ends at once.
 async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, Failure> {
     let waiting = Waiting::default();
     let Some(gateway) = waiting.gateway(home, context).await? else {
+        // Without a gateway this process changes the database and removes the package itself.
         team::require_none(home)?;
         let store = Store::open(home)?;
         let row = decide::revoke(&store, id, &owner(), unix_ms()).await?;
@@ -245,12 +252,13 @@ async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, 
         return Ok(row);
     };
     let (path, body) = (path(id, "revoke")?, json!({"by": owner_name()}));
+    // Revoking twice has the same result, so the request may be repeated after a broken connection.
     let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, LONG).await.map(drop);
     waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
     find(home, id)
 }
 
-/// Removes the package that a request installed.
+/// Uninstalls the package that an approved request installed.
 async fn undo(home: &Home, config: &Config, row: &RequestRow) -> Result<(), Failure> {
     let Some(Asked { agent, request: Request::Package { package, .. } }) = decide::undoing(row) else {
         return Ok(());
@@ -259,13 +267,13 @@ async fn undo(home: &Home, config: &Config, row: &RequestRow) -> Result<(), Fail
     let package: Attribute = package.parse().map_err(|error| left(chain(&error)))?;
     let packages = team::store(home, config, team::engine().await?);
     match packages.uninstall(&agent, &[package]).await {
-        // Somebody removed it before.
+        // Somebody has removed it already.
         Ok(()) | Err(NixError::NotInstalled { .. }) => Ok(()),
         Err(error) => Err(left(chain(&error)).into()),
     }
 }
 
-/// An id is a word of the path, or none at all.
+/// Returns the path of a request in the gateway's API. An id that is not a plain path segment is unknown.
 fn path(id: &str, verb: &str) -> Result<String, Failure> {
     if id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
         Ok(format!("/api/approvals/{id}/{verb}"))
@@ -274,12 +282,13 @@ fn path(id: &str, verb: &str) -> Result<String, Failure> {
     }
 }
 
+// The gateway adds the prefix `human:` itself.
 fn owner_name() -> String {
     let name = owner().to_string();
     name.strip_prefix("human:").unwrap_or_default().to_owned()
 }
 
-/// Where a gateway runs it takes the decision, so that what was approved begins at once.
+/// Records a decision. A running gateway does it, so that an approved action begins at once.
 async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> Result<RequestRow, Failure> {
     let config = config::read(home)?;
     let waiting = Waiting::default();
@@ -295,7 +304,7 @@ async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> R
                 Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
             };
             let path = path(id, verb)?;
-            // A second decision would be told that there was one.
+            // The request is repeated only if it was not sent: a repeated decision would be refused as already made.
             let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, LONG).await.map(drop);
             waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await?;
             find(home, id)

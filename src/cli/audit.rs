@@ -1,4 +1,4 @@
-//! `flock audit`: what was done by whom, and whether that record is whole.
+//! `flock audit`: shows who did what, and checks that the record is complete.
 
 use serde_json::json;
 
@@ -31,11 +31,11 @@ pub struct Args {
     limit: u32,
 }
 
-/// Prints the newest rows, or what a walk along all of them found.
+/// Prints the newest rows, or the result of checking the whole hash chain.
 ///
 /// # Errors
 ///
-/// If there is no home, or the database can't be read.
+/// Returns an error if there is no home, or if the database can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let reader = Reader::open(&home)?;
@@ -83,6 +83,7 @@ fn table(rows: &[AuditRow]) -> Table {
 
 fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exit, Failure> {
     let found = match reader {
+        // A home without a database has an empty audit log, which is valid.
         Some(reader) => reader.verify_audit()?,
         None => Verified { rows: 0, last: 0, broken: None },
     };

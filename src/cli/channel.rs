@@ -1,4 +1,4 @@
-//! `flock channel`: what a person does in channels.
+//! `flock channel`: the actions of a person in channels.
 
 mod archive;
 mod assign;
@@ -49,7 +49,7 @@ struct As {
 }
 
 impl As {
-    /// The name that was given, or the login with what no name can hold replaced.
+    /// Returns the given name, or the login name in which characters that a name can't hold are replaced.
     fn name(&self) -> String {
         match (&self.name, Party::human(&person::login())) {
             (Some(name), _) => name.clone(),
@@ -63,7 +63,7 @@ impl As {
 ///
 /// # Errors
 ///
-/// If there is no home, or the channel can't be read or changed.
+/// Returns an error if there is no home, or if the channel can't be read or changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List(args) => list::run(args, context),

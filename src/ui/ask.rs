@@ -1,5 +1,7 @@
-//! Questions to a person on a terminal. Callers ask only where `Context::may_ask` says that
-//! somebody is there; every question has an option that answers it.
+//! Questions to a person on a terminal.
+//!
+//! Callers ask only if `Context::may_ask` says that a person is there. Every question also has a command-line option
+//! that answers it, for scripts.
 
 use std::io;
 
@@ -7,41 +9,42 @@ use super::Failure;
 use crate::clean;
 use crate::error::Kind;
 
-/// Something to choose.
+/// One entry of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
+    /// The text of the entry itself.
     pub label: String,
-    /// What more there is to know of it.
+    /// An explanation shown beside the entry.
     pub note: String,
 }
 
-/// Begins a series of questions.
+/// Prints the title of a series of questions.
 pub fn begin(title: &str) {
-    // Where the terminal is gone the first question fails and says so.
+    // If the terminal is gone, the first question fails and reports it.
     let _ = cliclack::intro(clean::inline(title));
 }
 
-/// Ends a series of questions.
+/// Prints the closing line of a series of questions.
 pub fn end(text: &str) {
     let _ = cliclack::outro(clean::inline(text));
 }
 
-/// Lets a person choose one; the result is its place in `items`.
+/// Lets a person choose one item and returns its index in `items`.
 ///
 /// # Errors
 ///
-/// If they would rather not, or the terminal is gone.
+/// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn choose(question: &str, items: &[Item]) -> Result<usize, Failure> {
     choose_from(question, items, 0)
 }
 
-/// As [`choose`], beginning at one of the items.
+/// Lets a person choose one item, as [`choose`] does, with the item at index `first` preselected.
 ///
 /// # Errors
 ///
-/// As [`choose`].
+/// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn choose_from(question: &str, items: &[Item], first: usize) -> Result<usize, Failure> {
+    // Labels and notes can come from files or other programs, so their control characters are escaped.
     let mut select = cliclack::select(clean::inline(question)).initial_value(first);
     for (place, item) in items.iter().enumerate() {
         select = select.item(place, clean::inline(&item.label), clean::inline(&item.note));
@@ -49,11 +52,11 @@ pub fn choose_from(question: &str, items: &[Item], first: usize) -> Result<usize
     select.interact().map_err(|error| given_up(question, &error))
 }
 
-/// Asks for a text that `check` accepts.
+/// Asks for a text that `check` accepts. An empty answer stands for `default`.
 ///
 /// # Errors
 ///
-/// If they would rather not, or the terminal is gone.
+/// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn text(
     question: &str,
     default: &str,
@@ -66,20 +69,20 @@ pub fn text(
         .map_err(|error| given_up(question, &error))
 }
 
-/// Asks for a text that is not shown.
+/// Asks for a text that is not echoed, such as an API key.
 ///
 /// # Errors
 ///
-/// If they would rather not, or the terminal is gone.
+/// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn secret(question: &str) -> Result<String, Failure> {
     cliclack::password(clean::inline(question)).interact().map_err(|error| given_up(question, &error))
 }
 
-/// Asks yes or no.
+/// Asks a question that is answered by yes or no.
 ///
 /// # Errors
 ///
-/// If they would rather not, or the terminal is gone.
+/// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn confirm(question: &str, default: bool) -> Result<bool, Failure> {
     cliclack::confirm(clean::inline(question))
         .initial_value(default)
@@ -88,6 +91,7 @@ pub fn confirm(question: &str, default: bool) -> Result<bool, Failure> {
 }
 
 fn given_up(question: &str, error: &io::Error) -> Failure {
+    // cliclack reports Ctrl-C and Esc as an interrupted read. That is a decision of the person, not a fault.
     if error.kind() == io::ErrorKind::Interrupted {
         Failure::new(Kind::Failed, "given up; nothing more was changed")
     } else {

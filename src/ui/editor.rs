@@ -1,7 +1,7 @@
-//! A line editor: keys, history, completion, and pasted blocks that stay one message.
+//! A line editor with history, completion and pasted blocks that stay one message.
 //!
-//! The editor reads in a thread of its own, since a read of a terminal can't be cancelled. Between two reads the
-//! terminal is quiet: what is typed meanwhile is not echoed into what is printed, and the next read gets it.
+//! The editor reads in its own thread, since a read of a terminal can't be cancelled. Between two reads the terminal
+//! does not echo: text typed meanwhile does not mix with what is printed, and the next read receives it.
 
 mod helper;
 mod screen;
@@ -21,72 +21,79 @@ use screen::Screen;
 
 use crate::env;
 
-/// What a person did at the prompt.
+/// One event at the prompt.
 #[derive(Debug)]
 pub enum Input {
-    /// Entered a text, of several lines where a block was pasted.
+    /// A text was entered. It has several lines if a block was pasted.
     Text(String),
-    /// Pressed Ctrl-C where something was typed, which is dropped.
+    /// Ctrl-C was pressed on a line that was not empty. The text is dropped.
     Dropped,
-    /// Pressed Ctrl-C on an empty line.
+    /// Ctrl-C was pressed on an empty line.
     Interrupt,
-    /// Pressed Ctrl-D on an empty line, or the terminal ended.
+    /// Ctrl-D was pressed on an empty line, or the terminal was closed.
     End,
-    /// Nothing can be read from the terminal any more.
+    /// The terminal can't be read any more.
     Failed(io::Error),
 }
 
-/// Whether this process has a terminal that can be edited on: both its input and its output are one, and it
-/// understands the sequences that move a cursor.
+/// Returns `true` if this process has a terminal that can be edited on.
+///
+/// Both its input and its output must be a terminal, and the terminal must understand the sequences that move a cursor.
 #[must_use]
 pub fn is_possible() -> bool {
+    // These are the terminals on which rustyline offers no editing either.
     let plain = env::TERM.get().is_none_or(|term| ["dumb", "cons25", "emacs"].contains(&term.as_str()));
     !plain && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// A line editor on this process' terminal. Dropping it gives the terminal back as it was.
+/// A line editor on the terminal of this process. Dropping it restores the terminal's modes.
 pub struct Editor {
     prompts: sync::Sender<Ask>,
     inputs: mpsc::Receiver<Input>,
     screen: Screen,
 }
 
-/// What the thread is asked to do.
+/// A request to the editor's thread.
 enum Ask {
-    /// Read, behind this prompt.
+    /// Reads one text after this prompt.
     Read(String),
-    /// Know other words to complete.
+    /// Replaces the words that Tab completes.
     Know(Completion),
 }
 
 impl Editor {
-    /// Takes the terminal. `history` has the oldest text first.
+    /// Takes over the terminal and starts the editor's thread. `history` begins with the oldest text.
     ///
     /// # Errors
     ///
-    /// If the terminal can't be set up.
+    /// Returns an error if the terminal's modes can't be read, or if the thread can't be started.
     pub fn open(completion: Completion, history: Vec<String>) -> io::Result<Self> {
+        // The terminal becomes quiet before the thread exists, so that a failure to start it restores the modes.
         let screen = Screen::take()?;
         let (prompts, asked) = sync::channel();
+        // One slot is enough: a read produces one input, and the next read starts only after that was taken.
         let (sender, inputs) = mpsc::channel(1);
         std::thread::Builder::new().name("editor".to_owned()).spawn(move || {
             let result = serve(completion, history, &asked, &sender);
             if let Err(error) = result {
-                // The one who waits has gone, or is told.
+                // Sending fails only if the editor was dropped, and then nobody needs the error.
                 let _ = sender.blocking_send(failed(error));
             }
         })?;
         Ok(Self { prompts, inputs, screen })
     }
 
-    /// Completes these words from now on.
+    /// Sets the words that Tab completes from now on.
     pub fn know(&self, completion: Completion) {
-        // A thread that is gone is reported by the next read.
+        // If the thread has ended, the next read reports it.
         let _ = self.prompts.send(Ask::Know(completion));
     }
 
-    /// Reads one text. The future may be dropped only where the editor is dropped next: a read can't be taken back.
+    /// Reads one text.
+    ///
+    /// Drop the future before it is ready only if the editor is dropped next: the thread's read can't be cancelled.
     pub async fn read(&mut self, prompt: &str) -> Input {
+        // rustyline puts back the modes it finds, so it must find the original ones and not the quiet ones.
         self.screen.lend();
         let prompt = crate::clean::inline(prompt).into_owned();
         if self.prompts.send(Ask::Read(prompt)).is_err() {
@@ -98,7 +105,7 @@ impl Editor {
     }
 }
 
-/// Most texts that can be called back.
+/// Number of texts that the history keeps.
 pub const MOST_HISTORY: usize = 1000;
 
 fn serve(
@@ -113,7 +120,8 @@ fn serve(
         .history_ignore_dups(true)?
         .completion_type(CompletionType::List)
         .completion_show_all_if_ambiguous(true)
-        // Without it the helper is not asked how a line is shown. It adds no colour.
+        // Without forced colours rustyline does not ask the helper how to show a line. The helper adds no colour
+        // itself.
         .color_mode(ColorMode::Forced)
         .build();
     let memory = MemHistory::with_config(&config);
@@ -123,6 +131,7 @@ fn serve(
         editor.history_mut().add_owned(text)?;
     }
     editor.set_helper(Some(Helper::new(completion)));
+    // This loop ends when the editor is dropped, because that closes the channel of requests.
     while let Ok(ask) = asked.recv() {
         let prompt = match ask {
             Ask::Read(prompt) => prompt,
@@ -136,12 +145,14 @@ fn serve(
                 editor.add_history_entry(text.as_str())?;
                 Input::Text(text)
             }
+            // rustyline reports Ctrl-C without the line that it dropped, so the helper remembers if that was empty.
             Err(ReadlineError::Interrupted) if editor.helper().is_none_or(Helper::is_empty) => {
                 Input::Interrupt
             }
             Err(ReadlineError::Interrupted) => Input::Dropped,
             Err(error) => failed(error),
         };
+        // Nobody receives inputs any more: the editor was dropped during the read.
         if inputs.blocking_send(input).is_err() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! How a command failed, ready to be shown: what failed, why, and the command that mends it.
+//! The failure of a command, ready to be shown: what failed, why, and the command that repairs it.
 
 use std::error::Error;
 
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 
 use crate::error::{Explain, Kind};
 
-/// The end of a command that did not do what it was asked. Made from any error that can explain itself.
+/// The reason why a command did not do what it was asked to do. Any error that implements [`Explain`] converts to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its kind, which fixes the exit code.
+    /// The kind of failure, which decides the exit code.
     pub kind: Kind,
-    /// What failed, on which thing.
+    /// What failed and on which thing.
     pub message: String,
-    /// Why, the nearest cause first.
+    /// The causes, the nearest one first.
     pub causes: Vec<String>,
-    /// The command that mends it, or a short sentence where no command can.
+    /// The command that repairs it, or a short sentence if no command can.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure that is said here for the first time.
+    /// Creates a failure that has no underlying error.
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), causes: Vec::new(), hint: None }
     }
 
-    /// A failure of the ordinary kind with an error that has no kind of its own as its cause.
+    /// Creates a failure of kind [`Kind::Failed`] whose cause is an error without a kind.
     #[must_use]
     pub fn caused(message: impl Into<String>, cause: &dyn Error) -> Self {
         let mut failure = Self::new(Kind::Failed, message);
@@ -34,14 +34,14 @@ impl Failure {
         failure
     }
 
-    /// With the command that mends it.
+    /// Sets the command that repairs the failure.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Message and causes on one line.
+    /// Returns the message and the causes on one line.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.message.clone();
@@ -52,7 +52,7 @@ impl Failure {
         text
     }
 
-    /// All of it on one line, with the command that mends it.
+    /// Returns the message, the causes and the command that repairs the failure on one line.
     #[must_use]
     pub fn with_mend(&self) -> String {
         match &self.hint {
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// What programs get: `{"error":{"code","message","hint"}}`.
+    /// Returns the JSON object for programs: `{"error":{"code","message","hint"}}`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({"error": {"code": self.kind.code(), "message": self.text(), "hint": self.hint}})
@@ -70,6 +70,7 @@ impl Failure {
     fn push_causes(&mut self, mut next: Option<&dyn Error>) {
         while let Some(cause) = next {
             let text = cause.to_string();
+            // Many errors already print their source at the end of their own text. It is not shown a second time.
             let said = self.causes.last().unwrap_or(&self.message);
             if !said.ends_with(&text) {
                 self.causes.push(text);

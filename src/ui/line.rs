@@ -1,28 +1,29 @@
-//! A line for people: pieces of text, each with a meaning that may be shown by colour and is never shown by
-//! colour alone.
+//! A line for people, made of pieces of text. Each piece has a meaning that a colour may show.
+//!
+//! The colour is never the only sign of the meaning.
 
-/// What a piece of text means.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// No special meaning.
     #[default]
     Plain,
-    /// Done, healthy.
+    /// Success, or a healthy state.
     Good,
-    /// Needs attention.
+    /// A state that needs attention.
     Warn,
-    /// Broken, failed.
+    /// A failure, or a broken part.
     Bad,
-    /// A path, a command to run, an id.
+    /// A path, a command to run, or an id.
     Accent,
-    /// Beside the point.
+    /// A detail that matters less.
     Dim,
-    /// A title.
+    /// A title or a name.
     Strong,
 }
 
 impl Tone {
-    /// The SGR parameter, one of the sixteen colours or an attribute.
+    /// Returns the SGR parameter: one of the sixteen colours or an attribute.
     const fn sgr(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -36,43 +37,41 @@ impl Tone {
     }
 }
 
-/// Text made of pieces with a tone.
+/// A text made of pieces, each with a [`Tone`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pieces: Vec<(Tone, String)>,
 }
 
 impl Line {
-    /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a piece.
     #[must_use]
     pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.pieces.push((tone, text.into()));
         self
     }
 
-    /// Adds plain text.
     #[must_use]
     pub fn plain(self, text: impl Into<String>) -> Self {
         self.with(Tone::Plain, text)
     }
 
-    /// Adds a path, a command or an id.
+    /// Adds a path, a command or an id, shown in the accent colour.
     #[must_use]
     pub fn accent(self, text: impl Into<String>) -> Self {
         self.with(Tone::Accent, text)
     }
 
-    /// The text that may be written to a terminal, with escape sequences only of our own.
+    /// Returns the text to write to a terminal. The only escape sequences in it are those of the tones.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let mut out = String::new();
         for (tone, text) in &self.pieces {
+            // The pieces may hold text of agents, models or files. Only this function may emit escape sequences.
             let text = crate::clean::block(text);
             if color && *tone != Tone::Plain {
                 out.push_str("\x1b[");

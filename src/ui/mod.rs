@@ -1,7 +1,7 @@
-//! Everything that writes to a terminal: data, talk, errors, tables, progress, questions.
+//! All output to a terminal: data, messages, errors, tables, progress and questions.
 //!
-//! Commands hand over what they know; this module decides where it goes, in which colour, and that nothing
-//! in it can steer the terminal.
+//! Commands pass the facts. This module decides which stream they go to and in which colour, and it escapes every
+//! character that could control the terminal.
 
 pub mod ask;
 pub mod editor;

@@ -1,29 +1,29 @@
-//! A long text on a terminal, a page at a time: what has scrolled away has not been read.
+//! A long text on a terminal, shown page by page, because a reader misses what has scrolled away.
 
 use super::{Failure, Line, Printer, Tone, ask};
 
-/// A line with a name in front.
+/// A line with a name before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name, padded; blank where the line goes on from the one before.
+    /// The name, padded with spaces. It is blank if the line continues the one before.
     pub name: String,
-    /// The text.
     pub text: String,
 }
 
-/// The lines of a page that are left for a question.
+/// Number of lines of a page that are kept free for the question.
 const QUESTION: usize = 4;
 
-/// Prints all rows; where somebody can be asked, page by page. Gives whether they went on to the end.
+/// Prints all rows, page by page if a person can be asked. Returns `true` if the person saw the last page.
 ///
 /// # Errors
 ///
-/// If they would rather not, or the terminal is gone.
+/// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn show(printer: &Printer, rows: &[Row], may_ask: bool) -> Result<bool, Failure> {
     if !may_ask || !console::Term::stdout().is_term() {
         rows.iter().for_each(|row| print(printer, row));
         return Ok(true);
     }
+    // A terminal may report a size of zero. The minimums keep a page usable.
     let (height, width) = console::Term::stdout().size();
     let height = usize::from(height).saturating_sub(QUESTION).max(4);
     let pages = paged(rows, height, usize::from(width).max(20));
@@ -41,11 +41,13 @@ fn print(printer: &Printer, row: &Row) {
     printer.line(Line::new().with(Tone::Strong, row.name.clone()).plain(row.text.clone()));
 }
 
-/// The rows in pages of at most `height` lines of a terminal; a row that is longer than a line goes on in the next.
+/// Splits the rows into pages of at most `height` terminal lines. A row that is longer than a line continues in the
+/// next.
 fn paged(rows: &[Row], height: usize, width: usize) -> Vec<Vec<Row>> {
     let mut pages: Vec<Vec<Row>> = vec![Vec::new()];
     for row in rows {
         let room = width.saturating_sub(row.name.chars().count()).max(1);
+        // The rows are cut here and not by the terminal, because the count of lines on a page must be exact.
         let letters: Vec<char> = row.text.chars().collect();
         let mut pieces = letters.chunks(room).map(|piece| piece.iter().collect::<String>());
         let mut name = row.name.clone();

@@ -1,4 +1,4 @@
-//! What a person sees of a defect: one short message and what to do, no stack of addresses unless asked.
+//! The message for a panic: one short text with the next step, and a backtrace only on request.
 
 use std::io::Write as _;
 use std::panic::UnwindSafe;
@@ -7,19 +7,20 @@ use std::process::ExitCode;
 use crate::env;
 use crate::error::Kind;
 
-/// Runs the program; a panic ends it with the exit code of an internal error.
+/// Runs the program. A panic ends it with the exit code of an internal error.
 pub fn guard(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
     install();
     std::panic::catch_unwind(program).unwrap_or_else(|_| ExitCode::from(Kind::Internal.exit_code()))
 }
 
-/// Replaces the standard panic message. `RUST_BACKTRACE` brings the standard one back below ours.
+/// Replaces the standard panic message. If `RUST_BACKTRACE` is set, the standard message follows flock's own.
 fn install() {
     let standard = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         let message = info.payload_as_str().unwrap_or("no message");
         let message = crate::clean::inline(message);
+        // `eprintln!` would panic again if stderr is closed. The error is ignored, since nobody could read it.
         let _ = writeln!(
             std::io::stderr().lock(),
             "error: internal error{place}: {message}\n\nhint: this is a defect of flock; run `flock doctor` \
@@ -37,13 +38,13 @@ mod tests {
 
     use super::*;
 
-    /// What the child of the tests below is: a program with a defect. The hook is one for the whole process,
-    /// and so is its end.
+    /// The child process of the tests below, a program with a defect. The tests need a child because the panic hook and
+    /// the exit code belong to the whole process.
     #[test]
     #[ignore = "run by the other tests in a process of its own"]
     #[expect(clippy::exit, reason = "the exit code is what is tested, in a process of its own")]
     fn a_program_that_panics() {
-        // Whoever runs all ignored tests did not mean this process to end.
+        // Without `--exact` a person runs all ignored tests, and this one would end their process.
         if !std::env::args().any(|argument| argument == "--exact") {
             return;
         }

@@ -1,4 +1,4 @@
-//! Decides what goes where: data to stdout, talk to stderr, and how much of it.
+//! The printer: it writes data to stdout and messages to stderr, and decides how much is written.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -21,20 +21,20 @@ pub enum Color {
     Never,
 }
 
-/// How a command wants its output.
+/// The output options of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// One JSON value on stdout instead of text for people.
+    /// Prints one JSON value on stdout instead of text for people.
     pub json: bool,
-    /// No talk, only data, warnings and errors.
+    /// Prints no messages, only data, warnings and errors.
     pub quiet: bool,
-    /// How much more talk than usual.
+    /// Number of `-v` options.
     pub verbose: u8,
-    /// When to use colour.
+    /// The colour setting of the command line.
     pub color: Color,
 }
 
-/// Writes everything that a command says. A reader that has gone away is not an error: the rest is dropped.
+/// Writes all output of a command. If the reader of stdout has gone away, the rest is dropped without an error.
 #[derive(Debug)]
 pub struct Printer {
     options: Options,
@@ -45,16 +45,18 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// A printer for this process' stdout and stderr.
+    /// Creates a printer for the stdout and stderr of this process.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let dumb = env::TERM.get().is_some_and(|term| term == "dumb");
         let color = |terminal: bool| match options.color {
             Color::Always => true,
             Color::Never => false,
+            // The mere presence of NO_COLOR counts, also with an empty or a non-UTF-8 value.
             Color::Auto => terminal && !dumb && env::NO_COLOR.get_os().is_none(),
         };
         let talks = !options.quiet && !options.json;
+        // The bars are drawn on stderr, so that stdout can be redirected while they are visible.
         let bars = (talks && io::stderr().is_terminal() && !dumb && !env::NO_PROGRESS.is_on())
             .then(MultiProgress::new);
         Self {
@@ -66,33 +68,33 @@ impl Printer {
         }
     }
 
-    /// Whether a program reads along.
+    /// Returns `true` if `--json` was given.
     #[must_use]
     pub const fn json_wanted(&self) -> bool {
         self.options.json
     }
 
-    /// How much more talk than usual was asked for.
+    /// Returns the number of `-v` options.
     #[must_use]
     pub const fn verbose(&self) -> u8 {
         self.options.verbose
     }
 
-    /// Writes a line of data.
+    /// Writes a line of data to stdout.
     pub fn line(&self, line: impl Into<Line>) {
         let mut text = line.into().render(self.color_out);
         text.push('\n');
         self.out(text.as_bytes());
     }
 
-    /// Writes a table of data.
+    /// Writes a table to stdout.
     pub fn table(&self, table: &Table) {
         let mut text = table.render(self.color_out, io::stdout().is_terminal());
         text.push('\n');
         self.out(text.as_bytes());
     }
 
-    /// Writes a value for programs, as one JSON document.
+    /// Writes a value as one indented JSON document to stdout.
     pub fn json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value).map(seen) {
             Ok(mut text) => {
@@ -103,7 +105,7 @@ impl Printer {
         }
     }
 
-    /// Writes a value for programs on a line of its own, for a stream of them.
+    /// Writes a value as one line of JSON to stdout, for streams of values.
     pub fn json_line(&self, value: &impl Serialize) {
         match serde_json::to_string(value).map(seen) {
             Ok(mut text) => {
@@ -114,20 +116,22 @@ impl Printer {
         }
     }
 
-    /// Writes a piece of text as it arrives, with no newline of our own, and flushes it. Control characters
-    /// are spelled out.
+    /// Writes a piece of text as it arrives and flushes it. It adds no newline. Control characters are escaped.
     pub fn stream(&self, piece: &str) {
         self.out(crate::clean::block(piece).as_bytes());
     }
 
-    /// Writes bytes that are data as they are: a script, a value somebody pipes on. Never for what an agent
-    /// or a model wrote.
+    /// Writes bytes to stdout unchanged, such as a script or a value for a pipe.
+    ///
+    /// Never use it for text of an agent or a model, which could control the terminal.
     pub fn raw(&self, bytes: &[u8]) {
         self.out(bytes);
     }
 
-    /// Writes a JSON document that was made for somebody else, byte for byte. On a terminal what it would not show as it
-    /// is, is escaped, and a line ends after it.
+    /// Writes a JSON document of another program byte for byte.
+    ///
+    /// On a terminal, characters that the terminal would not show as they are become JSON escapes, and a newline
+    /// follows.
     pub fn document(&self, json: &[u8]) {
         if !io::stdout().is_terminal() {
             self.out(json);
@@ -138,32 +142,32 @@ impl Printer {
         self.out(text.as_bytes());
     }
 
-    /// Tells a person something, on stderr; not with `-q` or `--json`.
+    /// Writes a message for a person to stderr. `-q` and `--json` suppress it.
     pub fn say(&self, line: impl Into<Line>) {
         if !self.options.quiet && !self.options.json {
             self.err(&line.into());
         }
     }
 
-    /// Tells a person who asked for more with `-v`.
+    /// Writes a detail for a person to stderr. Only `-v` shows it.
     pub fn detail(&self, line: impl Into<Line>) {
         if self.options.verbose > 0 && !self.options.json {
             self.err(&line.into());
         }
     }
 
-    /// Asks for a line of input, on stderr and without a newline.
+    /// Writes a prompt for input to stderr, without a newline.
     pub fn prompt(&self, text: &str) {
-        // Where stderr is gone there is nobody left to ask.
+        // If stderr is gone, nobody can answer.
         drop(write!(io::stderr().lock(), "{}", crate::clean::inline(text)));
     }
 
-    /// Warns, on stderr, always.
+    /// Writes a warning to stderr. No option suppresses it.
     pub fn warn(&self, text: &str) {
         self.err(&Line::new().with(Tone::Warn, "warning").plain(format!(": {text}")));
     }
 
-    /// Reports how a command failed: on stderr for people, on stdout for programs.
+    /// Reports the failure of a command: on stderr for people, on stdout as JSON for programs.
     pub fn fail(&self, failure: &Failure) {
         if self.options.json {
             self.json(&failure.to_json());
@@ -184,14 +188,14 @@ impl Printer {
         }
     }
 
-    /// Shows that something long is under way: a bar on a terminal, plain lines elsewhere.
+    /// Shows that long work has begun: with a bar on a terminal, with plain lines elsewhere.
     #[must_use]
     pub fn progress(&self, what: &str) -> Progress {
         let silent = self.options.quiet || self.options.json;
         Progress::new(what, self.bars.as_ref(), silent)
     }
 
-    /// What went wrong with writing, once. A closed pipe is nothing wrong.
+    /// Returns the first error of writing to stdout, once. A closed pipe does not count as an error.
     #[must_use]
     pub fn take_trouble(&self) -> Option<io::Error> {
         self.trouble
@@ -201,13 +205,14 @@ impl Printer {
             .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether nobody reads stdout any more, so that a command which follows something can end.
+    /// Returns `true` if writing to stdout has failed, so that a command which follows a stream can end.
     #[must_use]
     pub fn closed(&self) -> bool {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     fn out(&self, bytes: &[u8]) {
+        // After the first error nothing more is written: a reader must not get a text with a gap.
         if self.closed() {
             return;
         }
@@ -215,6 +220,7 @@ impl Printer {
             let mut out = io::stdout().lock();
             out.write_all(bytes).and_then(|()| out.flush())
         };
+        // Without suspending the bars, their next redraw would overwrite the line.
         let written = match &self.bars {
             Some(bars) => bars.suspend(write),
             None => write(),
@@ -227,7 +233,7 @@ impl Printer {
     fn err(&self, line: &Line) {
         let mut text = line.render(self.color_err);
         text.push('\n');
-        // Where stderr is gone there is nobody left to tell.
+        // If stderr is gone, nobody can be told.
         let write = || {
             let _ = io::stderr().lock().write_all(text.as_bytes());
         };
@@ -237,7 +243,7 @@ impl Printer {
         }
     }
 
-    /// Says that the command line is not one, in clap's words.
+    /// Reports a command line that clap rejected, in clap's words.
     pub fn usage(&self, text: &str) {
         let text = text.trim_end();
         match text.strip_prefix("error: ") {
@@ -251,7 +257,7 @@ impl Printer {
     }
 }
 
-/// JSON in which what a terminal would not show as it is, is escaped; it means the same.
+/// Escapes the characters of a JSON text that a terminal would not show as they are. The JSON keeps its meaning.
 fn seen(json: String) -> String {
     use std::fmt::Write as _;
     let is_hidden = |c: char| c != '\n' && crate::clean::is_unseen(c);
@@ -261,8 +267,9 @@ fn seen(json: String) -> String {
     let mut text = String::with_capacity(json.len() + 16);
     for c in json.chars() {
         if is_hidden(c) {
+            // JSON escapes hold UTF-16 units, so a character above U+FFFF needs two of them.
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a String does not fail.
+                // Writing to a `String` can't fail.
                 let _ = write!(text, "\\u{unit:04x}");
             }
         } else {
@@ -272,7 +279,7 @@ fn seen(json: String) -> String {
     text
 }
 
-/// Whether a hint is a command to run and not a sentence.
+/// Returns `true` if a hint is a command to run, and `false` if it is a sentence.
 fn is_command(hint: &str) -> bool {
     const PROGRAMS: [&str; 9] = ["flock", "ls", "df", "cp", "echo", "sudo", "apt-get", "docker", "systemctl"];
     !hint.contains('`') && hint.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word))

@@ -1,5 +1,7 @@
-//! Progress of long work. On a terminal a bar that goes away; elsewhere a line when it starts, one for each
-//! step, and one when it ends. Either way one line is left that says what was done and how long it took.
+//! The progress of long work.
+//!
+//! On a terminal it is a bar that disappears at the end. Elsewhere it is a line at the start and one for each step. In
+//! both cases one line remains at the end, with the result and the time it took.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -10,7 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::clean;
 
-/// Long work under way. Dropped before [`Progress::done`], it leaves no claim of success.
+/// Long work that is running. If it is dropped before [`Progress::done`], it prints no success.
 #[derive(Debug)]
 pub struct Progress {
     what: String,
@@ -37,19 +39,21 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             Shown::Bar(bar)
         } else {
+            // The bars exist only on a terminal. A log file gets the start of the work instead.
             say(&format!("{what} ..."));
             Shown::Lines(Mutex::new(String::new()))
         };
         Self { what, started: Instant::now(), shown }
     }
 
-    /// Says what it is doing now; plain lines show each step once.
+    /// Shows the current step. Plain lines show each step once.
     pub fn step(&self, text: &str) {
         let text = clean::inline(text);
         match &self.shown {
             Shown::Bar(bar) => bar.set_prefix(format!("{}: {text}", self.what)),
             Shown::Lines(last) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                // Callers may repeat a step in a loop, for example for each chunk of a download.
                 if *last != text {
                     say(&format!("  {text}"));
                     *last = text.into_owned();
@@ -59,16 +63,17 @@ impl Progress {
         }
     }
 
-    /// Says which of many small things it is at; plain lines show nothing of that.
+    /// Shows the current small item, such as a file. Plain lines omit it.
     pub fn detail(&self, text: &str) {
         if let Shown::Bar(bar) = &self.shown {
             bar.set_message(clean::inline(text).into_owned());
         }
     }
 
-    /// Says how much of it is done; plain lines show nothing of that.
+    /// Shows how much of the work is done. Plain lines omit it.
     pub fn at(&self, done: u64, of: u64) {
         if let Shown::Bar(bar) = &self.shown {
+            // The amount of work is often known only later: until then the bar is a spinner.
             if bar.length() != Some(of) {
                 bar.set_style(style(BAR));
                 bar.set_length(of);
@@ -77,11 +82,12 @@ impl Progress {
         }
     }
 
-    /// Ends it, leaving one line: the summary and the time it took.
+    /// Ends the work and prints one line with the summary and the time it took.
     pub fn done(self, summary: &str) {
         let text = format!("{} in {}", clean::inline(summary), span(self.started.elapsed()));
         match &self.shown {
             Shown::Bar(bar) => {
+                // The bar goes first, or its last state would remain above the summary.
                 bar.finish_and_clear();
                 say(&text);
             }
@@ -90,7 +96,7 @@ impl Progress {
         }
     }
 
-    /// What it is about.
+    /// Returns the title that the work was started with.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
@@ -105,7 +111,7 @@ impl Drop for Progress {
     }
 }
 
-/// A time for people, as in `38s` or `2m 05s`.
+/// Formats a duration for people, such as `38s` or `2m 05s`.
 #[must_use]
 pub fn span(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -120,7 +126,7 @@ const SPINNER: &str = "{spinner} {prefix} {wide_msg:.dim} {elapsed}";
 const BAR: &str = "{spinner} {prefix} {bar:24} {percent}% {wide_msg:.dim} {elapsed}";
 
 fn say(text: &str) {
-    // Where stderr is gone there is nobody left to tell.
+    // If stderr is gone, nobody can be told.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 

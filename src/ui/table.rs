@@ -5,7 +5,7 @@ use comfy_table::{Attribute, Cell, ContentArrangement};
 use super::Tone;
 use crate::clean;
 
-/// Rows under a header. Cells are cleaned when they are drawn.
+/// Rows below a header. Control characters in cells are escaped when the table is rendered.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     header: Vec<&'static str>,
@@ -13,23 +13,21 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table.
     #[must_use]
     pub fn new(header: &[&'static str]) -> Self {
         Self { header: header.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row of plain cells.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(|cell| (Tone::Plain, cell.into())).collect());
     }
 
-    /// Adds a row whose cells have a tone.
+    /// Adds a row of cells, each with a tone.
     pub fn toned_row(&mut self, cells: Vec<(Tone, String)>) {
         self.rows.push(cells);
     }
 
-    /// Draws it. On a terminal it is made to fit its width; elsewhere each row is one line.
+    /// Renders the table. On a terminal it is fitted to the width; elsewhere each row is exactly one line.
     #[must_use]
     pub fn render(&self, color: bool, terminal: bool) -> String {
         let mut table = comfy_table::Table::new();
@@ -37,6 +35,7 @@ impl Table {
         if terminal {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         } else {
+            // Scripts read a row as a line, so cells must not be wrapped to some guessed width.
             table.force_no_tty();
         }
         if color {

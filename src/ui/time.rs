@@ -1,3 +1,3 @@
-//! Times for people.
+//! Formatting of times for people.
 
 pub use crate::clock::local;

@@ -1,4 +1,4 @@
-//! `flock channel archive`.
+//! `flock channel archive`: begins, completes or cancels the archiving of a channel.
 
 use super::desk::Desk;
 use super::{As, show};
@@ -24,11 +24,11 @@ pub struct Args {
     by: As,
 }
 
-/// Begins the archiving, ends it, or calls it off.
+/// Begins, forces or cancels the archiving.
 ///
 /// # Errors
 ///
-/// If there is no such channel, or none that is being archived to call off.
+/// Returns an error if there is no such channel, or if there is no archiving to cancel.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let action = match (args.force, args.cancel) {
         (true, _) => Action::Force,
@@ -38,11 +38,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     step(&args.id, action, &args.by, context)
 }
 
-/// Does one step of the protocol and says how the channel stands then.
+/// Does one step of the archive protocol and prints the state of the channel after it.
 ///
 /// # Errors
 ///
-/// As [`run`] says.
+/// Returns an error if there is no such channel, or if its state does not allow the step.
 pub fn step(id: &ChannelId, action: Action, by: &As, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let step = Step { action, name: Some(by.name()) };

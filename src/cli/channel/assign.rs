@@ -1,4 +1,4 @@
-//! `flock channel assign`.
+//! `flock channel assign`: changes the members of a channel.
 
 use super::desk::Desk;
 use super::{As, show};
@@ -24,11 +24,11 @@ pub struct Args {
     by: As,
 }
 
-/// Changes who is a member.
+/// Adds and removes members.
 ///
 /// # Errors
 ///
-/// If there is no such channel, it is archived, or somebody does not exist.
+/// Returns an error if there is no such channel, if it is archived, or if a member does not exist.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let change = Assign { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };

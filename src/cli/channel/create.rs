@@ -1,4 +1,4 @@
-//! `flock channel create`.
+//! `flock channel create`: creates a channel.
 
 use super::desk::Desk;
 use super::{As, show};
@@ -27,11 +27,11 @@ pub struct Args {
     by: As,
 }
 
-/// Makes the channel.
+/// Creates the channel.
 ///
 /// # Errors
 ///
-/// If there is one with this id, a member does not exist, or the topic is none.
+/// Returns an error if the id is taken, if a member does not exist, or if the topic is not valid.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let new = Create {

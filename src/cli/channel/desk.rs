@@ -1,4 +1,4 @@
-//! Who does what is asked of channels: the gateway where it runs, this process where it does not.
+//! The backend of the channel commands: the gateway if it runs, otherwise this process.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::store::{Reader, Store};
 use crate::supervise::loopback::{Call, Client, Events, LoopbackError};
 use crate::swarm::{Bell, Parts, Swarm, SwarmError};
 
-/// How long the gateway may take for one request.
+/// Time that the gateway may take for one request.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Where channels are read and changed.
+/// The place where channels are read and changed.
 pub struct Desk<'a> {
     home: Home,
     gateway: Option<Client>,
@@ -31,38 +31,39 @@ pub struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    /// A desk of this home.
+    /// Opens the backend for this home.
     ///
     /// # Errors
     ///
-    /// If the home's configuration is not usable, or its gateway runs and can't be used.
+    /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
         let mut desk = Self { home, gateway: None, waiting: Waiting::default(), context };
         desk.look().await?;
         Ok(desk)
     }
 
-    /// Looks again whether the gateway runs; says so.
+    /// Looks again for a running gateway. Returns `true` if there is one.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub async fn look(&mut self) -> Result<bool, Failure> {
+        // The old client goes first: if the look fails, the backend must not keep a connection to a dead gateway.
         self.gateway = None;
         self.gateway = team::gateway(&self.home, &config::read(&self.home)?).await?;
         Ok(self.gateway.is_some())
     }
 
-    /// Goes on without the gateway until the next look.
+    /// Works without the gateway until the next [`Self::look`].
     pub fn lose(&mut self) {
         self.gateway = None;
     }
 
-    /// What happens, as the gateway tells it; `None` where none runs.
+    /// Returns the gateway's stream of events, or `None` if no gateway runs.
     ///
     /// # Errors
     ///
-    /// In the gateway's own words.
+    /// Returns an error if the gateway can't be reached or refuses the request.
     pub async fn listen(&self) -> Result<Option<Events>, Failure> {
         match &self.gateway {
             Some(gateway) => Ok(Some(gateway.ask(Call::get("/api/events"), LIMIT).await?.events())),
@@ -70,15 +71,15 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The channels.
+    /// Returns the channels that match a filter.
     ///
     /// # Errors
     ///
-    /// In the words of whoever does it; so with all that follow.
+    /// Returns an error if the gateway refuses the request, or if the database can't be read.
     pub async fn list(&self, filter: &Filter) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             match gateway.get_json(&path("/api/channels", filter), LIMIT).await {
-                // It went meanwhile. What it would read is there all the same.
+                // The gateway ended meanwhile. The database holds the same data, so it is read below.
                 Err(LoopbackError::Unreachable { .. } | LoopbackError::Broken { .. }) => {}
                 answer => return Ok(answer?),
             }
@@ -89,10 +90,11 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Messages of a channel.
+    /// Returns messages of a channel.
     pub async fn read(&self, id: &ChannelId, reading: &Reading) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             match gateway.get_json(&path(&format!("/api/channels/{id}/messages"), reading), LIMIT).await {
+                // The gateway ended meanwhile. The database holds the same messages.
                 Err(LoopbackError::Unreachable { .. } | LoopbackError::Broken { .. }) => {}
                 answer => return Ok(answer?),
             }
@@ -103,18 +105,18 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Makes a channel.
+    /// Creates a channel.
     pub async fn create(&self, new: Create) -> Result<Value, Failure> {
         match &self.writer().await? {
-            // A second one would be told that the channel exists.
+            // A repeated request would be refused, because the channel then exists.
             Some(gateway) => self.post(gateway, Repeat::Unsent, "/api/channels", &new).await,
             None => self.here(async |swarm| channels::create(swarm, new).await).await,
         }
     }
 
-    /// Posts a message.
     pub async fn say(&self, id: &ChannelId, say: Say) -> Result<Value, Failure> {
         match &self.writer().await? {
+            // A repeated request could post the message twice, so only an unsent one is sent again.
             Some(gateway) => {
                 self.post(gateway, Repeat::Unsent, &format!("/api/channels/{id}/messages"), &say).await
             }
@@ -127,9 +129,10 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Changes who is a member.
+    /// Changes the members of a channel.
     pub async fn assign(&self, id: &ChannelId, change: Assign) -> Result<Value, Failure> {
         match &self.writer().await? {
+            // Adding a member twice or removing one twice changes nothing, so the request may be repeated.
             Some(gateway) => {
                 self.post(gateway, Repeat::Safe, &format!("/api/channels/{id}/members"), &change).await
             }
@@ -137,7 +140,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Gives a channel another shown name or topic.
+    /// Changes the shown name or the topic of a channel.
     pub async fn retitle(&self, id: &ChannelId, change: Retitle) -> Result<Value, Failure> {
         match &self.writer().await? {
             Some(gateway) => {
@@ -161,7 +164,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The gateway that writes: also one that is about to run.
+    /// Returns the gateway that writes. It waits for a gateway that is starting.
     async fn writer(&self) -> Result<Option<Client>, Failure> {
         match &self.gateway {
             Some(gateway) => Ok(Some(gateway.clone())),
@@ -169,7 +172,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Has the gateway do it, or the one that takes its place.
+    /// Sends the request to the gateway, or to the one that replaces it after a restart.
     async fn post(
         &self,
         gateway: &Client,
@@ -181,21 +184,24 @@ impl<'a> Desk<'a> {
         self.waiting.ask(&self.home, self.context, gateway, repeat, post).await
     }
 
-    /// Does it in the database. Nobody hears the bell; the gateway looks for what is new when it starts.
+    /// Does the work in the database itself. No notification is sent: the gateway looks for new messages when it
+    /// starts.
     async fn here(
         &self,
         work: impl AsyncFnOnce(&Swarm) -> Result<Value, SwarmError>,
     ) -> Result<Value, Failure> {
+        // The check comes before the store is opened: only one process may write to it.
         team::require_none(&self.home)?;
         let store = Arc::new(Store::open(&self.home)?);
+        // A swarm needs a notifier. This one goes nowhere, since no scheduler runs in this process.
         let (rings, _) = mpsc::unbounded_channel();
         let bell = Bell::new(rings, Arc::new(|_, _| {}));
         let live = Arc::new(Live::open(self.home.clone())?);
         let swarm = Swarm::new(Parts { live, store: Arc::clone(&store), bell });
-        // Who sleeps is known from here on, so that a mention wakes it.
+        // Loads which agents sleep, so that a mention wakes them.
         swarm.agent_events()?;
         let done = work(&swarm).await?;
-        // It is done: that the log can't be folded now is nothing to whoever asked.
+        // The work is already done. A failure to checkpoint the log now is only worth a warning.
         if let Err(error) = store.settle().await {
             self.context.printer.warn(&chain(&error));
         }
@@ -204,7 +210,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// A path with the fields of `query` that are there.
+/// Returns a path with the fields of `query` that are set, percent-encoded.
 fn path(base: &str, query: &impl Serialize) -> String {
     let mut path = base.to_owned();
     let Ok(Value::Object(fields)) = serde_json::to_value(query) else { return path };
@@ -214,10 +220,11 @@ fn path(base: &str, query: &impl Serialize) -> String {
         path.push_str(name);
         path.push('=');
         for byte in value.bytes() {
+            // Every other byte is encoded, which is always valid in a query and needs no table of exceptions.
             if byte.is_ascii_alphanumeric() {
                 path.push(char::from(byte));
             } else {
-                // Writing to a String does not fail.
+                // Writing to a `String` can't fail.
                 let _ = write!(path, "%{byte:02X}");
             }
         }

@@ -1,6 +1,8 @@
-//! Following a channel: what is new is read whenever the gateway tells of it. Where it goes away, the channel
-//! is read from the database until it is back. What was shown last says where to go on, so nothing is left out
-//! or shown twice, whatever happens to the connection.
+//! Following a channel with `flock channel read --follow`.
+//!
+//! New messages are read whenever the gateway reports one. While the gateway is gone, they are read from the database.
+//! The number of the last shown message decides where to continue, so no message is missed or shown twice, whatever
+//! happens to the connection.
 
 use std::time::Duration;
 
@@ -14,16 +16,16 @@ use crate::id::ChannelId;
 use crate::supervise::loopback::Event;
 use crate::ui::Printer;
 
-/// The gateway gives a sign of life every 15 seconds: after this it is gone.
+/// Time without any event after which the gateway counts as gone. It sends a keep-alive every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How often is looked for a gateway that is not there.
+/// Interval at which a missing gateway is looked for.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Shows what `reading` asks for and then what comes, until Ctrl-C or until nobody reads.
+/// Shows the messages that `reading` asks for and then every new one, until Ctrl-C or until stdout is closed.
 ///
 /// # Errors
 ///
-/// If there is no such channel, or it can't be read at all.
+/// Returns an error if there is no such channel, or if the first read fails.
 pub async fn follow(
     desk: &mut Desk<'_>,
     id: &ChannelId,
@@ -41,7 +43,7 @@ struct Feed<'a, 'b> {
     desk: &'a mut Desk<'b>,
     id: &'a ChannelId,
     reading: Reading,
-    /// The number of the last message that was shown or is before the first.
+    /// The number of the last shown message. All earlier ones are shown or were not asked for.
     seen: u64,
     printer: &'a Printer,
 }
@@ -60,7 +62,7 @@ impl Feed<'_, '_> {
                     }
                     is_there
                 }
-                // It was there before, so it will be: the database can't be read for a while.
+                // A channel that was read once exists, so this error passes: the database can't be read for a while.
                 Err(failure) if has_read => {
                     if !std::mem::replace(&mut is_waiting, true) {
                         self.printer.warn(&format!("waiting: {}", failure.text()));
@@ -76,7 +78,7 @@ impl Feed<'_, '_> {
                 self.printer.say("the gateway is not running: reading from the database until it is back");
             }
             tokio::time::sleep(AGAIN).await;
-            // One that does not answer just now is looked for again.
+            // A gateway that does not answer now is looked for again in the next round.
             let is_back = self.desk.look().await.unwrap_or(false);
             if is_back && !is_there {
                 self.printer.say("the gateway is there");
@@ -85,9 +87,9 @@ impl Feed<'_, '_> {
         }
     }
 
-    /// Reads what is new and goes on as long as the gateway tells of more; says whether there was one.
+    /// Reads new messages for as long as the gateway reports more. Returns `true` if there was a gateway.
     async fn once(&mut self) -> Result<bool, Failure> {
-        // Listening begins before reading, so that nothing falls between the two.
+        // Listening begins before reading. A message between the two is then reported as an event.
         let mut events = match self.desk.listen().await {
             Ok(events) => events,
             Err(_) => {
@@ -99,12 +101,13 @@ impl Feed<'_, '_> {
             if events.is_none() {
                 return Err(failure);
             }
-            // Perhaps it has just gone; if it is not that, the database says the same.
+            // The gateway may just have ended. If the error has another reason, the database gives the same error.
             self.desk.lose();
             self.catch_up().await?;
             return Ok(false);
         }
         let Some(events) = &mut events else { return Ok(false) };
+        // An event holds only the number of a message. Its text comes from the read, in order and without gaps.
         while let Ok(Some(event)) = events.next(SILENCE).await {
             if self.printer.closed() {
                 break;
@@ -140,6 +143,7 @@ impl Feed<'_, '_> {
                 limit: None,
                 ..Reading::default()
             };
+            // A read returns a limited number of messages. `after` is set if there are more.
             if answer["after"].is_null() {
                 return Ok(());
             }

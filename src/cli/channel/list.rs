@@ -1,4 +1,4 @@
-//! `flock channel list`.
+//! `flock channel list`: lists the channels.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no home, or its channels can't be read.
+/// Returns an error if there is no home, or if its channels can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let mut answer = context.block_on(async {
@@ -32,6 +32,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })?;
     let printer = &context.printer;
     let mut archived = 0;
+    // The filter is applied here, so that the number of hidden channels can be printed.
     if let Some(Value::Array(all)) = answer.get_mut("channels") {
         let before = all.len();
         all.retain(|channel| args.all || channel["state"] != "archived");

@@ -1,4 +1,4 @@
-//! `flock channel post`.
+//! `flock channel post`: posts a message.
 
 use std::io::IsTerminal as _;
 
@@ -34,12 +34,13 @@ const HINT: &str = "write it to a file of a workspace and name the file";
 ///
 /// # Errors
 ///
-/// If there is no such channel, it is archived, or the text is empty or too long.
+/// Returns an error if there is no such channel, if it is archived, or if the text is empty or too long.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let content = match args.text.as_deref() {
         Some("-") => person::stdin(MAX_MESSAGE as u64, HINT)?,
         Some(text) => text.to_owned(),
+        // Reading from a terminal would look like a command that hangs. The error below shows the right form instead.
         None if std::io::stdin().is_terminal() => String::new(),
         None => person::stdin(MAX_MESSAGE as u64, HINT)?,
     };
@@ -47,6 +48,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::Usage, "there is nothing to say")
             .hint(format!("flock channel post {} TEXT", args.id)));
     }
+    // The gateway refuses such a message too. Checking here saves sending it and gives a hint.
     if content.len() > MAX_MESSAGE {
         let text = format!("the message has {} bytes, and at most {MAX_MESSAGE} are taken", content.len());
         return Err(Failure::new(Kind::Usage, text).hint(HINT));

@@ -1,4 +1,4 @@
-//! `flock channel read`.
+//! `flock channel read`: prints or follows the messages of a channel.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no such channel, or it can't be read.
+/// Returns an error if there is no such channel, or if it can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let reading =

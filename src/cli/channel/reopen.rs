@@ -1,4 +1,4 @@
-//! `flock channel reopen`.
+//! `flock channel reopen`: opens an archived channel again.
 
 use super::As;
 use super::archive::step;
@@ -15,11 +15,11 @@ pub struct Args {
     by: As,
 }
 
-/// Opens the channel.
+/// Reopens the channel.
 ///
 /// # Errors
 ///
-/// If there is no such channel, or it is not archived.
+/// Returns an error if there is no such channel, or if it is not archived.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     step(&args.id, Action::Reopen, &args.by, context)
 }

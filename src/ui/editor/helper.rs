@@ -1,4 +1,4 @@
-//! What the editor completes, and how it shows what was typed.
+//! Completion of words in the editor, and the escaping of what the editor shows.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,19 +12,20 @@ use rustyline::validate::Validator;
 /// The words that Tab completes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Commands, as in `/new`; they stand at the beginning.
+    /// Commands such as `/new`. They are completed only at the beginning of a text.
     pub commands: Vec<String>,
-    /// Commands that an agent's name follows.
+    /// Commands that are followed by the name of an agent.
     pub of_agents: Vec<String>,
-    /// Names of agents; in a message also behind `@`.
+    /// Names of agents. In a message they are also completed after `@`.
     pub agents: Vec<String>,
-    /// Names of channels; in a message behind `#`.
+    /// Names of channels. In a message they are completed after `#`.
     pub channels: Vec<String>,
 }
 
 impl Completion {
-    /// Where the word before the cursor begins, and all that it can become.
+    /// Returns the byte index at which the word before the cursor begins, and all words that it can become.
     fn at(&self, before: &str) -> (usize, Vec<String>) {
+        // Whitespace may take several bytes in UTF-8, such as an em space, so its length is taken from the text.
         let start = before
             .rfind(char::is_whitespace)
             .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
@@ -40,6 +41,7 @@ impl Completion {
             fits("@", &self.agents)
         } else if word.starts_with('#') {
             fits("#", &self.channels)
+        // An empty word would list every agent after each space.
         } else if word.is_empty() {
             Vec::new()
         } else {
@@ -49,20 +51,19 @@ impl Completion {
     }
 }
 
-/// What the editor asks.
+/// The editor's callbacks for completion and display.
 pub struct Helper {
     completion: Completion,
-    /// Whether nothing is typed. The editor does not tell when it drops a line what was in it.
+    /// `true` if the line is empty. The editor does not report the text of a line that Ctrl-C drops.
     is_empty: Cell<bool>,
 }
 
 impl Helper {
-    /// A helper that completes these words.
     pub const fn new(completion: Completion) -> Self {
         Self { completion, is_empty: Cell::new(true) }
     }
 
-    /// Whether nothing was typed when the line was shown last.
+    /// Returns `true` if the line was empty when it was last shown.
     pub fn is_empty(&self) -> bool {
         self.is_empty.get()
     }
@@ -83,7 +84,7 @@ impl Completer for Helper {
         let (start, found) = self.completion.at(&line[..at]);
         let is_one = found.len() == 1;
         let pairs = found.into_iter().map(|name| {
-            // Once it is certain the next word can follow.
+            // With only one candidate left the word is complete, and the next word can follow.
             let replacement = if is_one { format!("{name} ") } else { name.clone() };
             Pair { display: name, replacement }
         });
@@ -100,16 +101,18 @@ impl Highlighter for Helper {
     fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
         self.is_empty.set(line.is_empty());
         line.contains(is_hidden)
+    // Returning `true` makes rustyline draw the whole line again through `highlight`, which escapes it.
     }
 }
 
-/// A line as it is shown: what was pasted or comes from the history steers no terminal. The text keeps its width, since
-/// the editor has computed where the cursor stands.
+/// Returns a line without characters that control the terminal: pasted text and text from the history must not.
+///
+/// The text keeps its width, since the editor has already computed the position of the cursor.
 fn shown(line: &str) -> Cow<'_, str> {
     if !line.contains(is_hidden) {
         return Cow::Borrowed(line);
     }
-    // A control character counts as one column, a mark that reorders text as none.
+    // The editor counts a control character as one column and a mark that reorders text as none.
     let shown = line.chars().filter_map(|c| match c {
         c if !is_hidden(c) => Some(c),
         c if c.is_control() => Some(char::REPLACEMENT_CHARACTER),
@@ -118,7 +121,7 @@ fn shown(line: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// Characters that move the cursor, change what is on the screen, or reorder the text around them.
+/// Returns `true` for characters that move the cursor, change the screen, or reorder the text around them.
 fn is_hidden(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')

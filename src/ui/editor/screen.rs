@@ -1,39 +1,40 @@
-//! The modes of a terminal, taken at the beginning and given back at the end, however that comes.
+//! The modes of a terminal: taken over at the beginning and restored at the end, also after a panic.
 
 use std::io::{self, Write as _};
 
 use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
-/// This process' terminal. Dropping it restores the modes it had, also while a panic unwinds.
+/// The terminal of this process. Dropping it restores the original modes, also while a panic unwinds.
 pub struct Screen {
     original: Termios,
-    /// The editor has the terminal, and is not done with it.
+    /// Set while the editor controls the terminal and has not finished reading.
     is_lent: bool,
 }
 
-/// Ends what the editor asks of a terminal besides its modes: brackets around what is pasted.
+/// Turns off bracketed paste, the one thing besides the modes that the editor switches on.
 const NO_BRACKETS: &[u8] = b"\x1b[?2004l";
 
 impl Screen {
-    /// Remembers the modes and makes the terminal quiet.
+    /// Remembers the modes and turns the echo off.
     pub fn take() -> io::Result<Self> {
         let mut screen = Self { original: tcgetattr(io::stdin())?, is_lent: false };
         screen.quiet();
         Ok(screen)
     }
 
-    /// Keeps what is typed for the next read, without an echo. Ctrl-C and the like still send signals.
+    /// Keeps typed text for the next read without echoing it. Ctrl-C and similar keys still send signals.
     pub fn quiet(&mut self) {
         self.is_lent = false;
         let mut modes = self.original.clone();
+        // Without ICANON a read returns after VMIN bytes, and VTIME 0 means that it waits without a limit.
         modes.local_flags.remove(LocalFlags::ECHO | LocalFlags::ECHONL | LocalFlags::ICANON);
         modes.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         modes.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
         set(&modes);
     }
 
-    /// Gives the terminal to the editor, which sets its own modes and returns to those it found.
+    /// Hands the terminal to the editor, which sets its own modes and later restores the modes it found.
     pub fn lend(&mut self) {
         set(&self.original);
         self.is_lent = true;
@@ -45,22 +46,24 @@ impl Drop for Screen {
         set(&self.original);
         if self.is_lent && is_ours() {
             let mut out = io::stdout().lock();
-            // Where the terminal is gone nothing is left to restore.
+            // If the terminal is gone, there is nothing to restore.
             let _ = out.write_all(NO_BRACKETS).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
         }
     }
 }
 
-/// Whether the terminal is this process group's at the moment. The modes that another job set are left alone, and a
-/// process in the background that set any would be stopped.
+/// Returns `true` if this process is in the terminal's foreground process group.
+///
+/// Otherwise another job owns the terminal: its modes are left alone, and the kernel would stop a background process
+/// that sets any (SIGTTOU).
 fn is_ours() -> bool {
-    // One that does not control this process has no job of it either.
+    // The call fails if this is not the controlling terminal. Such a terminal has no foreground job to disturb.
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 fn set(modes: &Termios) {
     if is_ours() {
-        // A terminal that has hung up has no modes.
+        // Setting the modes fails only if the terminal has hung up, and then it has none.
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, modes);
     }
 }
@@ -73,11 +76,11 @@ mod tests {
 
     use super::*;
 
-    /// What the child of the test below is.
+    /// The child process of the test below.
     #[test]
     #[ignore = "run by the other test in a process of its own, whose standard input is a terminal"]
     fn a_program_that_panics_while_it_edits() {
-        // Whoever runs all ignored tests has another terminal to lose.
+        // Without `--exact` a person runs all ignored tests, and this one would change the modes of their terminal.
         if !std::env::args().any(|argument| argument == "--exact") {
             return;
         }
