@@ -1,4 +1,4 @@
-//! `flock chat`: a person talks with an agent, in a session of their own.
+//! `flock chat`: a conversation of a person with an agent, in that person's own session.
 
 mod answer;
 mod edited;
@@ -41,11 +41,11 @@ pub struct Args {
     wait: bool,
 }
 
-/// Says the text, or every line of a person, and prints what the agent answers as it comes.
+/// Sends the text, or every line that a person types, and prints the answers as they arrive.
 ///
 /// # Errors
 ///
-/// If the gateway does not run, or the turn fails.
+/// Returns an error if the gateway does not run, or if the turn fails.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
@@ -61,6 +61,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             "put it into a file of the agent's workspace and tell the agent to read it",
         )?),
     };
+    // The check also covers an empty stdin, for example after a failed command in a pipe.
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         return Err(Failure::new(Kind::Usage, "there is nothing to say").hint("flock chat AGENT TEXT"));
     }
@@ -69,6 +70,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
         };
         if args.wait
+            // Without this warning `--wait` would look like a command that hangs.
             && let Some(freeze) = team::frozen(&home).of(&agent.id)
         {
             let text = team::frozen_text(freeze);
@@ -78,6 +80,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let talk = Talk { agent: agent.clone(), question, context };
         match text {
             Some(text) => talk.once(text).await,
+            // Programs want plain lines: with `--json` and on simple terminals there is no line editor.
             None if editor::is_possible() && !context.printer.json_wanted() => {
                 edited::converse(talk, &config, &home).await
             }
@@ -86,7 +89,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// A conversation.
+/// A conversation with one agent.
 struct Talk<'a> {
     agent: Agent,
     question: Question,
@@ -97,6 +100,7 @@ impl Talk<'_> {
     async fn once(&self, text: String) -> Result<Exit, Failure> {
         let answer = tokio::select! {
             answer = ask(&self.question, text, &self.context.printer) => answer?,
+            // Dropping the request closes the connection, which cancels the turn in the gateway.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Code(INTERRUPTED)),
         };
         if self.context.printer.json_wanted() {
@@ -113,6 +117,7 @@ impl Talk<'_> {
             printer.prompt("> ");
             let line = tokio::select! {
                 line = lines.recv() => line,
+                // Ctrl-C at the prompt ends the conversation; during an answer it only cancels the answer.
                 _ = tokio::signal::ctrl_c() => None,
             };
             let Some(line) = line else {
@@ -126,7 +131,7 @@ impl Talk<'_> {
                 answer = ask(&self.question, line, printer) => match answer {
                     Ok(answer) if printer.json_wanted() => printer.json_line(&self.describe(&answer)),
                     Ok(_) => {}
-                    // One failed turn does not end the conversation.
+                    // A failed turn does not end the conversation.
                     Err(failure) => printer.fail(&failure),
                 },
                 _ = tokio::signal::ctrl_c() => printer.say("\nstopped"),
@@ -137,7 +142,7 @@ impl Talk<'_> {
         }
     }
 
-    /// The agent and its model.
+    /// Returns the agent and its model, as one line.
     fn title(&self) -> String {
         let model = self.agent.model.as_ref().map_or("no model".to_owned(), |model| {
             let kind = if model.is_script() { " (a script, no model)" } else { "" };
@@ -159,11 +164,12 @@ impl Talk<'_> {
     }
 }
 
-/// What a shell reports of a program that Ctrl-C has ended.
+/// The exit code that a shell reports for a program that Ctrl-C ended: 128 plus SIGINT.
 const INTERRUPTED: u8 = 130;
 
 fn session(args: &Args) -> Result<SessionKey, Failure> {
     match &args.session {
+        // A session of another agent would be answered by that other agent.
         Some(key) if *key.agent() == args.agent => Ok(key.clone()),
         Some(key) => {
             Err(Failure::new(Kind::Usage, format!("session {key} is not one of agent {}", args.agent)))
@@ -172,10 +178,10 @@ fn session(args: &Args) -> Result<SessionKey, Failure> {
     }
 }
 
-/// The session that this person has with an agent.
+/// Returns the session that this person has with an agent.
 fn own_session(agent: &AgentId) -> SessionKey {
     SessionKey::new(agent, SessionKind::Main, &person::login())
 }
 
-/// The most that is read from stdin: what a request to the gateway may hold, with room for its JSON.
+/// Largest text that is read from stdin, in bytes: the limit of a request to the gateway, with room for its JSON.
 const MOST: u64 = 4 << 20;

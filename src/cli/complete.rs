@@ -1,8 +1,8 @@
-//! What may stand at a place of a command line: agents, channels, sessions, configuration paths, as they are in the
-//! home. The completion scripts ask for it by `flock --version --complete INDEX -- WORDS`.
+//! Completion of values on the command line: agents, channels, sessions and configuration paths of the home.
 //!
-//! The first argument is there for util-linux's program of the same name, which may come first on PATH: it prints its
-//! version and ends, where a verb of ours would be a file that it locks.
+//! The completion scripts call `flock --version --complete INDEX -- WORDS`. The first argument protects against
+//! util-linux's program of the same name, which may come first on PATH: with `--version` it prints its version and
+//! ends, whereas it would take a verb of flock for a file to lock.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,49 +18,52 @@ use crate::id::{AgentId, ChannelId, Party, SessionKey};
 use crate::store::{ChannelState, ClientToken, Reader};
 use crate::ui::{Options, Printer};
 
-/// The arguments that ask for completion, before the index.
+/// The arguments that ask for completion. The index follows them.
 const ASK: [&str; 2] = ["--version", "--complete"];
 
-/// Most values of one answer.
+/// Largest number of values in one answer.
 const MOST: u32 = 200;
 
-/// Answers where the arguments ask for completion; says whether they did.
+/// Answers a completion request. Returns `true` if the arguments were one.
 pub fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
     let [_, version, complete, index, dashes, words @ ..] = args else { return false };
     if *version != ASK[0] || *complete != ASK[1] || dashes != "--" {
         return false;
     }
     let printer = Printer::new(Options::default());
+    // Every malformed request ends without output. A completion must not print an error into the command line.
     let Some(index) = index.to_str().and_then(|index| index.parse().ok()) else { return true };
     let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     for (value, help) in candidates(&words, index, command()) {
-        // A tab tells an answer of this program from one of the other.
+        // The tab marks an answer of this program. util-linux's `flock` never prints one.
         printer.raw(format!("{value}\t{help}\n").as_bytes());
     }
     true
 }
 
-/// The values that fit at `index`, each with a word about it.
+/// Returns the values that fit at `index`, each with a short description.
 fn candidates(words: &[&str], index: usize, mut command: Command) -> Vec<(String, String)> {
+    // `build` adds the global options to all verbs, which `Place::find` needs.
     command.build();
     let Some(place) = Place::find(words, index, &command) else { return Vec::new() };
     let mut found = values(&place);
     if let Some(comma) = place.arg.get_value_delimiter() {
         found = next_of_list(place.typed, comma, found);
     }
+    // A tab or a newline in a value would break the format of the answer.
     found.retain(|(value, _)| value.starts_with(place.typed) && !value.contains(['\t', '\n']));
     found
 }
 
-/// A place where a value stands.
+/// A position on the command line where a value is expected.
 struct Place<'a> {
-    /// What it is the value of.
+    /// The argument that takes the value.
     arg: &'a Arg,
-    /// The verbs before it.
+    /// The verbs before the position.
     verbs: Vec<&'a str>,
-    /// What is there of it.
+    /// The part of the value that is already typed.
     typed: &'a str,
-    /// The home that the line names.
+    /// The home that the command line names with `--home`.
     home: Option<PathBuf>,
 }
 
@@ -70,6 +73,7 @@ impl<'a> Place<'a> {
         let (mut command, mut verbs, mut home) = (root, Vec::new(), None);
         let (mut positional, mut pending, mut is_over): (usize, Option<&Arg>, bool) = (0, None, false);
         for word in words.get(1..index)? {
+            // The word before this one was an option that takes a value, so this word is the value.
             if let Some(option) = pending.take() {
                 if option.get_id() == "home" {
                     home = Some(PathBuf::from(word));
@@ -77,13 +81,15 @@ impl<'a> Place<'a> {
             } else if *word == "--" && !is_over {
                 is_over = true;
             } else if let Some(option) = option(command, word).filter(|_| !is_over) {
+                // `--option=value` has its value in the same word.
                 pending = Some(option).filter(|option| !word.contains('=') && takes_value(option));
                 if let (Some(("--home", folder)), true) = (word.split_once('='), pending.is_none()) {
                     home = Some(PathBuf::from(folder));
                 }
             } else if !is_over && word.starts_with('-') && word.len() > 1 {
-                // Not ours; what follows is nobody's to guess.
+                // The option is unknown, so the meaning of the words after it is unknown too.
                 return None;
+            // A verb can only stand before the first positional value.
             } else if let Some(verb) = command.find_subcommand(word).filter(|_| positional == 0) {
                 verbs.push(verb.get_name());
                 command = verb;
@@ -97,6 +103,7 @@ impl<'a> Place<'a> {
             None if command.has_subcommands() => return None,
             None => {
                 let all: Vec<&Arg> = command.get_positionals().collect();
+                // An argument that takes several values also takes those after its first.
                 let last = all.last().copied().filter(|last| is_list(last));
                 all.get(positional).copied().or(last)?
             }
@@ -105,12 +112,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The option that a word is, of those that hold here.
+/// Returns the option of this command that a word names.
 fn option<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
         let long = long.split('=').next().unwrap_or(long);
         return command.get_arguments().find(|arg| arg.get_long() == Some(long));
     }
+    // In a group of short options such as `-vq` only the last one can take a value.
     let short = word.strip_prefix('-')?.chars().last()?;
     command.get_arguments().find(|arg| arg.get_short() == Some(short))
 }
@@ -124,7 +132,7 @@ fn is_list(arg: &Arg) -> bool {
         || matches!(arg.get_action(), clap::ArgAction::Append)
 }
 
-/// All values of a place, whatever was typed of them.
+/// Returns all values that the position can take, without looking at what is already typed.
 fn values(place: &Place<'_>) -> Vec<(String, String)> {
     let possible = place.arg.get_possible_values();
     if !possible.is_empty() && takes_value(place.arg) {
@@ -139,14 +147,16 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default().replace(['\n', '\t'], " ")
 }
 
-/// The values of a place that the home knows; `None` where it does not.
+/// Returns the values that the home knows for this position, or `None` if it knows none.
 fn of_home(place: &Place<'_>, home: &Home) -> Option<Vec<(String, String)>> {
+    // The type of the parsed value tells what is wanted, so most new options need no line here.
     let parser = place.arg.get_value_parser();
     let id = place.arg.get_id().as_str();
     let verb = place.verbs.first().copied().unwrap_or_default();
     if is::<Path>(parser) {
         return paths(home, place.verbs.last() == Some(&"set"));
     }
+    // The id of a new channel can't be completed.
     if is::<ChannelId>(parser) && place.verbs.last() != Some(&"create") {
         return channels(home, place.verbs.last() == Some(&"reopen"));
     }
@@ -164,6 +174,7 @@ fn of_home(place: &Place<'_>, home: &Home) -> Option<Vec<(String, String)>> {
         }
         _ => {}
     }
+    // Some verbs take the agent's id as plain text, to give their own error for an invalid one.
     let names_agent = is::<AgentId>(parser)
         || is::<Party>(parser)
         || matches!((verb, id), ("remove" | "edit", "id") | ("rename", "old"));
@@ -207,7 +218,7 @@ fn tokens(home: &Home) -> Option<Vec<(String, String)>> {
     Some(all.iter().map(|token| (token.name.clone(), rights(token))).collect())
 }
 
-/// The values with the items before them that were typed already, which are not offered again.
+/// Completes the next item of a list: puts the typed items before each value and drops the values already typed.
 fn next_of_list(typed: &str, comma: char, values: Vec<(String, String)>) -> Vec<(String, String)> {
     let Some(at) = typed.rfind(comma) else { return values };
     let (before, begin) = (&typed[..=at], &typed[..at]);
@@ -220,7 +231,7 @@ fn plain(text: &str) -> String {
     crate::clean::label(text, 60)
 }
 
-/// The places of the configuration: what is there, and to set, also what may be below flock's own block.
+/// Returns the paths in the configuration. For `set` it adds the keys that may stand in flock's own block.
 fn paths(home: &Home, to_set: bool) -> Option<Vec<(String, String)>> {
     let (_, document) = config::file::read_document(home).ok()?;
     let mut found = Vec::new();
@@ -242,11 +253,13 @@ fn below(value: &serde_json::Value, at: String, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(entries) => {
             for (name, value) in entries {
+                // A key that contains a dot or a bracket has to be quoted to be one step of the path.
                 let name = if name.contains(['.', '[']) { format!("[{name:?}]") } else { name.clone() };
                 let dot = if at.is_empty() || name.starts_with('[') { "" } else { "." };
                 below(value, format!("{at}{dot}{name}"), found);
             }
         }
+        // Entries with ids are named by their id, because a number changes when an entry before it is removed.
         serde_json::Value::Array(items) if items.iter().all(|item| item["id"].is_string()) => {
             for item in items {
                 below(item, format!("{at}[{}]", item["id"].as_str().unwrap_or_default()), found);

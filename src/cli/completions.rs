@@ -1,4 +1,4 @@
-//! `flock completions`: scripts for shells. They leave the command lines of util-linux's `flock` alone.
+//! `flock completions`: completion scripts for shells. They leave the command lines of util-linux's `flock` alone.
 
 use super::{Context, Exit, Failure};
 
@@ -28,13 +28,13 @@ pub enum Shell {
 ///
 /// # Errors
 ///
-/// None of its own.
+/// Never returns an error.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     context.printer.raw(script(args.shell).as_bytes());
     Ok(Exit::Done)
 }
 
-/// The script for a shell.
+/// Returns the completion script of a shell.
 #[must_use]
 pub fn script(shell: Shell) -> String {
     let (generator, ours) = match shell {
@@ -46,23 +46,25 @@ pub fn script(shell: Shell) -> String {
     clap_complete::generate(generator, &mut offered(), "flock", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if shell == Shell::Zsh {
-        // The body of the function is kept under another name; ours decides between the two programs.
+        // The generated function is renamed. flock's own `_flock` decides which of the two programs is meant and calls
+        // it.
         script =
             script.replace("\n_flock() {", "\n_flock_verbs() {").replace(":_default'", ":_flock_values'");
+        // The generated script ends with its own registration, which is cut off, since the tail has another one.
         if let Some(end) = script.rfind("\nif [ \"$funcstack[1]\"") {
             script.truncate(end);
         }
         script.push_str(include_str!("completions/tail.zsh"));
     }
     if shell == Shell::Fish {
-        // fish offers for an option's value only what that option's own line names.
+        // For the value of an option, fish offers only what the line of that option names.
         script = script.replace(" -r\n", " -r -a \"(__flock_values)\"\n");
     }
     script.push_str(ours);
     script
 }
 
-/// The command line without the verbs that only flock itself uses.
+/// Returns the command line without the hidden verbs, which only flock itself calls.
 fn offered() -> clap::Command {
     let all = super::command();
     clap::Command::new("flock")

@@ -1,4 +1,4 @@
-//! `flock config`: reading, changing and checking the configuration.
+//! `flock config`: reads, changes and checks the configuration.
 
 pub(super) mod path;
 mod value;
@@ -58,7 +58,7 @@ enum Verb {
 ///
 /// # Errors
 ///
-/// If the configuration is not usable, or a change would make it so.
+/// Returns an error if the configuration is not valid, or if a change would make it invalid.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Get { path } => get(path.as_ref(), context),
@@ -70,6 +70,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 fn get(path: Option<&Path>, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
+    // The document is read without checking it, so that a value of a broken configuration can be looked at too.
     let (_, mut document) = config::file::read_document(&home)?;
     let Some(path) = path else {
         value::hide_secrets(&mut document);
@@ -83,6 +84,7 @@ fn get(path: Option<&Path>, context: &Context) -> Result<Exit, Failure> {
     };
     match found {
         Value::String(text) if !context.printer.json_wanted() => context.printer.line(text.as_str()),
+        // A single secret value is printed if its own path was asked for; inside an object it stays hidden.
         Value::Object(_) | Value::Array(_) => {
             let mut shown = found.clone();
             value::hide_secrets(&mut shown);
@@ -96,10 +98,12 @@ fn get(path: Option<&Path>, context: &Context) -> Result<Exit, Failure> {
 fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let mut value = value::read(path, text)?;
-    // The secret is stored first: a configuration that names a secret that is not there is of no use.
+    // The secret is stored before the configuration names it. A name without a secret would be of no use.
     let stored = value::store_keys(&home, path, &mut value)?;
+    // Running on the host is a right that was given to one program. It does not pass to the next one.
     let keeps_host = path.keys().last() != Some(&"runtime");
     let taken = config::edit(&home, |document| {
+        // The check compares with the state before: only new mistakes are refused, so that an old one can be repaired.
         let before = document.clone();
         path.set(document, value)?;
         settings::check_change(&before, document, &home)?;
@@ -121,6 +125,7 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
         pin(&home, context)?;
     }
     settings::warn_of_refused(&home, &config::read(&home)?, context);
+    // A running gateway keeps its port until the next start, which a person has to know.
     if path.to_string().ends_with("config.gateway.port") {
         let configured = config::read(&home)?.port;
         let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
@@ -131,11 +136,12 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Pins a folder that packages are to come from to what is in it now, and says of another flake how it is pinned.
+/// Pins a flake folder to its present content. For a remote flake it only reports how it is pinned.
 fn pin(home: &Home, context: &Context) -> Result<(), Failure> {
     let configured = config::read(home)?.nix_flake;
     let pinned = match Flake::configured(configured.as_deref())? {
         Flake::Folder(folder) => Pin::folder(home, &folder).map(Some),
+        // Pinning a remote flake needs the network, so that is left to `flock nix pin`.
         Flake::Remote(_) => Pin::read(home, configured.as_deref()),
     };
     match pinned {
@@ -171,6 +177,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     let config = config::read(&home)?;
     models::warn_of_unusable(&home, &config, context);
     let (_, document) = config::file::read_document(&home)?;
+    // Warnings come before the checks that end the command, so that a person sees all of them.
     for path in unused::settings(&document) {
         context.printer.warn(&unused::warning(&path));
     }
@@ -194,7 +201,10 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A pattern that can't be read makes no configuration unusable, but its agent: it fails closed.
+/// Checks the tool patterns of all agents.
+///
+/// A pattern that can't be parsed does not make the configuration invalid. It makes the policy of its agent deny (fail
+/// closed), so it is reported here.
 fn check_tool_patterns(config: &Config) -> Result<(), Failure> {
     let mut wrong = BTreeMap::<String, Vec<&str>>::new();
     for agent in &config.agents {

@@ -1,4 +1,4 @@
-//! What a verb gets besides its own arguments, and how it ends.
+//! The context of a verb besides its own arguments, and the ways in which a verb ends.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -9,19 +9,19 @@ use crate::error::Kind;
 use crate::home::{Home, instance, version};
 use crate::ui::Printer;
 
-/// How a verb ended that has said all there is to say.
+/// The end of a verb that has already printed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what it was asked.
+    /// The verb did what it was asked to do.
     Done,
-    /// It did not, or what it reports is of this kind, as in `status` of a home where nothing runs.
+    /// The verb failed, or it reports a state of this kind, as `status` does if nothing runs.
     Failed(Kind),
-    /// With the code of a program it ran.
+    /// The exit code of a program that the verb ran.
     Code(u8),
 }
 
 impl Exit {
-    /// The process' exit code.
+    /// Returns the exit code of the process.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -32,55 +32,57 @@ impl Exit {
     }
 }
 
-/// What every verb works with.
+/// The context that every verb gets.
 #[derive(Debug)]
 pub struct Context {
-    /// Where it says what it has to say.
+    /// The printer for all output of the verb.
     pub printer: Printer,
     home: Option<PathBuf>,
     yes: bool,
 }
 
 impl Context {
-    /// A context of the global options.
+    /// Creates a context from the global options.
     #[must_use]
     pub const fn new(printer: Printer, home: Option<PathBuf>, yes: bool) -> Self {
         Self { printer, home, yes }
     }
 
-    /// Where the home is or would be.
+    /// Returns the location of the home, which need not exist yet.
     ///
     /// # Errors
     ///
-    /// If there is no place for one.
+    /// Returns an error if no location is known, or if it can't be a home, such as the root folder or a file.
     pub fn place(&self) -> Result<Home, Failure> {
         Ok(Home::locate(self.home.as_deref())?)
     }
 
-    /// The home, which `init` has made.
+    /// Returns the home.
     ///
     /// # Errors
     ///
-    /// If it has not.
+    /// Returns an error if `flock init` has not created it.
     pub fn home(&self) -> Result<Home, Failure> {
         let home = self.place()?;
         home.require()?;
         Ok(home)
     }
 
-    /// The home, to be changed.
+    /// Returns the home for a command that changes it.
     ///
     /// # Errors
     ///
-    /// If `init` has not made it, or a newer flock has.
+    /// Returns an error if `flock init` has not created it, or if a newer version of flock has written it.
     pub fn home_to_change(&self) -> Result<Home, Failure> {
         let home = self.home()?;
+        // The version is checked first: an older flock must not change files whose format it does not know.
         version::check_writable(&home)?;
         relocate(&home)?;
         Ok(home)
     }
 
-    /// Whether a person can be asked: there is one on both ends, and neither `--yes` nor `--json` was given.
+    /// Returns `true` if a person can be asked: stdin and stderr are terminals, and neither `--yes` nor `--json` was
+    /// given.
     #[must_use]
     pub fn may_ask(&self) -> bool {
         use std::io::IsTerminal as _;
@@ -90,17 +92,18 @@ impl Context {
             && std::io::stderr().is_terminal()
     }
 
-    /// Whether `--yes` was given.
+    /// Returns `true` if `--yes` was given.
     #[must_use]
     pub const fn yes(&self) -> bool {
         self.yes
     }
 
-    /// Runs a future to its end on a runtime of one thread, made here so that other verbs don't pay for it.
+    /// Runs a future to completion on a new single-threaded runtime, so that verbs without async work do not pay for
+    /// one.
     ///
     /// # Errors
     ///
-    /// The future's own, or that no runtime could be made.
+    /// Returns the future's own error, or an error if no runtime can be created.
     pub fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -110,12 +113,15 @@ impl Context {
     }
 }
 
-/// Has a home that was copied or moved lead to its own folders before anything is changed: a removal in a copy must not
-/// take the workspace of the first home. A configuration that can't be used stays as it is; whoever reads it says why.
+/// Rewrites the configuration's paths of a home that was copied or moved, before anything is changed.
+///
+/// Otherwise a removal in the copy would delete the workspace of the original. A configuration that is not valid stays
+/// as it is; the command that reads it next reports why.
 fn relocate(home: &Home) -> Result<(), Failure> {
     let Ok(Some(from)) = instance::came_from(home) else { return Ok(()) };
     let Ok((_, mut document)) = config::file::read_document(home) else { return Ok(()) };
     if config::relocate::relocate(&mut document, &from, home) && config::read(home).is_ok() {
+        // The change is computed again under the lock of the file, because another process may have changed it.
         config::edit(home, |document| {
             config::relocate::relocate(document, &from, home);
             Ok::<_, ConfigError>(())

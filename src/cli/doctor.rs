@@ -1,5 +1,6 @@
-//! `flock doctor`: looks at everything flock needs and says of each thing that is not well what mends it.
-//! Without an option that says so it changes nothing.
+//! `flock doctor`: checks everything that flock needs and names for each fault the command that repairs it.
+//!
+//! It changes nothing unless an option asks for it.
 
 mod bundle;
 mod check;
@@ -55,12 +56,15 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no place for a home. What the checks find is no error of this kind: the exit code says it.
+/// Returns an error if the home's location is unknown or if an option can't be carried out. The findings are no errors:
+/// they decide the exit code.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     if let Some(file) = &args.bundle {
+        // An existing file is refused at once, not after the checks, which can take long.
         bundle::check(file, args.force)?;
     }
+    // The clock is confirmed before the checks run, so that they no longer report it.
     if args.confirm_clock {
         jump::confirm(&context.home_to_change()?, unix_ms())?;
     }
@@ -93,6 +97,7 @@ fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failu
                 None
             }
         });
+    // These checks need a valid configuration. The ones after the block also work without it.
     if let Some(config) = &config {
         checks.extend(records::unfinished(home));
         checks.extend(records::clock(home));
@@ -114,6 +119,7 @@ fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failu
         let mut found = engine::all(home, config.as_ref()).await;
         if let Some(config) = &config {
             found.push(machine::gateway(home, config).await);
+            // The future is large, and boxing it keeps this one small.
             found.extend(Box::pin(setup::openclaw(home, config)).await);
         }
         found.extend(setup::programs(config.as_ref()).await);

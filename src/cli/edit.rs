@@ -1,4 +1,4 @@
-//! `flock edit`: other settings for an agent.
+//! `flock edit`: changes the settings of an agent.
 
 mod apply;
 mod ask;
@@ -92,18 +92,20 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no such agent, a setting is not one or can't be changed, the person says no, or what is changed could not
-/// be put into effect.
+/// Returns an error if there is no such agent, if a setting is invalid or can't be changed, if the person says no, or
+/// if a change can't be put into effect.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     wanted::refuse_unchangeable(args, &id)?;
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
     let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
+    // An interrupted removal or renaming would meet an agent with other settings than those it recorded.
     if let Some(pending) = pending::read(&home, &id)? {
         let text = format!("{} was interrupted and comes first", pending.title());
         return Err(Failure::new(Kind::Conflict, text).hint(pending.command()));
     }
+    // The document of this moment is what the person is shown. Writing refuses if it has changed since.
     let (_, before) = config::file::read_document(&home)?;
     let mut wanted = wanted::given(args);
     let asks = wanted.is_empty() && context.may_ask();
@@ -122,6 +124,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         plan.report(&plan.now, &Value::Null, context);
         return Ok(Exit::Done);
     }
+    // `--yes` and programs are not asked. The changes were printed above either way.
     if context.may_ask() && !question::confirm(&format!("Change this of {id}?"), true)? {
         return Err(Failure::new(Kind::Failed, format!("agent {id} was not changed")));
     }
@@ -132,13 +135,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The settings that are to change, checked.
+/// The settings to change, already checked.
 struct Plan {
     wanted: Vec<Wanted>,
     changes: Vec<Change>,
-    /// The agent as it is.
+    /// The agent before the change.
     old: Agent,
-    /// The agent as it would be.
+    /// The agent after the change.
     now: Agent,
 }
 
@@ -166,12 +169,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Whether one of these settings changes.
+    /// Returns `true` if one of these settings changes.
     fn has(&self, settings: &[Setting]) -> bool {
         self.changes.iter().any(|change| settings.contains(&change.setting))
     }
 
-    /// Whether what is to run its turns could, where that or what it needs changes.
+    /// Returns an error if the agent's program could not run its turns. The check is made only if a setting that it
+    /// depends on changes.
     fn check_runtime(
         &self,
         home: &Home,
@@ -179,6 +183,7 @@ impl Plan {
         config: &Config,
         context: &Context,
     ) -> Result<(), Failure> {
+        // Checking OpenClaw runs the program, so an unrelated change does not pay for it.
         let depends = [
             Setting::Runtime,
             Setting::Model,
@@ -199,9 +204,10 @@ impl Plan {
         }
     }
 
-    /// Writes the settings, if nobody else has changed them meanwhile.
+    /// Writes the settings, unless somebody else has changed one of them since they were shown.
     fn write(&self, home: &Home) -> Result<Config, Failure> {
         let id = &self.old.id;
+        // The port is chosen before the file is locked: the choice reads the configuration itself.
         let port = apply::openclaw_port(home, &self.now)?;
         config::edit(home, |document| {
             let is_as_shown = |change: &Change| setting::get(document, id, change.setting) == change.before;
@@ -218,7 +224,7 @@ impl Plan {
         Ok(config::read(home)?)
     }
 
-    /// Shows a person what changes.
+    /// Prints the changes for a person.
     fn show(&self, context: &Context) {
         if context.printer.json_wanted() {
             return;
@@ -231,7 +237,7 @@ impl Plan {
         }
     }
 
-    /// Says what was done, or would be where nothing was written.
+    /// Prints what was done, or with `--dry-run` what would be done.
     fn report(&self, now: &Agent, effects: &Value, context: &Context) {
         let id = &now.id;
         if !context.printer.json_wanted() {
@@ -261,7 +267,7 @@ impl Plan {
         }));
     }
 
-    /// What stands between the agent and its work as it is now.
+    /// Warns of everything that stops the changed agent from working.
     fn warn(&self, home: &Home, config: &Config, context: &Context) {
         if self.now.on_host {
             context

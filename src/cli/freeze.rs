@@ -1,4 +1,4 @@
-//! `flock freeze` and `flock thaw`: hold agents still, and let them go on.
+//! `flock freeze` and `flock thaw`: stop agents and let them continue.
 
 use std::time::Duration;
 
@@ -43,10 +43,10 @@ struct Whom {
     all: bool,
 }
 
-/// How long the gateway may take: an engine that does not answer must not look like a hanging command.
+/// Time that the gateway may take. An engine that does not answer must not look like a command that hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What became of one agent.
+/// The result for one agent.
 #[derive(Debug, Deserialize, serde::Serialize)]
 struct Changed {
     id: AgentId,
@@ -60,20 +60,20 @@ struct Answer {
     agents: Vec<Changed>,
 }
 
-/// Freezes.
+/// Freezes one agent or all agents.
 ///
 /// # Errors
 ///
-/// If there is no such agent, or the gateway or the database fails.
+/// Returns an error if there is no such agent, or if the gateway or the database fails.
 pub fn freeze(args: &Freeze, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, true, context)
 }
 
-/// Thaws.
+/// Thaws one agent or all agents.
 ///
 /// # Errors
 ///
-/// As [`freeze()`].
+/// Returns an error if there is no such agent, or if the gateway or the database fails.
 pub fn thaw(args: &Thaw, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, false, context)
 }
@@ -99,6 +99,7 @@ fn run(whom: &Whom, frozen: bool, context: &Context) -> Result<Exit, Failure> {
                 (false, false) => "was not frozen",
             };
             context.printer.line(Line::new().with(Tone::Accent, one.id.as_str()).plain(format!(" {word}")));
+            // The agent is frozen in the database all the same, so no new turn begins.
             if let Some(problem) = &one.problem {
                 context.printer.warn(&format!("its sandbox did not follow: {problem}"));
             }
@@ -129,13 +130,14 @@ async fn change(
         return Ok(answer.agents);
     }
     team::require_none(home)?;
-    // Without a gateway nothing of the team runs: it is enough that the next one knows.
+    // Without a gateway no turn runs and nothing needs to be stopped: the next gateway reads the database.
     let by = By::human(&login);
     let store = Store::open(home)?;
     let now = crate::clock::unix_ms();
     let who = frozen.then(|| by.party.to_string());
     let changed = if let Some(agent) = agent {
         let entry = freeze::entry(&by, agent, frozen);
+        // One transaction freezes all agents, together with the mark that also covers agents added later.
         vec![(agent.clone(), store.set_frozen(agent.clone(), who, entry, now).await?)]
     } else {
         let agents: Vec<_> = config
@@ -147,6 +149,7 @@ async fn change(
             store.set_home_frozen(who, freeze::home_entry(&by, frozen), agents.clone(), now).await?;
         agents.into_iter().map(|(agent, _)| agent).zip(changed).collect()
     };
+    // A freeze must survive a power failure, so it is synced before it is reported.
     store.sync().await?;
     let done = changed.into_iter().map(|(id, changed)| Changed { id, frozen, changed, problem: None });
     Ok(done.collect())

@@ -1,5 +1,6 @@
-//! `flock gateway serve`: the gateway's own process. The supervisor runs it; people run `flock start`. `flock gateway
-//! check` opens the home without serving it.
+//! `flock gateway serve`: the process of the gateway. The supervisor runs it; people run `flock start`.
+//!
+//! `flock gateway check` opens the home without serving it.
 
 use std::time::Duration;
 
@@ -29,11 +30,12 @@ enum Action {
     Check,
 }
 
-/// Serves until it is told to stop, or checks whether it could.
+/// Serves until it is told to stop, or checks that it could.
 ///
 /// # Errors
 ///
-/// As [`crate::gateway::serve::ServeError`] says, or what the home lacks.
+/// Returns an error if the home or its configuration is not usable, if the database is damaged, or if the gateway can't
+/// serve, as [`crate::gateway::serve::ServeError`] describes.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match args.action {
         Action::Serve => run_gateway(context),
@@ -41,10 +43,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Opens the configuration and the database, which is brought to this version. An update runs it on a copy of the home.
+/// Opens the configuration and migrates the database to this version. An update runs it on a copy of the home.
 fn check(context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     config::read(&home)?;
+    // Opening the store runs the migrations. Dropping it closes the database before it is checked.
     drop(Store::open(&home)?);
     let found = damage::check(&home.database(), Depth::Quick(CHECK_LIMIT))?;
     if !found.is_whole() {
@@ -69,7 +72,8 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::caused("failed to start the runtime", &error))?;
-    // An idle gateway frees nothing, and without this thread the allocator gives pages back only while it is asked for some.
+    // An idle gateway frees no memory, and jemalloc returns pages only during its calls. This thread does it in
+    // between.
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
         tracing::warn!(%error, "memory that is free will be kept");
     }
@@ -80,8 +84,8 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Turns wait for models and sandboxes; more threads would only cost memory.
+/// Turns wait for models and sandboxes most of the time. More threads would only use more memory.
 const MAX_WORKERS: usize = 4;
 const MAX_BLOCKING: usize = 8;
-/// How long a thread for blocking work waits for more of it. Each has a stack and a part of the allocator's memory.
+/// Time that an idle thread for blocking work is kept. Each one has a stack and a part of the allocator's memory.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,5 +1,7 @@
-//! util-linux has a program of the same name. Called as that one, this process becomes it: scripts that use
-//! `flock -n /run/lock/x command` go on working with ours first on PATH.
+//! The handover to util-linux's program of the same name.
+//!
+//! Called with a command line of that program, this process replaces itself with it. So scripts with
+//! `flock -n /run/lock/x command` keep working if flock comes first on PATH.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -11,12 +13,14 @@ use super::Failure;
 use crate::env;
 use crate::error::Kind;
 
-/// Whether the command line is one of util-linux's `flock`: its first argument is one of that program's
-/// options, a file descriptor, something with a slash or an existing path, and no verb of ours. A folder
-/// named like a verb does not hide the verb.
+/// Returns `true` if the command line is meant for util-linux's `flock`.
+///
+/// Its first argument is then an option of that program, a file descriptor, a word with a slash or an existing path,
+/// and no verb of this program. A folder with the name of a verb does not hide the verb.
 pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> bool {
-    // Both programs have --verbose: what follows it tells which one is meant.
+    // Both programs have `--verbose`. The argument after it tells which one is meant.
     let Some(first) = args.iter().skip(1).find(|arg| *arg != "--verbose") else { return false };
+    // A verb is always valid UTF-8, so such a word can only be a path.
     let Some(text) = first.to_str() else { return Path::new(first).exists() };
     if text.starts_with("--") {
         return is_their_long_option(text);
@@ -30,7 +34,7 @@ pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> b
     text.bytes().all(|byte| byte.is_ascii_digit()) || text.contains('/') || Path::new(text).exists()
 }
 
-/// Becomes the next `flock` on PATH that is not this program. Returns only if that failed.
+/// Replaces this process with the next `flock` on PATH that is not this program. Returns only if that failed.
 pub fn exec(args: &[OsString]) -> Failure {
     match try_exec(args) {
         Ok(never) => match never {},
@@ -38,7 +42,7 @@ pub fn exec(args: &[OsString]) -> Failure {
     }
 }
 
-/// The next `flock` on PATH that is neither this program nor one that handed over to this one.
+/// Returns the next `flock` on PATH that is neither this program nor one that has handed over to this one.
 pub fn other_flock() -> Option<PathBuf> {
     let path = env::PATH.get_os()?;
     let passed = passed_through();
@@ -70,7 +74,8 @@ fn try_exec(args: &[OsString]) -> Result<Infallible, Failure> {
     Err(Failure::caused(format!("failed to run {}", other.display()), &error))
 }
 
-/// This program and those that became it. Without them two copies of ours would call each other for ever.
+/// Returns this program and those that handed over to it. Without the list two copies of flock would call each other
+/// forever.
 fn passed_through() -> Vec<PathBuf> {
     let mut passed: Vec<PathBuf> = env::HANDED_OVER.get_os().map(|paths| split(&paths)).unwrap_or_default();
     if let Ok(own) = std::env::current_exe().and_then(|exe| exe.canonicalize())
@@ -86,7 +91,7 @@ fn split(paths: &OsStr) -> Vec<PathBuf> {
     paths.as_bytes().split(|byte| *byte == b':').map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
-/// Long options of util-linux's flock, which may be shortened as long as they can't be ours.
+/// Returns `true` for a long option of util-linux's flock. It may be shortened, unless it could then be one of ours.
 fn is_their_long_option(text: &str) -> bool {
     let name = text[2..].split('=').next().unwrap_or_default();
     !name.is_empty()
@@ -94,13 +99,14 @@ fn is_their_long_option(text: &str) -> bool {
         && THEIRS.iter().any(|theirs| theirs.starts_with(name))
 }
 
-/// Short options of util-linux's flock, together as in `-xn`, with a value as in `-w5`.
+/// Returns `true` for short options of util-linux's flock, combined as in `-xn` or with a value as in `-w5`.
 fn is_their_short_options(cluster: &str) -> bool {
     for (at, c) in cluster.char_indices() {
         match c {
             's' | 'x' | 'e' | 'u' | 'n' | 'o' | 'F' => {}
+            // These options take a value, so the rest of the word can be anything.
             'w' | 'E' | 'c' => return true,
-            // -h and -V are both programs', and alone they are ours.
+            // Both programs have `-h` and `-V`. Alone they are ours.
             'h' | 'V' if at > 0 => {}
             _ => return false,
         }

@@ -1,4 +1,4 @@
-//! `flock hold`: between flock and a program on the host; see `runtime::cli::keeper`.
+//! `flock hold`: the process between flock and a program on the host; see `runtime::cli::keeper`.
 
 use std::ffi::OsString;
 
@@ -16,11 +16,11 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs it to its end; the exit code is the program's.
+/// Runs the program to its end and returns its exit code.
 ///
 /// # Errors
 ///
-/// If flock itself did not start this.
+/// Returns an error if this command was not started by flock itself.
 pub fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
     let held = keeper::hold(&args.turn, &args.command);
     let failed =

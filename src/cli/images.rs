@@ -1,4 +1,4 @@
-//! Making the images, with progress.
+//! Building of the images, with progress for the terminal.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,16 +9,17 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe, Step};
 use crate::ui::Progress;
 
-/// Makes the images that are missing.
+/// Makes the missing images.
 ///
 /// # Errors
 ///
-/// If the engine does not answer, or an image can't be had.
+/// Returns an error if the engine does not answer, or if an image can't be made.
 pub async fn make(engine: &Engine, home: &Home, config: &Config, context: &Context) -> Result<(), Failure> {
     let shown = Mutex::new(None::<(Recipe, Progress)>);
     let sink = |progress: image::Progress| {
         let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
         let image::Progress { recipe, step, detail } = progress;
+        // An image that exists already reports only `Ready`. It gets no progress, just a detail with `-v`.
         if shown.as_ref().is_none_or(|(of, _)| *of != recipe) && step != Step::Ready {
             *shown = Some((recipe, context.printer.progress(&format!("making the {}", name(recipe)))));
         }

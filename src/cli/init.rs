@@ -1,7 +1,7 @@
-//! `flock init`: makes a home, or completes one.
+//! `flock init`: creates a home, or completes one.
 //!
-//! Every step leaves a home that the next `init` goes on from: folders, instance id, configuration,
-//! workspaces, format number, images. Nothing that is there is made again.
+//! After every step the next `init` can continue: folders, instance id, configuration, workspaces, format number,
+//! images. Existing parts are not made again.
 
 mod choice;
 mod found;
@@ -60,12 +60,13 @@ pub enum Gateway {
     Openclaw,
 }
 
-/// Makes or completes the home.
+/// Creates or completes the home.
 ///
 /// # Errors
 ///
-/// What could not be made; what was made until then stays and is used by the next call.
+/// Returns the error of the step that failed. The completed steps stay and the next call uses them.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    // Everything that can be refused is refused before the first file is written.
     openclaw::check(args)?;
     let home = context.place()?;
     version::check_writable(&home)?;
@@ -77,6 +78,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
     let wanted = home::Wanted { model: choice.model, base_url: choice.base_url, token, port: args.port };
     let made = home::complete(&home, &wanted)?;
+    // The key is stored only after the home is complete, because its folder is one of the things made above.
     if let Some(key) = choice.key {
         config::secret::set(&home, key.provider, &key.value)?;
     }
@@ -85,6 +87,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let config = config::read(&home)?;
     models::warn_of_unusable(&home, &config, context);
+    // A running gateway keeps its old port until it is restarted.
     let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
     let moved = served.filter(|served| *served != config.port);
     if let Some(served) = moved {
@@ -100,6 +103,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         "images": if args.no_images { "left out" } else { "ready" },
         "programs": programs.iter().map(described).collect::<Vec<_>>(),
     });
+    // The images come last: they take minutes and need an engine, and the home works without them.
     if !args.no_images {
         context.block_on(async {
             let engine = team::engine().await?;
@@ -129,7 +133,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Says which agent programs this machine has: whoever chose the model on the command line wants to know them, too.
+/// Prints which agent programs are installed. A person who chose the model on the command line wants to know them too.
 fn name(programs: &[Installed], context: &Context) {
     let Some(first) = programs.first() else { return };
     let labels: Vec<String> = programs.iter().map(Installed::label).collect();

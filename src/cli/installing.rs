@@ -1,4 +1,4 @@
-//! How an installed OpenClaw, and the making of one or of flock itself, are shown.
+//! Output about an installed version, and the progress of installing OpenClaw or flock itself.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,12 +9,12 @@ use crate::install::versions::short;
 use crate::install::{Event, Phase, Version};
 use crate::ui::Progress;
 
-/// A version for people, as in `2026.9.6 (0123456789ab, main)`.
+/// Formats a version for people, such as `2026.9.6 (0123456789ab, main)`.
 pub fn named(version: &Version) -> String {
     format!("{} ({}, {})", version.version, short(&version.commit), version.reference)
 }
 
-/// What programs get of a version.
+/// Returns a version for programs.
 pub fn described(version: &Version) -> Value {
     json!({
         "version": version.version,
@@ -29,7 +29,7 @@ pub fn described(version: &Version) -> Value {
     })
 }
 
-/// An install on the terminal.
+/// The progress of an install on the terminal.
 pub struct Shown<'a> {
     context: &'a Context,
     what: &'static str,
@@ -37,23 +37,24 @@ pub struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// Nothing shown yet.
+    /// Creates the progress of installing OpenClaw.
     #[must_use]
     pub const fn new(context: &'a Context) -> Self {
         Self::of(context, "OpenClaw")
     }
 
-    /// The same of another program.
+    /// Creates the progress of installing another program.
     #[must_use]
     pub const fn of(context: &'a Context, what: &'static str) -> Self {
         Self { context, what, progress: Mutex::new(None) }
     }
 
-    /// Shows what it is at.
+    /// Shows an event of the installer.
     pub fn event(&self, event: &Event<'_>) {
         let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Phase(phase) => {
+                // A new phase means that the one before it succeeded. A failed install drops the progress instead.
                 if let Some((progress, done)) = shown.take() {
                     progress.done(&done);
                 }
@@ -80,7 +81,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Ends what is still shown, as done.
+    /// Ends the phase that is still shown, as done.
     pub fn end(&self) {
         if let Some((progress, done)) = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take() {
             progress.done(&done);
@@ -88,7 +89,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What a phase is called while it lasts, and what is said when it is done.
+/// Returns the text of a phase while it runs, and the text for its end.
 fn words(program: &str, phase: &Phase<'_>) -> (String, String) {
     match phase {
         Phase::Asking => (format!("asking {program}'s repository"), "the repository answered".to_owned()),

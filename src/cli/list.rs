@@ -1,4 +1,4 @@
-//! `flock list`: the agents of a home, as the configuration has them.
+//! `flock list`: lists the agents of a home from its configuration.
 
 use serde_json::{Value, json};
 
@@ -14,12 +14,13 @@ pub struct Args {}
 ///
 /// # Errors
 ///
-/// If there is no home, or its configuration is not usable.
+/// Returns an error if there is no home, or if its configuration is not valid.
 pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let config = config::read(&home)?;
     let frozen = team::frozen(&home);
     let asleep = team::asleep(&home);
+    // Only the gateway knows which agents are paused. Without one the map is empty.
     let paused = context.block_on(async { Ok(team::paused(&home, &config).await) })?;
     if context.printer.json_wanted() {
         let with_state = |agent: &Agent| {
@@ -38,6 +39,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         let (paused, asleep) = (paused.get(agent.id.as_str()), asleep.get(&agent.id));
         let held = team::held_text(frozen.of(&agent.id), paused, asleep);
         let sandbox = match (held, agent.sandbox) {
+            // The reason for which an agent does not work is more important than its sandbox, and shares the column.
             (Some(held), _) => held,
             (None, _) if agent.runs_on_host() => (Tone::Warn, "none, on the host".to_owned()),
             (None, SandboxMode::All) => (Tone::Plain, "docker".to_owned()),
@@ -58,7 +60,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// An agent for programs.
+/// Returns an agent for programs.
 pub fn describe(agent: &Agent) -> Value {
     json!({
         "id": agent.id,

@@ -1,4 +1,4 @@
-//! `flock logs`: what the gateway, OpenClaw and the supervisor wrote.
+//! `flock logs`: shows the logs of the gateway, OpenClaw and the supervisor.
 
 use std::time::Duration;
 
@@ -40,11 +40,11 @@ impl Whose {
     }
 }
 
-/// Prints the log's last lines, and what comes after them if that is wanted.
+/// Prints the last lines of the log, and with `--follow` every new one.
 ///
 /// # Errors
 ///
-/// If there is no home, or the log can't be read.
+/// Returns an error if there is no home, or if the log can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let name = args.whose.name();
@@ -60,7 +60,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let lines = follower.more().map_err(|error| unreadable(&error))?;
         show(&lines, name, context);
         if lines.is_empty() {
-            // Files can't be waited for without a watcher, and a look costs a few microseconds.
+            // A blocking read does not wait for a file to grow. A look costs a few microseconds, so no watcher is used.
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -77,7 +77,7 @@ fn show(lines: &[String], name: &str, context: &Context) {
     }
 }
 
-/// A line for programs: `{"log","at","level","text"}`, where the line tells a time and a level.
+/// Returns a log line for programs: `{"log","at","level","text"}`. Time and level are null if the line has none.
 fn record(line: &str, name: &str) -> Value {
     let (at, rest) = match line.split_once(' ') {
         Some((first, rest)) if first.parse::<jiff::Timestamp>().is_ok() => (Some(first), rest.trim_start()),

@@ -1,5 +1,7 @@
-//! `flock mcp`: flock's tools over standard input and output, for a program that runs an agent's turn and does not speak
-//! MCP over HTTP. It only carries messages: who may call what is decided by the gateway, from the turn's token.
+//! `flock mcp`: flock's tools over stdin and stdout, for a program that runs an agent's turn and can't use MCP over
+//! HTTP.
+//!
+//! It only passes messages on. The gateway decides from the turn's token who may call what.
 
 use std::io::{BufRead as _, Read as _};
 use std::time::Duration;
@@ -17,28 +19,29 @@ use crate::gateway::routes::mcp::MOST;
 use crate::runtime::cli::handed;
 use crate::supervise::loopback::{Call, Client, LoopbackError};
 
-/// How long a message may take: a little longer than the gateway gives a call.
+/// Time limit for one message, slightly longer than the gateway's limit for a call.
 const LIMIT: Duration = handed::CARRY;
 
-/// The most bytes of an answer.
+/// Largest answer in bytes.
 const MOST_BACK: usize = 32 << 20;
 
-/// Messages that are carried at once; further ones are not read. How many of the calls run is the gateway's matter.
+/// Number of messages that are in progress at once. Further ones are not read. The gateway limits how many calls run.
 const AT_ONCE: usize = 64;
 
-/// The code for what is no answer of the gateway's tools.
+/// JSON-RPC error code for errors that are not an answer of the gateway's tools.
 const FAILED: i32 = -32_000;
 
 /// Carry MCP messages between a program and the gateway
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Carries each line of stdin to the gateway and each answer to stdout. The end of stdin ends the calls that run: whoever
-/// made them has gone.
+/// Passes each line of stdin to the gateway and each answer to stdout.
+///
+/// The end of stdin ends the running calls, because their caller is gone.
 ///
 /// # Errors
 ///
-/// If the environment does not say where the gateway is and whose turn this is.
+/// Returns an error if the environment does not hold the gateway's URL and the turn's token.
 pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
     let (gateway, path) = gateway()?;
     context.block_on(async {
@@ -50,7 +53,8 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
                 line = lines.recv(), if under_way.len() < AT_ONCE => {
                     let Some(line) = line else { break };
                     match Said::of(&line) {
-                        // Here and not by way of the gateway: there it might come before the call itself.
+                        // The cancellation is handled here. By way of the gateway it could arrive before the call that
+                        // it ends.
                         Said::Cancel(id) => calls.cancel(&id),
                         Said::Call(id) => {
                             let ends = calls.begin(&id);
@@ -68,6 +72,7 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
                 return Ok(Exit::Done);
             }
         }
+        // The answers of the ended calls are still written: the caller may only have closed its side for writing.
         calls.over.cancel();
         while let Some(done) = under_way.join_next().await {
             tell(done, context);
@@ -76,11 +81,11 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// What a message is, as far as it matters here.
+/// A message, as far as this program has to understand it.
 enum Said {
-    /// The call of a tool, with its id.
+    /// A tool call, with its id.
     Call(Value),
-    /// The end of the request with this id.
+    /// The cancellation of the request with this id.
     Cancel(Value),
     Other,
 }
@@ -96,18 +101,19 @@ impl Said {
     }
 }
 
-/// What ends the calls that run.
+/// The running calls and the tokens that end them.
 #[derive(Default)]
 struct Calls {
-    /// Of each its request, and what ends it alone.
+    /// The request id of each call, and the token that ends only this call.
     running: Vec<(Value, CancellationToken)>,
-    /// Ends all of them.
+    /// The token that ends all calls.
     over: CancellationToken,
 }
 
 impl Calls {
-    /// A call begins; what is given ends it without an answer.
+    /// Registers a call. The returned token ends it without an answer.
     fn begin(&mut self, id: &Value) -> CancellationToken {
+        // Finished calls cancel their own token, so the list is cleaned up here.
         self.running.retain(|(_, ends)| !ends.is_cancelled());
         let ends = self.over.child_token();
         self.running.push((id.clone(), ends.clone()));
@@ -119,7 +125,8 @@ impl Calls {
     }
 }
 
-/// Waits for a call's answer or its end. Where it is ended, its connection is closed, and the gateway ends it there.
+/// Waits for the answer of a call or for its end. Ending it closes its connection, and the gateway then cancels the
+/// call.
 async fn called(
     id: Value,
     carried: impl Future<Output = Option<Value>>,
@@ -128,7 +135,7 @@ async fn called(
 ) -> Option<Value> {
     let answer = ends.run_until_cancelled(carried).await;
     ends.cancel();
-    // Who cancelled it waits for no answer.
+    // A caller that cancelled its call does not expect an answer. Only the end of stdin gives one.
     let cut_off = || over.is_cancelled().then(|| failed(&id, "the call was ended: standard input has ended"));
     answer.unwrap_or_else(cut_off)
 }
@@ -139,7 +146,7 @@ fn tell(done: Result<Option<Value>, tokio::task::JoinError>, context: &Context) 
     }
 }
 
-/// Where the gateway is, with the turn's token.
+/// Returns a client of the gateway with the turn's token, and the path of its MCP endpoint.
 fn gateway() -> Result<(Client, String), Failure> {
     let missing = |var: env::Var| {
         Failure::new(Kind::Usage, format!("{} is not set: flock sets it for the programs it runs", var.name))
@@ -147,6 +154,7 @@ fn gateway() -> Result<(Client, String), Failure> {
     let url = env::MCP_URL.get().ok_or_else(|| missing(env::MCP_URL))?;
     let token = env::MCP_TOKEN.get().ok_or_else(|| missing(env::MCP_TOKEN))?;
     let uri: Option<Uri> = url.parse().ok();
+    // The token must never go to another host, so only a URL on loopback is accepted.
     let here = uri.filter(|uri| {
         uri.scheme_str() == Some("http") && matches!(uri.host(), Some("127.0.0.1" | "localhost"))
     });
@@ -157,14 +165,17 @@ fn gateway() -> Result<(Client, String), Failure> {
     Ok((Client::new(port).with_token(&token), uri.path().to_owned()))
 }
 
-/// Stdin by lines. The thread is left alone at the end: it hangs in a read that only the other program can end.
+/// Reads stdin line by line.
+///
+/// The thread is not joined at the end: it blocks in a read that only the other program can end.
 fn read() -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
         loop {
             let mut line = Vec::new();
-            // One byte more than the gateway takes, so that it refuses it; the rest of the line is passed over.
+            // One byte more than the gateway accepts, so that the gateway refuses the message. The rest of the line is
+            // skipped.
             let mut bounded = (&mut input).take(MOST as u64 + 1);
             match bounded.read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => return,
@@ -181,7 +192,7 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-/// Has a message answered; none where it is a notification.
+/// Sends a message and returns its answer. A notification has none.
 async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
     let answer = async {
         let call = Call::post(&path).header("content-type", "application/json").bytes(line.trim_ascii());
@@ -191,7 +202,7 @@ async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
     };
     let text = match answer.await {
         Ok(Some(answer)) if answer["jsonrpc"] == "2.0" => return Some(answer),
-        // Refused before it was looked at as a message: flock's own form of an error.
+        // The gateway refused the request before it read the message, so the error has flock's own format.
         Ok(Some(refusal)) => {
             refusal["error"]["message"].as_str().unwrap_or("the gateway refused it").to_owned()
         }
@@ -199,7 +210,7 @@ async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
         Err(error) => chain(&error),
     };
     let message: Value = serde_json::from_slice(&line).unwrap_or_default();
-    // Nobody waits for the answer to a notification.
+    // A notification has no id and expects no answer. Invalid JSON is answered with a null id, as JSON-RPC requires.
     let id = message.get("id").cloned().or_else(|| message.is_null().then_some(Value::Null))?;
     Some(failed(&id, &text))
 }

@@ -1,27 +1,28 @@
-//! What a program is told of a command line that is not valid.
+//! The error that a program gets as JSON for a command line that is not valid.
 
 use std::ffi::OsString;
 
 use super::{Failure, command};
 use crate::error::Kind;
 
-/// Clap's error as a failure: what is wrong, and the help of the verb it is wrong in.
+/// Converts clap's error: the message is its first paragraph, and the hint is the help of the verb concerned.
 pub fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     let text = error.to_string();
-    // The first paragraph says it all: what is missing is in lines of its own.
+    // The first paragraph is complete. It may have several lines, for example one for each missing argument.
     let said: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let said = said.join(" ");
     let message = said.strip_prefix("error: ").unwrap_or(&said);
     Failure::new(Kind::Usage, message).hint(format!("{} --help", verb(args)))
 }
 
-/// The verbs that the line names, as in `flock config set`.
+/// Returns the verbs that the command line names, such as `flock config set`.
 fn verb(args: &[OsString]) -> String {
     let root = command();
     let mut at = &root;
     let mut names = vec![root.get_name()];
     let mut words = args.iter().skip(1).filter_map(|arg| arg.to_str());
     while let Some(word) = words.next() {
+        // These two global options take a value, which could be taken for a verb.
         if ["--home", "--color"].contains(&word) {
             words.next();
         } else if !word.starts_with('-') {

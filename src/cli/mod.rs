@@ -1,8 +1,7 @@
-//! The command line: one file per verb, each with its help, its arguments and what it does.
+//! The command line: one file for each verb, with its help, its arguments and its code.
 //!
-//! A new verb is a file with `Args` (its doc comment is the help) and `run(args, &Context) -> Result<Exit,
-//! Failure>`, a variant of `Verb` and an arm of `Verb::run`. Verbs say what they have to say through
-//! [`Printer`] and never end the process.
+//! A new verb is a file with `Args` (its doc comment is the help) and `run(args, &Context) -> Result<Exit, Failure>`, a
+//! variant of `Verb` and an arm of `Verb::run`. Verbs write all output through [`Printer`] and never end the process.
 
 pub mod add;
 pub mod approvals;
@@ -196,10 +195,11 @@ impl Verb {
     }
 }
 
-/// The whole of the program after its panic hook; the result is the exit code.
+/// Runs the program inside its panic hook and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
+    // Completion and the handover come first, because neither is a command line that clap would accept.
     if complete::answer(&args, command) {
         return ExitCode::SUCCESS;
     }
@@ -208,7 +208,7 @@ pub fn main() -> ExitCode {
         Printer::new(Options::default()).fail(&failure);
         return ExitCode::from(failure.kind.exit_code());
     }
-    // Files of agents and of the team are for nobody else; what sandboxes have to read is given its mode explicitly.
+    // Files of agents and of the team are private to the owner. Files for sandboxes get their mode explicitly.
     ::nix::sys::stat::umask(::nix::sys::stat::Mode::from_bits_truncate(0o077));
     match Cli::try_parse_from(&args) {
         Ok(cli) => run(cli),
@@ -216,7 +216,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line as clap knows it, for completions and the reference in docs/.
+/// Returns clap's definition of the command line, for completions and for the reference in docs/.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
@@ -236,6 +236,7 @@ fn run(cli: Cli) -> ExitCode {
         Exit::Failed(failure.kind)
     });
     let unwritten = context.printer.take_trouble();
+    // A verb that succeeded but could not write its output has not told the result, so the exit code reports it.
     match (exit, unwritten) {
         (Exit::Done, Some(error)) => {
             context.printer.fail(&Failure::caused("failed to write to stdout", &error));
@@ -245,10 +246,10 @@ fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// Help and version on stdout; a wrong command line on stderr, or as JSON where that was among its words.
+/// Prints help and version to stdout, and an error about the command line to stderr, or as JSON with `--json`.
 fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
-        // A reader that has gone away has read enough.
+        // A closed stdout means that the reader has seen enough.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -256,13 +257,14 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
         let printer = Printer::new(Options { json: true, ..Options::default() });
         printer.fail(&misuse::failure(error, args));
     } else {
-        // Not clap's own printing: what was typed may hold control characters.
+        // clap's own printing is not used, because the typed words may contain control characters.
         Printer::new(Options::default()).usage(&error.to_string());
     }
     ExitCode::from(Kind::Usage.exit_code())
 }
 
-/// Asked before the command line is parsed, so it must not build clap's tree.
+/// Returns `true` if a word is a verb. It is called before parsing, on every start, so it must not build clap's whole
+/// tree.
 fn is_verb(word: &str) -> bool {
     Verb::has_subcommand(word) || ALIASES.contains(&word)
 }

@@ -1,4 +1,4 @@
-//! Which agents have a model that can't answer yet.
+//! Warnings about models in use that can't answer yet.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,11 @@ use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::{Catalog, listing};
 
-/// Says of each model in use that can't be asked what is missing.
+/// Warns of each model in use that can't be asked, with what is missing, and of each unknown name of a model.
 pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
     let catalog = Catalog::new(home.clone());
     let mut seen = HashSet::new();
+    // An agent program on the host may have its own login and needs no provider here.
     let asked = config.agents.iter().filter(|agent| !programs::has_own_login(agent));
     for model in asked.flat_map(Agent::models) {
         if !seen.insert(model) {
@@ -38,7 +39,7 @@ pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
 
 fn is_strange(model: &ModelRef, config: &Config) -> bool {
     let own = config.providers.get(model.provider());
-    // Behind another address are other models.
+    // A provider with another base URL may serve other models, so its names are not checked.
     let is_own =
         own.is_some_and(|own| own.base_url.is_some() || own.models.iter().any(|one| one.id == model.model()));
     !is_own && listing::is_strange(model)

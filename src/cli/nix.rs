@@ -1,4 +1,4 @@
-//! `flock nix`: packages of agents in the shared store.
+//! `flock nix`: manages the packages of agents in the shared store.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -76,10 +76,11 @@ enum Verb {
 ///
 /// # Errors
 ///
-/// If the engine or the store does not answer, or Nix fails.
+/// Returns an error if the engine or the store does not answer, or if Nix fails.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
+    // Showing the pin needs no engine, so it comes before the connection to one.
     if let Verb::Pin { rev, update } = &args.verb {
         return pin(&home, &config, rev.as_deref(), *update, context);
     }
@@ -102,6 +103,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Verb::Remove { agent, packages } => {
                 known(&config, agent)?;
                 store.uninstall(agent, packages).await?;
+                // The package is removed first. If that fails, the agent keeps the right to it as well.
                 take_back(&home, agent, packages).await?;
                 let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
                 let text = format!("{agent} has {} no more", names.join(", "));
@@ -115,6 +117,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 progress.done("collected");
                 said(context, &json!({"freed": freed}), &freed);
             }
+            // This case has already returned above.
             Verb::Pin { .. } => {}
             Verb::Rollback { agent } => {
                 known(&config, agent)?;
@@ -126,7 +129,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Keeps that a person took these packages back, so that the agent does not have them again by asking.
+/// Records that a person removed these packages, so that the agent can't get them back by a request alone.
 async fn take_back(home: &Home, agent: &AgentId, packages: &[Attribute]) -> Result<(), Failure> {
     if !home.database().exists() {
         return Ok(());
@@ -151,6 +154,7 @@ fn pin(
     let before = Pin::read(home, config.nix_flake.as_deref())?;
     let pin = match (rev, folder) {
         (None, _) if !update => before.clone(),
+        // A folder is hashed by flock itself, so pinning it needs neither the engine nor the network.
         (None, Some(folder)) => Some(Pin::folder(home, folder)?),
         _ => {
             let moved = context.block_on(async {
@@ -185,11 +189,11 @@ fn pin(
     Ok(Exit::Done)
 }
 
-/// Installs packages, with progress; returns those that are new.
+/// Installs packages with progress and returns those that are new.
 ///
 /// # Errors
 ///
-/// If the store does not answer, or a package can't be had.
+/// Returns an error if the store does not answer, or if a package can't be built or fetched.
 pub async fn install(
     store: &Store,
     agent: &AgentId,
@@ -197,6 +201,7 @@ pub async fn install(
     context: &Context,
 ) -> Result<Vec<Attribute>, Failure> {
     let progress = context.printer.progress(&format!("installing packages for {agent}"));
+    // Ctrl-C ends the whole process, so nothing has to cancel this.
     let never = CancellationToken::new();
     let new = store.install(agent, packages, &never, &|line| progress.detail(line)).await?;
     progress.done(&format!("packages of {agent} installed"));

@@ -1,4 +1,5 @@
-//! What commands do about OpenClaw: whether an agent could run on it, and the configuration it is started on.
+//! Actions of commands on OpenClaw: checking that an agent could run on it, and preparing the configuration it starts
+//! with.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -31,12 +32,12 @@ use crate::supervise::control::{Connection, Request};
 use crate::supervise::unit::Unready;
 use crate::swarm::triage;
 
-/// Whether the installed OpenClaw could run the agents of a configuration that is to be, with all that it would be given.
-/// Nothing is written.
+/// Checks that the installed OpenClaw could run the agents of a planned configuration, with everything it would be
+/// given. Nothing is written.
 ///
 /// # Errors
 ///
-/// Why it could not.
+/// Returns an error if OpenClaw is not installed, if it refuses the configuration, or if a provider key is missing.
 pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
     let program = installed(home)?;
     if let Some(port) = port::choose(config) {
@@ -48,22 +49,23 @@ pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<
     Ok(())
 }
 
-/// Puts the configuration in place that the installed OpenClaw is to be started on.
+/// Writes the configuration that the installed OpenClaw will start with.
 ///
 /// # Errors
 ///
-/// Why it can't; what was in place before is as it was.
+/// Returns an error if it can't be prepared. The configuration from before then stays.
 pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
     let progress = context.printer.progress("asking OpenClaw whether it takes its configuration");
     let ready = prepare(home).await?;
     progress.done("OpenClaw takes its configuration");
+    // A running supervisor restarts OpenClaw with the new configuration. That it fails to start is only a warning here.
     if let Some(trouble) = started(home, context).await {
         context.printer.warn(&trouble.with_mend());
     }
     Ok(ready)
 }
 
-/// Waits until OpenClaw runs, where a supervisor does; gives back why it does not.
+/// Waits until OpenClaw runs if a supervisor runs, and returns the reason if it does not.
 async fn started(home: &Home, context: &Context) -> Option<Failure> {
     let mut connection = Connection::open(home).await.ok()?;
     connection.ask(Request::Look, LOOK).await.ok()?;
@@ -72,17 +74,17 @@ async fn started(home: &Home, context: &Context) -> Option<Failure> {
     start::without_openclaw(&reply.status?)
 }
 
-/// Whether the supervisor runs it: a version is installed and agents run on it.
+/// Returns `true` if the supervisor runs OpenClaw: a version is installed and an agent uses it.
 #[must_use]
 pub fn is_wanted(home: &Home, config: &Config) -> bool {
     agents(config).next().is_some() && versions::current(home).is_some()
 }
 
-/// What the supervisor runs OpenClaw with.
+/// Returns the unit that the supervisor runs OpenClaw with.
 ///
 /// # Errors
 ///
-/// If the home's configuration can't be read.
+/// Returns an error if the home's configuration can't be read.
 pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
     let (own, other) = (home.clone(), home.clone());
     let prepare: Prepare = Arc::new(move || {
@@ -92,7 +94,8 @@ pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
             ready.map_err(|Unmade { failure, passes }| unready(&failure, passes))
         })
     });
-    // What was granted is not in the configuration. Where it can't be read, making ready says why.
+    // The grants are not in the configuration, so they are hashed here. If they can't be read, the preparation reports
+    // why.
     let basis = Arc::new(move || {
         let granted = Reader::open(&other).ok().flatten().and_then(|reader| reader.granted("mount").ok());
         let mut hasher = DefaultHasher::new();
@@ -108,20 +111,20 @@ fn unready(failure: &Failure, passes: bool) -> Unready {
     Unready { reason: failure.with_mend(), lasting: (!passes).then_some(failure.kind) }
 }
 
-/// Makes everything ready that the installed OpenClaw is to be started on: flock's plugin, who its agents are, their
-/// workspaces, and its configuration.
+/// Prepares everything that the installed OpenClaw starts with: flock's plugin, the identity and workspaces of its
+/// agents, and its configuration.
 ///
 /// # Errors
 ///
-/// Why it can't; the configuration that was in place before is as it was.
+/// Returns an error if one of these can't be prepared. The configuration from before then stays.
 pub async fn prepare(home: &Home) -> Result<Ready, Failure> {
     made(home).await.map_err(|unmade| unmade.failure)
 }
 
-/// Why OpenClaw could not be made ready.
+/// The reason for which OpenClaw could not be prepared.
 struct Unmade {
     failure: Failure,
-    /// Whether a new try may end otherwise: the program did not answer, as on a machine that is too busy.
+    /// `true` if a retry may succeed: the program did not answer, for example because the machine is too busy.
     passes: bool,
 }
 
@@ -135,6 +138,7 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
     let version = versions::current(home).ok_or(OpenClawError::NotInstalled)?;
     let live = Arc::new(Live::open(home.clone())?);
     let tools = tools::specs(&live)?;
+    // The plugin goes first: the configuration below refers to its files.
     plugin::install(home, &tools)?;
     place::made(home, plugin::SECRET)?;
     for agent in agents(&live.current()) {
@@ -142,10 +146,10 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
         identity::set_role(home, &agent.id, &text)?;
     }
     let engine = Engine::from_env();
-    // A gateway that starts at the same time may still be making its tables.
+    // A gateway that starts at the same time may still be creating the database tables.
     let end = Instant::now() + TABLES;
     let approved = loop {
-        // A database may keep who asks waiting.
+        // SQLite may block while another process writes, so it runs on a thread for blocking work.
         let own = home.clone();
         let asked = tokio::task::spawn_blocking(move || approved(&own)).await;
         match asked.map_err(|error| OpenClawError::Unready(error.to_string()))? {
@@ -159,28 +163,30 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
         Unmade { failure: error.into(), passes }
     })?;
     if ready.put == Put::Sandboxes {
-        // What they were made with may not be allowed any more.
+        // The new configuration may no longer allow what the present sandboxes were made with, so they are removed.
         match sandboxes::remove_all(&engine, home).await {
             Ok(_) => {}
-            // Where there is no engine there are none.
+            // Without an engine there are no sandboxes.
             Err(error) if error.kind() == Kind::DockerUnavailable => {}
             Err(error) => return Err(Unmade { failure: error.into(), passes: true }),
         }
+        // Written only after the removal: if it failed, the next start tries it again.
         place::cleared(home)?;
     }
     Ok(ready)
 }
 
-/// How long a gateway may take to make its tables.
+/// Time that a starting gateway may take to create its tables.
 const TABLES: Duration = Duration::from_secs(5);
-/// How long the supervisor may take to say that it looks.
+/// Time that the supervisor may take to confirm that it looks for changes.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What an installed version would be started on; `None` where no agent runs on OpenClaw. Nothing is written.
+/// Returns the configuration that an installed version would start with, or `None` if no agent runs on OpenClaw.
+/// Nothing is written.
 ///
 /// # Errors
 ///
-/// Why it can't be derived.
+/// Returns an error if the configuration can't be derived.
 pub async fn derived_for(home: &Home, version: &Version) -> Result<Option<Derived>, Failure> {
     let (_, document) = config::file::read_document(home)?;
     let config = config::read(home)?;
@@ -192,20 +198,20 @@ pub async fn derived_for(home: &Home, version: &Version) -> Result<Option<Derive
     Ok(Some(derived))
 }
 
-/// The OpenClaw in use.
+/// Returns the OpenClaw that is in use.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::NotInstalled`].
+/// Returns [`OpenClawError::NotInstalled`] if there is none.
 pub fn installed(home: &Home) -> Result<Program, OpenClawError> {
     versions::current(home).as_ref().map(Program::from).ok_or(OpenClawError::NotInstalled)
 }
 
-/// What of the host was granted to each agent, as it is now.
+/// Returns the host folders that each agent is granted now.
 ///
 /// # Errors
 ///
-/// If the database can't be read: an agent that lacks what it was granted would work on something else.
+/// Returns an error if the database can't be read. Without its granted folders an agent would work on the wrong files.
 pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
     let mut found: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();
     if let Some(reader) = Reader::open(home)? {
@@ -218,17 +224,17 @@ pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
     Ok(Arc::new(move |agent| found.get(agent).cloned().unwrap_or_default()))
 }
 
-/// Something about OpenClaw that a person should know.
+/// A problem with OpenClaw that a person should know.
 pub struct Trouble {
-    /// What it is.
+    /// The description of the problem.
     pub text: String,
-    /// The command that mends it.
+    /// The command that repairs it.
     pub mend: String,
-    /// Whether agents on OpenClaw can't work because of it.
+    /// `true` if agents on OpenClaw can't work because of it.
     pub breaks: bool,
 }
 
-/// What stands in the way of the agents on OpenClaw, as far as it can be seen without running it.
+/// Returns the problems of the agents on OpenClaw that can be seen without starting it.
 pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
     let mut found = Vec::new();
     let interrupted = match underway::interrupted(home) {
@@ -241,6 +247,7 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
         Some(Reached::Nothing) | None => None,
     };
     found.extend(interrupted.map(|text| Trouble { text, mend: "flock update".to_owned(), breaks: false }));
+    // Without agents on OpenClaw its other problems affect nobody.
     if agents(config).next().is_none() {
         return found;
     }
@@ -263,7 +270,7 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
     found
 }
 
-/// The file by which OpenClaw knows that it runs in a container.
+/// The file whose presence makes OpenClaw believe that it runs in a container.
 const IN_CONTAINER: &str = "/.dockerenv";
 
 async fn looked_at(home: &Home, config: &Config) -> Result<Vec<Trouble>, Failure> {
@@ -275,7 +282,7 @@ async fn looked_at(home: &Home, config: &Config) -> Result<Vec<Trouble>, Failure
     if derived.dropped.is_empty() {
         return Ok(Vec::new());
     }
-    // What is said in words is no place of a setting.
+    // Some entries are sentences and not paths of settings, so no command can unset them.
     let first = derived.dropped.iter().find(|place| !place.contains([' ', ':']));
     let mend = first.map(|place| format!("flock config unset {}", quoted(place)));
     Ok(vec![Trouble {

@@ -1,4 +1,4 @@
-//! The person at the command line: what they are called and what they say.
+//! The person at the command line: their login name and their input.
 
 use std::io::Read as _;
 
@@ -7,13 +7,14 @@ use crate::error::Kind;
 
 pub use crate::process::login;
 
-/// All that comes on stdin, up to `most` bytes; `hint` says what to do with more.
+/// Reads all of stdin, up to `most` bytes. `hint` tells the person what to do with a larger text.
 ///
 /// # Errors
 ///
-/// If there is more, it can't be read, or it is no text.
+/// Returns an error if stdin holds more, if it can't be read, or if it is not UTF-8 text.
 pub fn stdin(most: u64, hint: &str) -> Result<String, Failure> {
     let mut text = String::new();
+    // One byte more than allowed tells a text of exactly the limit from a longer one.
     let read = std::io::stdin().take(most + 1).read_to_string(&mut text);
     read.map_err(|error| Failure::caused("failed to read stdin as text", &error))?;
     if text.len() as u64 > most {

@@ -1,4 +1,4 @@
-//! Agent programs of this machine, for the verbs that look at them.
+//! The agent programs on this machine, for the verbs that show or check them.
 
 use futures_util::future;
 
@@ -12,26 +12,28 @@ pub use crate::runtime::cli::installed::Installed;
 use crate::runtime::cli::installed::{install_hint, renewal_hint};
 use crate::runtime::cli::{self, Program, host, locate};
 
-/// The programs that are installed.
+/// Returns the installed programs.
 pub async fn installed() -> Vec<Installed> {
     let found = cli::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
+    // Each program is run for its version. They are asked at the same time, since some take a second to start.
     let asked = found.map(|(program, found)| async move { Installed::ask(program, &found).await });
     future::join_all(asked).await
 }
 
-/// Whether a model without a provider is no trouble for an agent: its program runs on the host and may have a login of
-/// its own.
+/// Returns `true` if an agent needs no provider in this home: its program runs on the host and may have its own login.
 #[must_use]
 pub fn has_own_login(agent: &Agent) -> bool {
     agent.runs_on_host() && cli::named(&agent.runtime).is_some()
 }
 
-/// Whether such an agent can run its turns, before it is made or changed; `config` is the configuration with it,
-/// and `verb` the command that asks.
+/// Checks, before an agent is added or changed, that its program can run its turns.
+///
+/// `config` is the configuration with the agent in it, and `verb` is the command that asks.
 ///
 /// # Errors
 ///
-/// What is missing, and what mends it.
+/// Returns an error if the program is missing, lacks something that flock needs, may not run on the host, or can't ask
+/// the agent's model.
 pub fn check(
     program: &'static dyn Program,
     agent: &Agent,
@@ -39,6 +41,7 @@ pub fn check(
     verb: &str,
     context: &Context,
 ) -> Result<(), Failure> {
+    // The choice to run without a sandbox has to be made explicitly.
     if agent.role == Role::Sysadmin && !agent.on_host {
         let text =
             format!("a sysadmin has no sandbox, so {} would run on this machine itself", program.title());
@@ -48,6 +51,7 @@ pub fn check(
         let text = format!("{} is not installed: {why}", program.title());
         Failure::new(Kind::Failed, text).hint(install_hint(program))
     })?;
+    // Some programs refuse to run as root without a sandbox.
     if let Some(why) = program.refuses_host(host::is_root()).filter(|_| agent.on_host) {
         let text = format!("{} can't run on this machine itself: {why}", program.title());
         return Err(Failure::new(Kind::Usage, text).hint("leave --on-host out, or run flock as another user"));
@@ -68,6 +72,7 @@ pub fn check(
         asks(program, agent, model, config, verb, context)?;
     }
     let least = program.habits().least_memory;
+    // Only a limit on a container can be too low. On the host the program has the machine's memory.
     if !agent.on_host && agent.docker.memory.is_some_and(|memory| memory < least) {
         context.printer.warn(&format!(
             "{} may be killed when it runs a command: it needs {} MiB of memory",
@@ -78,7 +83,7 @@ pub fn check(
     Ok(())
 }
 
-/// Whether a program can ask a model of this home. What can be mended later is a warning.
+/// Checks that a program can ask a model of this home. A problem that can be repaired later is only a warning.
 fn asks(
     program: &dyn Program,
     agent: &Agent,
@@ -94,7 +99,7 @@ fn asks(
         Ok(Way::OwnLogin) => {
             let say = &context.printer;
             say.say(format!("{title} asks {model} with its own login: this home has no key of {provider}"));
-            // It may know the model by another way than flock does.
+            // The program may know the model by other means than flock does, so this is only a warning.
             if let Ok(wire) = catalog::wire(model, config)
                 && !program.speaks(wire.api)
             {
@@ -105,7 +110,7 @@ fn asks(
             }
             Ok(())
         }
-        // Of what runs in a sandbox it is said with the other models.
+        // For an agent in a sandbox the missing key is reported together with the other models.
         Err(Unable::NoKey(error)) => {
             if agent.on_host {
                 let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -125,7 +130,8 @@ fn asks(
     }
 }
 
-/// What stands in the way of agents that programs run; one line for each program that some agent has.
+/// Returns the problems of agents that programs run, as (stops the agent, text, command). Each program in use has at
+/// most one.
 pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
     let installed = installed().await;
     let mut found = Vec::new();
@@ -158,12 +164,14 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
         }
     }
     for agent in &config.agents {
+        // A configuration edited by hand can name a runtime that this flock does not have.
         if cli::named(&agent.runtime).is_none() && !["native", "openclaw"].contains(&agent.runtime.as_str()) {
             let text =
                 format!("agent {} has the runtime {:?}, which flock does not have", agent.id, agent.runtime);
             let at = format!("plugins.entries.flock.config.gatewayAgents[{}].runtime", agent.id);
             found.push((true, text, format!("flock config set {at} native")));
         }
+        // A person chose this, but should be reminded of it.
         if cli::named(&agent.runtime).is_some() && agent.runs_on_host() {
             let text = format!("agent {} runs on this machine itself, in no sandbox, as you chose", agent.id);
             found.push((false, text, host::off(&agent.id)));

@@ -1,5 +1,6 @@
-//! A gateway that is being restarted: whoever asks it something waits for as long as its supervisor says that it is coming
-//! back.
+//! Waiting for a gateway that is being restarted.
+//!
+//! A request waits for as long as the supervisor says that the gateway is coming back.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,49 +13,51 @@ use crate::supervise::loopback::{Client, LoopbackError};
 use crate::supervise::state::Standing;
 use crate::supervise::unit::GATEWAY;
 
-/// Whether something may be asked again that perhaps was done.
+/// The rule for sending a request again that may already have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// It is the same however often it is done.
+    /// Repeating the request has no further effect.
     Safe,
-    /// Only where it is certain that it never reached the gateway.
+    /// The request may be sent again only if it certainly never reached the gateway.
     Unsent,
 }
 
-/// How long one answer of the supervisor may take.
+/// Time that one answer of the supervisor may take.
 const QUICK: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Pause between two looks at the supervisor.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often a request is sent at most: a gateway that breaks off each time is not restarting.
+/// Number of times a request is sent at most. A gateway that breaks off each time is not restarting.
 const TRIES: u32 = 5;
 
-/// Waits for the gateways of a home, and says so once.
+/// Waits for the gateway of a home, and tells the person only once.
 #[derive(Debug, Default)]
 pub struct Waiting {
     told: Cell<bool>,
 }
 
 impl Waiting {
-    /// The running gateway of a home, also where it is only about to run; `None` where nobody is starting it.
+    /// Returns the running gateway of a home. It waits for a gateway that is starting, and returns `None` if nobody
+    /// starts one.
     ///
     /// # Errors
     ///
-    /// As [`team::gateway`].
+    /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub async fn gateway(&self, home: &Home, context: &Context) -> Result<Option<Client>, Failure> {
         loop {
             let found = team::gateway(home, &config::read(home)?).await;
-            // One that listens and does not answer yet is no other case.
+            // A gateway that listens but does not answer yet is also `Ok(None)` here, so it is waited for in the same
+            // way.
             if !matches!(found, Ok(None)) || !self.comes_back(home, context).await {
                 return found;
             }
         }
     }
 
-    /// Has a gateway do something; where it is lost meanwhile, its successor.
+    /// Sends a request to a gateway, or to its successor if the gateway is lost before it has answered.
     ///
     /// # Errors
     ///
-    /// Those of `call`, and as [`team::gateway`].
+    /// Returns the error of `call`, or an error if the successor can't be used.
     pub async fn ask<T>(
         &self,
         home: &Home,
@@ -76,17 +79,18 @@ impl Waiting {
             }
             match self.gateway(home, context).await? {
                 Some(next) => gateway = next,
+                // The supervisor said that a gateway would come back, but it was stopped meanwhile.
                 None => return Err(error.into()),
             }
         }
     }
 
-    /// Waits for as long as the supervisor says that the gateway is coming; whether it has come.
+    /// Waits for as long as the supervisor says that the gateway is starting. Returns `true` if it runs afterwards.
     async fn comes_back(&self, home: &Home, context: &Context) -> bool {
         loop {
             match standing(home).await {
                 Some(Standing::Healthy) => {
-                    // It may not have seen yet that the gateway is gone.
+                    // The supervisor may not have noticed yet that the gateway is gone, so it is asked a second time.
                     tokio::time::sleep(PAUSE).await;
                     return standing(home).await.is_some_and(is_coming);
                 }
@@ -101,15 +105,17 @@ impl Waiting {
     }
 }
 
-/// How the gateway stands, as its supervisor says; `None` where none answers, or nobody knows how long it takes until it can
-/// run again.
+/// Returns the state of the gateway as its supervisor sees it.
+///
+/// The result is `None` if no supervisor answers, or if the gateway has failed and nobody knows when it can run again.
 async fn standing(home: &Home) -> Option<Standing> {
     let mut supervisor = Connection::open(home).await.ok()?;
     let status = supervisor.ask(Request::Status, QUICK).await.ok()?.status?;
     status.unit(GATEWAY).filter(|unit| unit.failure.is_none()).map(|unit| unit.state)
 }
 
-/// Whether a gateway that stands so runs, or will without anybody's doing. One that stops may do so for a restart.
+/// Returns `true` if a gateway in this state runs, or will run without anybody's help. One that stops may do so for a
+/// restart.
 const fn is_coming(standing: Standing) -> bool {
     match standing {
         Standing::Starting | Standing::Healthy | Standing::BackingOff | Standing::Stopping => true,
@@ -117,12 +123,14 @@ const fn is_coming(standing: Standing) -> bool {
     }
 }
 
-/// Whether the gateway was lost on the way, and the request may be sent again.
+/// Returns `true` if the gateway was lost and the request may be sent again.
 fn is_lost(error: &LoopbackError, repeat: Repeat) -> bool {
     match error {
+        // No connection was made, so the request can't have been carried out.
         LoopbackError::Unreachable { .. } => true,
+        // The connection broke after the request was sent. Nobody knows if it was carried out.
         LoopbackError::Broken { .. } => repeat == Repeat::Safe,
-        // It stops: nothing of it was done.
+        // The gateway refused the request because it is stopping, so nothing was done.
         LoopbackError::Status { status, code, .. } => *status == 503 && code.as_deref() == Some("stopping"),
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! `flock remove`: takes an agent out of the team.
+//! `flock remove`: removes an agent from the team.
 
 use std::path::PathBuf;
 
@@ -32,21 +32,25 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no such agent, deleting was not agreed to, or a step failed: then the same command goes on with it.
+/// Returns an error if there is no such agent, if the person did not agree to deleting, or if a step failed. The same
+/// command continues after a failed step.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     let home = context.home_to_change()?;
     let pending = planned(args, &id, &home)?;
+    // An interrupted removal that deletes was already agreed to.
     if args.purge && !context.yes() && !pending::read(&home, &id)?.is_some_and(|begun| begun.purges()) {
         agree(&home, &pending, context)?;
     }
     let purges = pending.purges();
     let workspace = workspace_of(&pending);
     context.block_on(async {
+        // The operator is chosen before the lock is taken: a running gateway takes the lock itself.
         let operator = unfinished::Operator::open(&home).await?;
         let _lock = pending::lock(&home)?;
-        // The configuration may have changed while another process was at it.
+        // The configuration may have changed while another process held the lock.
         let pending = planned(args, &id, &home)?;
+        // From here on the removal is written down, so that it is completed even after a crash.
         pending::write(&home, &pending)?;
         operator.finish(pending, context).await
     })?;
@@ -62,7 +66,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The removal that is to be done: one that was interrupted, or a new one.
+/// Returns the removal to carry out: the interrupted one, or a new one.
 fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
     let config = config::read(home)?;
     let agent = config.agent(id);
@@ -77,16 +81,18 @@ fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
         let text = format!("{} was interrupted and comes first", rename.title());
         return Err(Failure::new(Kind::Conflict, text).hint(rename.command()));
     }
+    // With `--purge` the leftovers of an agent that was removed earlier can be deleted too.
     if agent.is_none() && begun.is_none() && !(args.purge && has_left_something(home, id)?) {
         return Err(ConfigError::Unknown(id.clone()).into());
     }
     let workspace = removed_from.or_else(|| agent.map(|agent| agent.workspace.clone()));
     let operation = Operation::Remove {
+        // An interrupted removal keeps its own choice. A second command can add deleting, but can't take it back.
         purge: args.purge || purged,
         workspace: workspace.unwrap_or_else(|| home.workspace(id)),
     };
     Ok(match begun {
-        // An agent of this id that was configured since is the one that is meant now.
+        // If an agent with this id was added since the interruption, the command means that one.
         Some(begun) => Pending { operation, configured: begun.configured && agent.is_none(), ..begun },
         None => Pending {
             agent: id.clone(),
@@ -98,7 +104,7 @@ fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
     })
 }
 
-/// Whether an agent that was removed before left files or sessions.
+/// Returns `true` if an agent that was removed earlier left files or sessions.
 fn has_left_something(home: &Home, id: &AgentId) -> Result<bool, Failure> {
     if home.agent(id).exists() || home.workspace(id).exists() {
         return Ok(true);

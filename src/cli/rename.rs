@@ -1,4 +1,4 @@
-//! `flock rename`: another id for an agent.
+//! `flock rename`: gives an agent another id.
 
 use serde_json::json;
 
@@ -31,8 +31,8 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no such agent, the new id or something of it is taken, or a step failed: then the same command goes on
-/// with it.
+/// Returns an error if there is no such agent, if the new id or something of it is taken, or if a step failed. The same
+/// command continues after a failed step.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let parse = |id: &str| id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"));
     let (old, new): (AgentId, AgentId) = (parse(&args.old)?, parse(&args.new)?);
@@ -48,7 +48,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Renames it; gives whether a gateway was restarted for it.
+/// Renames the agent. Returns `true` if a gateway was restarted for it.
 async fn rename(
     home: &Home,
     config: &Config,
@@ -57,12 +57,14 @@ async fn rename(
     context: &Context,
 ) -> Result<bool, Failure> {
     let begun = pending::read(home, old)?;
+    // An interrupted rename has already changed a part, so these checks would fail on its own work.
     if begun.is_none() {
         check(home, config, old, new)?;
     }
     let runs = is_supervised(home).await?;
-    // Nothing can be started as long as this is held.
+    // While this lock is held nothing can be started.
     let halted = if runs { Some(stop::end(home).await?) } else { None };
+    // A gateway may also run without a supervisor, started by hand with `flock gateway serve`.
     if halted.as_ref().is_some_and(|halted| halted.lock.is_none()) || Lock::is_held(&home.gateway_lock())? {
         return Err(Failure::new(Kind::Conflict, "a gateway of this home runs and could not be stopped")
             .hint("flock stop"));
@@ -71,11 +73,13 @@ async fn rename(
     let restart = {
         let _lock = pending::lock(home)?;
         let pending = planned(home, config, old, new, runs)?;
+        // An interrupted rename may have stopped a gateway, which has to run again.
         let restart = runs || matches!(pending.operation, Operation::Rename { restart: true, .. });
         pending::write(home, &pending)?;
         unfinished::Operator::here(home)?.finish(pending, context).await?;
         restart
     };
+    // The lock must be released before the start below.
     drop(halted);
     if restart {
         let config = config::read(home)?;
@@ -85,7 +89,7 @@ async fn rename(
     Ok(restart)
 }
 
-/// The rename that is to be done: one that was interrupted, or a new one.
+/// Returns the rename to carry out: the interrupted one, or a new one.
 fn planned(
     home: &Home,
     config: &Config,
@@ -112,7 +116,7 @@ fn planned(
     })
 }
 
-/// Fails unless there is the agent, and nothing of the new id.
+/// Checks that the agent exists and that the new id is not used by an agent, an operation, files or sessions.
 fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(), Failure> {
     if config.agent(old).is_none() {
         return Err(ConfigError::Unknown(old.clone()).into());
@@ -129,6 +133,7 @@ fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(
         let text = format!("an agent {new} that was removed left files or sessions");
         return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {new} --purge")));
     }
+    // The id is part of the keys of the agent's sessions, so a longer id makes them longer.
     let longer = new.as_str().len().saturating_sub(old.as_str().len());
     if longer > 0 && store.longest_key(old)? + longer > LONGEST_KEY {
         let text = format!("{new} is too long for the key of one of {old}'s sessions");
@@ -137,7 +142,9 @@ fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(
     Ok(())
 }
 
-/// Whether a supervisor runs that can be restarted from here. One that a service manager holds can't.
+/// Returns `true` if a supervisor runs that can be restarted from here.
+///
+/// A supervisor in the foreground belongs to a service manager and is refused with an error.
 async fn is_supervised(home: &Home) -> Result<bool, Failure> {
     if !Lock::is_held(&home.supervisor_lock())? {
         return Ok(false);
@@ -156,5 +163,5 @@ async fn is_supervised(home: &Home) -> Result<bool, Failure> {
     }
 }
 
-/// The longest key that a session can have, in bytes.
+/// Length in bytes of the longest key that a session can have.
 const LONGEST_KEY: usize = 200;

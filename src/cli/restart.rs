@@ -1,4 +1,4 @@
-//! `flock restart`: the supervisor and what it runs anew, with the environment and the program of whoever asks.
+//! `flock restart`: starts the supervisor and its processes again, with the environment and the program of the caller.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ pub struct Args {}
 ///
 /// # Errors
 ///
-/// If it does not get healthy.
+/// Returns an error if the gateway does not become healthy.
 pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    // A configuration that the gateway could not start with must not cost the one that runs.
+    // The configuration is checked before anything is stopped: an invalid one must not end a gateway that runs.
     let config = config::read(&home)?;
     home.make_folders()?;
     start::settle(&home, context)?;
@@ -36,6 +36,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let is_held =
         context.block_on(async { Ok(supervisor(&home).await.is_some_and(|found| found.foreground)) })?;
     let status = context.block_on(async {
+        // A supervisor under a service manager is not stopped: the manager would take that for the end of the service.
         if !is_held {
             let tell = |notice| context.printer.warn(&stop::notice_text(notice));
             halt_telling(&home, &Limits::default(), &tell).await?;

@@ -1,4 +1,4 @@
-//! `flock restore`: the database from its newest whole backup, with what can be read of the damaged one.
+//! `flock restore`: restores the database from its newest undamaged backup, with what can be read of the damaged one.
 
 use std::path::{Path, PathBuf};
 
@@ -30,11 +30,12 @@ pub struct Args {
     list: bool,
 }
 
-/// Restores it.
+/// Restores the database.
 ///
 /// # Errors
 ///
-/// If something of the home runs, it was not agreed to, or it fails; the database is then as it was.
+/// Returns an error if something of the home runs, if the person did not agree, or if a step fails. The database is
+/// then unchanged.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     if args.list {
@@ -85,18 +86,18 @@ fn list(home: &Home, context: &Context) -> Exit {
     Exit::Done
 }
 
-/// What was brought back.
+/// The result of a restore.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     #[serde(flatten)]
     restored: Restored,
-    /// Sessions that only their transcripts knew.
+    /// Number of sessions that were found only in their transcripts.
     sessions: usize,
 }
 
 impl Done {
-    /// What a person is told.
+    /// Returns the report for a person, line by line.
     pub fn lines(&self) -> Vec<String> {
         let restored = &self.restored;
         let mut lines = Vec::new();
@@ -135,18 +136,21 @@ impl Done {
     }
 }
 
-/// Restores the database of a home where nothing runs.
+/// Restores the database of a home in which nothing runs.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Returns an error if a supervisor or a gateway runs, if the disk fails to read a transcript, or if the backup can't
+/// be restored.
 pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
     let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
+    // The lock is held until the end, so that no supervisor can start during the restore.
     let _lock = match Lock::try_acquire(&home.supervisor_lock()) {
         Ok(lock) => lock,
         Err(HomeError::Held { .. }) => return Err(running()),
         Err(error) => return Err(error.into()),
     };
+    // A gateway without a supervisor does not hold that lock, so it is looked for separately.
     if let Ok(config) = config::read(home)
         && context.block_on(team::gateway(home, &config))?.is_some()
     {
@@ -157,7 +161,7 @@ pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result
     for path in survey::all(home) {
         match survey::survey(&path) {
             Ok((session, _)) => lost.extend(session),
-            // It may be readable again soon; without it the database would not know its session.
+            // The transcript may be readable again later. Without it now, the new database would not know its session.
             Err(source) if is_of_disk(&source) => {
                 return Err(HomeError::Io { verb: "read", path, source }.into());
             }
@@ -165,7 +169,7 @@ pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result
         }
     }
     let restored = restore(home, from)?;
-    // Of several transcripts of one session the one that was used last is its own.
+    // If several transcripts name one session, the one that was used last wins, because it comes first.
     lost.sort_by_key(|session| std::cmp::Reverse(session.updated_at));
     let store = Store::open(home)?;
     let sessions = context.block_on(async {
@@ -176,6 +180,7 @@ pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result
         };
         let entry = By::system().entry("database.restore", "database", Level::Red, detail);
         store.audit(entry, unix_ms()).await?;
+        // The restored database is written to disk completely before the command reports success.
         store.settle().await?;
         Ok(sessions)
     })?;

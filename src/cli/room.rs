@@ -1,14 +1,14 @@
-//! Whether anything can be written in the home: its disk may be full or read-only.
+//! Check that the home can be written to: its disk may be full or read-only.
 
 use std::io::Write as _;
 
 use crate::error::{Explain, Kind};
 use crate::home::Home;
 
-/// So much is written to find out: on a full disk an empty file can often still be made.
+/// Number of bytes that the test writes. On a full disk an empty file can often still be created.
 const BYTES: usize = 64 << 10;
 
-/// Nothing can be written in a folder of the home.
+/// The error that nothing can be written in a folder of the home.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing can be written in {}", path.display())]
 pub struct Unwritable {
@@ -32,7 +32,8 @@ impl Explain for Unwritable {
     }
 }
 
-/// Tries it with a file that has no name and is gone at once; `None` where it can be written, or there is no home.
+/// Tries to write with a file that has no name and disappears at once. Returns `None` if it works, or if there is no
+/// home.
 pub fn unwritable(home: &Home) -> Option<Unwritable> {
     let path = home.data();
     if !path.is_dir() {
@@ -40,7 +41,7 @@ pub fn unwritable(home: &Home) -> Option<Unwritable> {
     }
     let tried = tempfile::tempfile_in(&path).and_then(|mut file| {
         file.write_all(&[0; BYTES])?;
-        // Some file systems find out only here that there is no room.
+        // Some file systems report only here that there is no space left.
         file.sync_data()
     });
     tried.err().map(|source| Unwritable { path, source })

@@ -1,4 +1,4 @@
-//! `flock service`: the gateway kept running by the machine's own service manager, from boot on.
+//! `flock service`: lets the machine's service manager keep the gateway running, from boot on.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ struct Options {
 ///
 /// # Errors
 ///
-/// If the file can't be written or removed, or the service manager refuses.
+/// Returns an error if the file can't be written or removed, or if the service manager refuses.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
         Action::Install(options) => install(&context.home_to_change()?, options, context),
@@ -66,6 +66,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Failure> {
     let service = describe(home, options)?;
     let owner = owner(home)?;
+    // A gateway of another user could not read the home, or would leave files that the owner can't change.
     if service.scope == Scope::User && owner != Uid::effective() {
         let text =
             format!("the home belongs to {}, and a service of this user would run as another", service.user);
@@ -78,6 +79,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
         fs_err::create_dir_all(folder)
             .map_err(|error| Failure::caused("failed to make the service's folder", &error))?;
     }
+    // The unit holds no secret, and systemd expects it to be readable by everybody.
     atomic::write(&path, text.as_bytes(), 0o644)?;
     let commands = service.enable();
     let active = options.root.is_none() && systemd_runs();
@@ -88,7 +90,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
         }
     }
     if active {
-        // A supervisor in the background would hold the home, and the service would end at once.
+        // A supervisor in the background would hold the home's lock, and the service would end at once.
         context.block_on(async {
             if Connection::open(home).await.is_ok() {
                 context.printer.say("stopping the one that runs in the background");
@@ -98,6 +100,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
         })?;
         commands.iter().try_for_each(|command| call(command))?;
     }
+    // The service does not inherit the environment of this terminal, so what it will lack is reported now.
     let lacking = lacking(home)?;
     let names: Vec<&str> = lacking.iter().map(|lack| lack.variable.as_str()).collect();
     tell(&path, &commands, active, &names, context);
@@ -111,15 +114,16 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// A variable that flock uses here and a service manager does not give it.
+/// A variable that flock uses here and that the service manager does not give to the service.
 struct Lack {
     variable: String,
-    /// What makes it needless; `None` where nothing but giving it to the service does.
+    /// The command that makes the variable unnecessary. `None` if it has to be given to the service.
     mend: Option<String>,
 }
 
-/// The variables with keys of the agents' providers, which go into no unit because everybody can read that;
-/// and those of a proxy, whose address may hold a password.
+/// Returns the variables with provider keys and with proxies that the service lacks.
+///
+/// Keys are not written into the unit, because everybody can read it. A proxy's URL may hold a password too.
 fn lacking(home: &Home) -> Result<Vec<Lack>, Failure> {
     let config = config::read(home)?;
     let catalog = Catalog::new(home.clone());
@@ -127,6 +131,7 @@ fn lacking(home: &Home) -> Result<Vec<Lack>, Failure> {
     for model in config.agents.iter().flat_map(Agent::models) {
         let Some(variable) = catalog.key_variable(model, &config) else { continue };
         let mend = Some(format!("flock config set models.providers.{}.apiKey -", model.provider()));
+        // Several models of one provider need the same key.
         if !lacking.iter().any(|lack| lack.mend == mend) {
             lacking.push(Lack { variable, mend });
         }
@@ -157,7 +162,7 @@ fn remove(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// Stops a service, if its manager runs and `active` says so, and removes its file.
+/// Stops a service, if its manager runs and `active` is set, and removes its file.
 fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure> {
     let (before, after) = service.disable();
     let active = active && systemd_runs();
@@ -165,26 +170,27 @@ fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure
         before.iter().try_for_each(|command| call(command))?;
     }
     fs_err::remove_file(path).map_err(|error| Failure::caused("failed to remove the service", &error))?;
+    // systemd has to read its units again after the file is gone.
     if active {
         after.iter().try_for_each(|command| call(command))?;
     }
     Ok(())
 }
 
-/// A service of this home that is installed.
+/// An installed service of this home.
 #[derive(Clone, Debug)]
 pub struct Installed {
     service: Service,
-    /// Its file.
+    /// The unit file.
     pub path: PathBuf,
 }
 
 impl Installed {
-    /// Stops it and removes it.
+    /// Stops the service and removes its file.
     ///
     /// # Errors
     ///
-    /// If its manager refuses, or its file can't be removed.
+    /// Returns an error if the service manager refuses, or if the file can't be removed.
     pub fn remove(&self) -> Result<(), Failure> {
         let mend = match self.service.scope {
             Scope::User => format!("flock --home {} service remove --user", self.service.home.display()),
@@ -196,19 +202,20 @@ impl Installed {
     }
 }
 
-/// The services of this home, the user's and the system's.
+/// Returns the services of this home, the user's and the system's.
 ///
 /// # Errors
 ///
-/// If it can't be found out where they would be.
+/// Returns an error if the program's own path or the home's owner can't be found.
 pub fn installed(home: &Home) -> Result<Vec<Installed>, Failure> {
     let mut found = Vec::new();
     for system in [false, true] {
         let options = Options { system, user: !system, root: None };
         let service = describe(home, &options)?;
-        // Where this user has no home folder there is no place for a service either.
+        // A user without a home folder has no place for a user service.
         let Ok(path) = place(&service, &options) else { continue };
         let text = atomic::read(&path, MOST_UNIT).ok().flatten().unwrap_or_default();
+        // Homes of two users can have services of the same name. The text of the unit names its home.
         if service.is_told_by(&String::from_utf8_lossy(&text)) {
             found.push(Installed { service, path });
         }
@@ -216,7 +223,7 @@ pub fn installed(home: &Home) -> Result<Vec<Installed>, Failure> {
     Ok(found)
 }
 
-/// The command that starts this home's service anew; `None` where none is installed.
+/// Returns the command that restarts this home's service, or `None` if none is installed.
 #[must_use]
 pub fn restart_command(home: &Home) -> Option<String> {
     let found = installed(home).ok()?.into_iter().next()?;
@@ -248,8 +255,10 @@ fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
     let program = launch::program()
         .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
     let root = Uid::effective().is_root();
+    // Root gets a service of the system, since root usually has no user manager that runs from boot on.
     let scope = if options.system || (root && !options.user) { Scope::System } else { Scope::User };
-    // A service manager gives a service its own short PATH, and none of what says where Docker is.
+    // A service manager gives a service its own short PATH, and not the variables that name Docker's socket or
+    // certificates.
     let env = [env::PATH, env::DOCKER_HOST, env::SSL_CERT_FILE]
         .iter()
         .filter_map(|variable| Some((variable.name.to_owned(), variable.get()?)))
@@ -259,7 +268,7 @@ fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
     Ok(Service { scope, program, home, suffix, env, user })
 }
 
-/// Whose the home is; whoever asks where it is not there.
+/// Returns the owner of the home, or the calling user if the home does not exist.
 fn owner(home: &Home) -> Result<Uid, Failure> {
     match fs_err::metadata(home.root()) {
         Ok(found) => Ok(Uid::from_raw(found.uid())),
@@ -268,7 +277,7 @@ fn owner(home: &Home) -> Result<Uid, Failure> {
     }
 }
 
-/// A user's login as service managers take it, or the number.
+/// Returns a user's login name if service managers accept it, otherwise the number.
 fn login(uid: Uid) -> String {
     let is_plain = |name: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -289,6 +298,7 @@ fn place(service: &Service, options: &Options) -> Result<PathBuf, Failure> {
 }
 
 fn systemd_runs() -> bool {
+    // This is the check of `sd_booted(3)`.
     Path::new("/run/systemd/system").is_dir()
 }
 

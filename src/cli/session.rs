@@ -1,4 +1,4 @@
-//! `flock session`: conversations of agents, from outside.
+//! `flock session`: shows and changes conversations of agents.
 
 mod compact;
 mod desk;
@@ -44,7 +44,7 @@ struct Which {
 ///
 /// # Errors
 ///
-/// If there is no home or no such session, or it can't be read or changed.
+/// Returns an error if there is no home or no such session, or if it can't be read or changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::List(args) => list::run(args, context),

@@ -1,4 +1,4 @@
-//! Settings that can be written and do not do what they say: keys that flock does not read, and what no sandbox may have.
+//! Checks of settings that have no effect: keys that flock does not read, and sandbox settings that are never allowed.
 
 use serde_json::Value;
 
@@ -11,21 +11,21 @@ use crate::sandbox::SandboxError;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::spec;
 
-/// The settings below flock's own block that are not followed; empty where the file can't be read.
+/// Returns the settings in flock's own block that it does not read. The list is empty if the file can't be read.
 pub fn unread(home: &Home) -> Vec<Unread> {
     config::file::read_document(home)
         .map(|(_, document)| unread::settings(&document, home))
         .unwrap_or_default()
 }
 
-/// Warns of each of them.
+/// Warns of each setting that flock does not read.
 pub fn warn_of_unread(home: &Home, context: &Context) {
     for unread in unread(home) {
         context.printer.warn(&format!("{}; flock goes on without it", unread.text()));
     }
 }
 
-/// The sandboxes that can't be made as they are configured: their agents can run no command.
+/// Returns an error for each sandbox that can't be made as configured. Its agent can run no command.
 pub fn refused(home: &Home, config: &Config) -> Vec<SandboxError> {
     let engine = Engine::from_env();
     let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
@@ -33,11 +33,11 @@ pub fn refused(home: &Home, config: &Config) -> Vec<SandboxError> {
     sandboxed.filter_map(check).collect()
 }
 
-/// The document with a change and what it then means, without writing anything.
+/// Returns the changed document and the configuration that it stands for, without writing anything.
 ///
 /// # Errors
 ///
-/// If the configuration is not usable, or the change would make it so.
+/// Returns an error if the configuration is not valid, or if the change would make it invalid.
 pub fn planned(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<(), ConfigError>,
@@ -49,11 +49,11 @@ pub fn planned(
     Ok((document, config))
 }
 
-/// Refuses a change that brings a setting which is not followed.
+/// Refuses a change that adds a setting which flock does not read.
 ///
 /// # Errors
 ///
-/// With each of them, and the nearest known key.
+/// Returns an error that lists these settings, each with the most similar known key.
 pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Failure> {
     match unread::added(before, after, home) {
         unread if unread.is_empty() => Ok(()),
@@ -61,18 +61,18 @@ pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Fa
     }
 }
 
-/// Warns of sandboxes that can't be made as they are configured.
+/// Warns of sandboxes that can't be made as configured.
 pub fn warn_of_refused(home: &Home, config: &Config, context: &Context) {
     for error in refused(home, config) {
         context.printer.warn(&format!("{error}: it can run no command"));
     }
 }
 
-/// Fails where a setting does not do what it says.
+/// Fails if a setting has no effect, or if a sandbox can't be made as configured.
 ///
 /// # Errors
 ///
-/// With all of them.
+/// Returns an error that lists all of them.
 pub fn check(home: &Home, config: &Config) -> Result<(), Failure> {
     let unread = unread(home);
     if let Some(first) = unread.first() {

@@ -1,4 +1,4 @@
-//! `flock start`: the supervisor in the background, and the gateway up.
+//! `flock start`: starts the supervisor in the background, and with it the gateway.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If it does not get healthy; what was started for it is then stopped again.
+/// Returns an error if the gateway does not become healthy. Everything that was started for it is stopped again.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
@@ -43,11 +43,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Gives the home an id of its own, where it has none or that of the home it was copied from.
+/// Gives the home an instance id if it has none, or if it has the id of the home that it was copied from.
 ///
 /// # Errors
 ///
-/// If it can't be written.
+/// Returns an error if the id can't be written.
 pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
     match instance::settle(home)? {
         instance::Found::Own => {}
@@ -72,6 +72,7 @@ async fn in_front(home: &Home, context: &Context) -> Result<Exit, Failure> {
 
 async fn behind(home: &Home, config: &Config, context: &Context) -> Result<Exit, Failure> {
     let began = Instant::now();
+    // A supervisor whose processes are all healthy needs nothing. Any other one is asked to start below.
     if let Some(status) = running(home).await {
         show(&status, "is running already", context);
         return Ok(Exit::Done);
@@ -83,35 +84,37 @@ async fn behind(home: &Home, config: &Config, context: &Context) -> Result<Exit,
     without_openclaw(&status).map_or(Ok(Exit::Done), Err)
 }
 
-/// Shows that OpenClaw is waited for, where it is: it takes its time.
+/// Shows that the start waits for OpenClaw, if it does: that takes a while.
 pub fn wait_for_openclaw(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
     openclaw::is_wanted(home, config).then(|| context.printer.progress("starting the gateway and OpenClaw"))
 }
 
-/// Why OpenClaw does not run although it should. Agents that do not need it work all the same.
+/// Returns the reason for which OpenClaw does not run although it should. Agents that do not need it work all the same.
 #[must_use]
 pub fn without_openclaw(status: &Status) -> Option<Failure> {
     let unit = status.unit(OPENCLAW).filter(|unit| unit.state != Standing::Healthy)?;
     Some(failure(status, unit))
 }
 
-/// How things stand in a supervisor whose processes are all healthy.
+/// Returns the status of a supervisor whose processes are all healthy.
 async fn running(home: &Home) -> Option<Status> {
     let mut connection = Connection::open(home).await.ok()?;
     let reply = connection.ask(Request::Status, QUICK).await.ok()?;
     reply.status.filter(Status::is_healthy)
 }
 
-/// Sees to it that a supervisor runs, and waits until the gateway is healthy and everything else it runs has become so
-/// or can't.
+/// Makes sure that a supervisor runs, and waits until the gateway is healthy and every other process is healthy or has
+/// failed.
 ///
 /// # Errors
 ///
-/// If the gateway can't be had, with the reason. A supervisor that was started for it has been stopped again.
+/// Returns an error with the reason if the gateway does not become healthy. A supervisor that was started for it is
+/// stopped again.
 pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, Failure> {
     let limit = if openclaw::is_wanted(home, config) { LONG_LIMIT } else { LIMIT };
     let identity = Identity { instance: instance::read(home)?, token: config.token.clone() };
     let port_is_ours = Connection::open(home).await.is_ok();
+    // Without a supervisor another program may hold the port. That is worth an error before anything is started.
     if !port_is_ours {
         port::check(home, config.port, &identity).await?;
     }
@@ -122,15 +125,15 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
     if started.fresh
         && let Ok(mut connection) = Connection::open(home).await
     {
-        // Only what this command began; how it ends changes nothing about what is to be said.
+        // Only a supervisor that this command started is stopped. The error to report does not depend on how that ends.
         let _ = connection.ask(Request::Stop, LIMIT).await;
     }
-    // Who holds the port can be said better than the gateway's exit code does.
+    // A port that another program took meanwhile is a clearer error than the gateway's exit code.
     port::check(home, config.port, &identity).await?;
     Err(failed(&started.status))
 }
 
-/// Why what a supervisor runs is not healthy.
+/// Returns the reason for which a supervised process is not healthy.
 #[must_use]
 pub fn failed(status: &Status) -> Failure {
     match status.units.iter().find(|unit| unit.state != Standing::Healthy) {
@@ -161,7 +164,7 @@ fn failure(status: &Status, unit: &UnitStatus) -> Failure {
     Failure::new(kind, message).hint(hint)
 }
 
-/// What a supervised process is called in sentences.
+/// Returns the name of a supervised process for use in a sentence.
 fn unit_name(unit: &UnitStatus) -> String {
     match unit.name.as_str() {
         OPENCLAW => "OpenClaw".to_owned(),
@@ -193,15 +196,15 @@ fn show(status: &Status, what: &str, context: &Context) {
     }
 }
 
-/// Where the gateway answers.
+/// Returns the URL of the gateway.
 #[must_use]
 pub fn url(port: Option<u16>) -> String {
     format!("http://127.0.0.1:{}", port.unwrap_or(config::model::DEFAULT_PORT))
 }
 
-/// How long a start may take, crashes and new tries included.
+/// Time that a start may take, including crashes and retries.
 const LIMIT: Duration = Duration::from_secs(120);
-/// The same with OpenClaw: as long as the supervisor gives it for one start, and it may need a second one.
+/// The same with OpenClaw: twice the time that the supervisor gives it for one start, since it may need a second one.
 const LONG_LIMIT: Duration = READY.saturating_add(START).saturating_mul(2).saturating_add(LIMIT);
-/// How long a supervisor that runs may take to say so.
+/// Time that a running supervisor may take to report its status.
 pub const QUICK: Duration = Duration::from_secs(5);

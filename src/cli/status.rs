@@ -1,4 +1,4 @@
-//! `flock status`: how the home stands, as measured now.
+//! `flock status`: shows the state of the home, as measured now.
 
 mod bundle;
 mod collect;
@@ -24,11 +24,11 @@ pub struct Args {
     probe: bool,
 }
 
-/// Shows how things stand.
+/// Shows the state.
 ///
 /// # Errors
 ///
-/// If there is no home. Whatever else is wrong is part of what is shown.
+/// Returns an error if there is no home. All other problems are part of the output.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let report = context.block_on(async { Ok(collect::collect(&home, args.probe).await) })?;
@@ -44,7 +44,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     })
 }
 
-/// How a home stands, as `--json` prints it. What can't be asked is not in it.
+/// Returns the state of a home, as `--json` prints it. Parts that can't be measured are left out.
 pub(super) async fn report(home: &Home) -> Value {
     json!(collect::collect(home, false).await)
 }

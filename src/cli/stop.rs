@@ -1,4 +1,4 @@
-//! `flock stop`: the supervisor, the gateway and all they started, and this home's containers.
+//! `flock stop`: stops the supervisor, the gateway, everything they started, and this home's containers.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -28,15 +28,16 @@ use crate::ui::{Line, Tone};
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Stops everything of the home. To stop nothing is fine.
+/// Stops everything of the home. It succeeds if nothing runs.
 ///
 /// # Errors
 ///
-/// If something would not end; it is named.
+/// Returns an error that names the processes and containers which could not be stopped.
 pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let began = Instant::now();
     let progress =
+        // If nothing runs, the command is over at once and shows no progress.
         Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
     let exit = context.block_on(async {
         let halted = end_telling(&home, &|notice| context.printer.warn(&notice_text(notice))).await?;
@@ -49,11 +50,11 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     exit
 }
 
-/// Ends what runs of a home, a gateway that somebody runs by hand too.
+/// Ends everything that runs of a home, also a gateway that was started by hand.
 ///
 /// # Errors
 ///
-/// If the supervisor's lock can't be looked at. What would not end is in the result.
+/// Returns an error if the supervisor's lock can't be examined. Processes that could not be ended are in the result.
 pub async fn end(home: &Home) -> Result<Halted, HomeError> {
     end_telling(home, &|_| ()).await
 }
@@ -78,16 +79,18 @@ pub(super) fn notice_text(notice: Notice) -> String {
     }
 }
 
-/// Ends a gateway that somebody runs by hand: it has proved that it is this home's.
+/// Ends a gateway that was started by hand. It has proved that it is this home's.
 async fn unsupervised(home: &Home, halted: &mut Halted) {
     let Ok(config) = config::read(home) else { return };
     let Ok(instance) = instance::read(home) else { return };
     let identity = Identity { instance, token: config.token.clone() };
     let Ok(health) = health::ask(config.port, &identity, QUICK).await else { return };
+    // The process is identified by its start time too, so that a new process with the same PID is not killed.
     let Some(gateway) = ProcessId::of(health.pid) else { return };
     halted.was_running = true;
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         if gateway.is_alive() {
+            // The process may end between the check and the signal. Then there is nothing more to do.
             let _ = kill(Pid::from_raw(gateway.pid), signal);
         }
         if leftover::gone(&[gateway], GRACE).await.is_empty() {
@@ -104,6 +107,7 @@ fn report(
     began: Instant,
     context: &Context,
 ) -> Result<Exit, Failure> {
+    // Without the lock a supervisor may still be alive, even if no process of it was found.
     if !left.is_empty() || halted.lock.is_none() {
         let names = if left.is_empty() { "the supervisor".to_owned() } else { left.join(", ") };
         return Err(Failure::new(Kind::Failed, format!("still there: {names}")).hint("flock status"));
@@ -124,11 +128,13 @@ fn report(
     Ok(Exit::Done)
 }
 
-/// Stops containers that still run: the gateway stops them when it is asked to stop, but one that was
-/// killed did not get to it. Gives back those that were stopped here; names what would not stop.
+/// Stops containers that still run.
+///
+/// A gateway stops them when it is asked to stop, but a killed one could not. Returns the containers stopped here and
+/// adds those that could not be stopped to `left`.
 async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> Vec<String> {
     let engine = Engine::from_env();
-    // Without an engine no container runs.
+    // Without an engine no container can run.
     if engine.client().is_err() {
         return Vec::new();
     }
@@ -151,7 +157,7 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
             return ended;
         }
     };
-    // Which of them would not stop is seen afterwards.
+    // The second listing shows which of them did not stop, so errors are not needed here.
     let _ = owned::stop_all(&engine, home).await;
     match owned::running(&engine, home).await {
         Ok(still) => {
@@ -163,24 +169,25 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
     ended
 }
 
-/// Who of this home still holds the gateway's port.
+/// Returns the process of this home that still holds the gateway's port.
 fn port_holder(home: &Home, halted: &Halted) -> Option<String> {
     let port = config::read(home).ok()?.port;
     if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
         return None;
     }
     let holder = port::holder(port)?;
+    // A program of somebody else on this port is no failure of `flock stop`.
     let ours = halted.survivors.iter().any(|one| one.pid == holder.pid);
     ours.then(|| format!("port {port}, held by {} (pid {})", holder.name, holder.pid))
 }
 
-/// As in `flock (pid 42)`.
+/// Formats a process, such as `flock (pid 42)`.
 pub fn describe(process: ProcessId) -> String {
     let name = fs_err::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
     format!("{} (pid {})", if name.trim().is_empty() { "a process" } else { name.trim() }, process.pid)
 }
 
-/// How long what listens on the port may take to say who it is.
+/// Time that a process on the port may take to identify itself.
 const QUICK: Duration = Duration::from_secs(2);
-/// How long a gateway may take to stop in order.
+/// Time that a gateway may take to stop after a signal.
 const GRACE: Duration = Duration::from_secs(45);

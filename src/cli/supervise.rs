@@ -19,11 +19,11 @@ pub struct Args {
     detach: bool,
 }
 
-/// Supervises until told to stop.
+/// Supervises until it is told to stop.
 ///
 /// # Errors
 ///
-/// If it can't begin. What `flock start` waits for is said on standard output first.
+/// Returns an error if it can't begin. It first writes a report to stdout, which `flock start` waits for.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.detach {
@@ -32,12 +32,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     context.block_on(async {
+        // The lock comes first: only its holder may write the home's run files.
         match launch::claim(&home).await {
             Ok(Some(lock)) => match plan(&home, None, false) {
                 Ok(plan) => Ok(task::run(plan, lock, || launch::report(&Report::Listening)).await?),
                 Err(failure) => Err(refused(failure)),
             },
             Ok(None) => {
+                // Another supervisor holds the lock. `flock start` then uses that one.
                 launch::report(&Report::Held);
                 Ok(())
             }
@@ -51,7 +53,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 ///
 /// # Errors
 ///
-/// If it can't begin, or what it runs has failed for good.
+/// Returns an error if it can't begin, or if a supervised process has failed for good.
 pub async fn foreground(home: &Home, lock: Lock, context: &Context) -> Result<(), Failure> {
     let echo: Echo<'_> = Box::new(|line| context.printer.say(line));
     Ok(task::run(plan(home, Some(echo), true)?, lock, || {}).await?)

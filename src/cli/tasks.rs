@@ -1,4 +1,4 @@
-//! `flock tasks`: what agents asked of one another, and clients of them, and what became of it.
+//! `flock tasks`: lists the tasks that agents and clients gave to agents, with their results, and stops one.
 
 use std::time::Duration;
 
@@ -36,17 +36,18 @@ fn states() -> impl clap::builder::TypedValueParser<Value = TaskState> {
         .try_map(|word| TaskState::named(&word).ok_or("no state of a task"))
 }
 
-/// How long stopping a task may take.
+/// Time that stopping a task may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The most bytes of what the gateway says of it.
+/// Largest answer of the gateway in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// Prints the tasks, or stops one.
 ///
 /// # Errors
 ///
-/// If there is no home or its database can't be read; to stop a task, if the gateway does not run or refuses.
+/// Returns an error if there is no home or its database can't be read, and for stopping a task if the gateway does not
+/// run or refuses.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(id) = &args.cancel {
         return cancel(id, context);
@@ -92,6 +93,7 @@ fn row(task: &Task) -> Vec<(Tone, String)> {
 
 fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
+    // The id becomes part of a URL path, so only the characters of an id are let through.
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
         return Err(
             Failure::new(crate::error::Kind::Usage, format!("{id:?} is not a task id")).hint("flock tasks")
@@ -99,6 +101,7 @@ fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
     }
     let stopped = context.block_on(async {
         let waiting = Waiting::default();
+        // Only the gateway can stop the turn that works on the task.
         let Some(gateway) = waiting.gateway(&home, context).await? else {
             return Err(Failure::new(crate::error::Kind::NotRunning, "the gateway is not running")
                 .hint("flock start"));
@@ -106,6 +109,7 @@ fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
         let path = format!("/api/tasks/{id}/cancel");
         let ask =
             async |to: &Client| to.ask(Call::post(&path), PATIENCE).await?.bytes(MAX_ANSWER, PATIENCE).await;
+        // A repeated request would fail, because the task is then already stopped.
         waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await
     })?;
     if context.printer.json_wanted() {

@@ -1,4 +1,4 @@
-//! Who makes and removes sandboxes: the gateway where it runs, this process where it does not.
+//! Access to the gateway, the sandboxes and the state of agents. The gateway acts if it runs, otherwise this process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,20 +26,21 @@ use crate::supervise::pid;
 use crate::supervise::unit::GATEWAY;
 use crate::ui::{Tone, time};
 
-/// How long a gateway may take to say who it is. On a busy machine it can be seconds; one that is gone refuses at once.
+/// Time that a gateway may take to identify itself. On a busy machine it can be seconds. A dead one refuses at once.
 const IDENTITY: Duration = Duration::from_secs(10);
 
-/// How long an answer may take that a verb can do without.
+/// Time for an answer that a verb can do without.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// How long making a sandbox may take: on an empty engine its images are made first.
+/// Time that making a sandbox may take. On a new engine its images are made first.
 const LONG: Duration = Duration::from_secs(900);
 
-/// The running gateway of this home, or `None`. What else listens on the port gets no token and is nobody.
+/// Returns the running gateway of this home, or `None`. Another program on the port gets no token and counts as none.
 ///
 /// # Errors
 ///
-/// If it runs but can't be used: it does not answer, or has another token than the configuration.
+/// Returns an error if a gateway runs but can't be used: it does not answer, or has another token than the
+/// configuration.
 pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Failure> {
     // A home without an id has no gateway that could prove to be its own.
     let instance = match instance::read(home) {
@@ -50,22 +51,23 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
     if let Some(client) = gateway_at(config.port, &identity).await? {
         return Ok(Some(client));
     }
-    // It goes on where it was started when the configuration changes.
+    // After a change of the configured port the gateway keeps its old one until it is restarted.
     match served_port(home).await.filter(|port| *port != config.port) {
         Some(port) => gateway_at(port, &identity).await,
         None => Ok(None),
     }
 }
 
-/// That no gateway of this home lives, so that the database may be written here: one that is starting or does
-/// not answer would not learn of it in time.
+/// Checks that no gateway of this home lives, so that this process may write to the database.
+///
+/// A gateway that is starting or does not answer would not notice the change in time.
 ///
 /// # Errors
 ///
-/// If one lives.
+/// Returns an error if a gateway lives.
 pub fn require_none(home: &Home) -> Result<(), Failure> {
-    // The PID file of a copied home names a process of the home that it was copied from: that one holds no lock here. A
-    // gateway of an older version holds none either, but has the mark of its supervisor.
+    // The PID file of a copied home names a process of the original home, which holds no lock in the copy. A gateway of
+    // an older version holds no lock either, but its environment has the mark of its supervisor.
     let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);
     let record = pid::read(&home.pid_file(GATEWAY));
     match record.filter(|record| is_held || Mark::new(home, GATEWAY).is_on(record.process)) {
@@ -78,7 +80,7 @@ pub fn require_none(home: &Home) -> Result<(), Failure> {
     }
 }
 
-/// Why the gateway at this port is unhealthy; `None` where it is well, or does not say.
+/// Returns the reason for which the gateway at this port is unhealthy. `None` if it is healthy or does not answer.
 pub async fn trouble(home: &Home, port: u16) -> Option<String> {
     let config = crate::config::read(home).ok()?;
     let identity = Identity { instance: instance::read(home).ok()?, token: config.token.clone() };
@@ -88,6 +90,8 @@ pub async fn trouble(home: &Home, port: u16) -> Option<String> {
 async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Failure> {
     match health::ask(port, identity, IDENTITY).await {
         Ok(_) => Ok(Some(Client::new(port).with_token(&identity.token))),
+        // Each of these proves that something else listens there, or nothing. The other errors may come from our own
+        // gateway.
         Err(
             HealthError::Foreign { .. }
             | HealthError::Imposter(Imposter::OtherHome { .. })
@@ -97,15 +101,16 @@ async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Fa
     }
 }
 
-/// The port that the gateway was started on, as its supervisor says; `None` where it does not run.
+/// Returns the port that the gateway was started on, as its supervisor reports it. `None` if it does not run.
 pub async fn served_port(home: &Home) -> Option<u16> {
     let mut supervisor = Connection::open(home).await.ok()?;
     let status = supervisor.ask(Request::Status, SHORT).await.ok()?.status?;
     let unit = status.unit(GATEWAY)?;
+    // Without a process the port is only a plan.
     unit.pid.and(unit.port)
 }
 
-/// What a person is told when the configured port is not the one that the gateway answers on.
+/// Returns the message for a gateway that answers on another port than the configured one.
 #[must_use]
 pub fn port_note(served: u16, configured: u16) -> String {
     format!(
@@ -114,21 +119,21 @@ pub fn port_note(served: u16, configured: u16) -> String {
     )
 }
 
-/// Has the running gateway make the agent's sandbox.
+/// Lets the running gateway make the agent's sandbox.
 ///
 /// # Errors
 ///
-/// In the gateway's own words.
+/// Returns the gateway's own error.
 pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
     gateway.ask(Call::post(&format!("/api/agents/{id}/prepare")), LONG).await?;
     Ok(())
 }
 
-/// Has the running gateway let go of the agent: its turns end, its sandbox is removed.
+/// Lets the running gateway release the agent: its turns end and its sandbox is removed.
 ///
 /// # Errors
 ///
-/// In the gateway's own words. That it does not know the agent any more is none.
+/// Returns the gateway's own error. An agent that the gateway does not know counts as released.
 pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
     match gateway.ask(Call::delete(&format!("/api/agents/{id}")), LONG).await {
         Ok(_) | Err(LoopbackError::Status { status: 404, .. }) => Ok(()),
@@ -136,59 +141,59 @@ pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
     }
 }
 
-/// Makes the agent's sandbox here.
+/// Makes the agent's sandbox from this process.
 ///
 /// # Errors
 ///
-/// If the engine does not answer, or the sandbox is not as confined as it must be.
+/// Returns an error if the engine does not answer, or if the sandbox is not as confined as it must be.
 pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentId) -> Result<(), Failure> {
     let fittings = fittings_of(home);
     DockerSandbox::new(home.clone(), fixed(config), engine).with_fittings(fittings).ensure(id).await?;
     Ok(())
 }
 
-/// Removes the agent's sandbox here.
+/// Removes the agent's sandbox from this process.
 ///
 /// # Errors
 ///
-/// If the engine does not answer or refuses.
+/// Returns an error if the engine does not answer or refuses.
 pub async fn unmake(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
     DockerSandbox::new(home.clone(), fixed(config), Arc::new(Engine::from_env())).remove(id).await?;
     Ok(())
 }
 
-/// The engine, which answers.
+/// Returns the engine after it has answered once.
 ///
 /// # Errors
 ///
-/// If it does not.
+/// Returns an error if it does not answer.
 pub async fn engine() -> Result<Arc<Engine>, Failure> {
     let engine = Engine::from_env();
     engine.version().await?;
     Ok(Arc::new(engine))
 }
 
-/// The home's package store in an engine.
+/// Returns the home's package store in an engine.
 pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
     Store::new(home.clone(), fixed(config), engine)
 }
 
-/// Who is frozen. Where the database can't be read, nothing is known of it.
+/// Returns the frozen agents. If the database can't be read, none is known to be frozen.
 pub fn frozen(home: &Home) -> Frozen {
     let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.frozen()).transpose());
     read.ok().flatten().unwrap_or_default()
 }
 
-/// That an agent sleeps.
+/// The sleep of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Asleep {
-    /// Since when, in Unix milliseconds.
+    /// Start of the sleep, in Unix milliseconds.
     pub since: i64,
-    /// Why, as it said itself.
+    /// The agent's own reason.
     pub reason: String,
 }
 
-/// Agents that sleep. Where the database can't be read, nothing is known of them.
+/// Returns the sleeping agents. If the database can't be read, none is known to sleep.
 pub fn asleep(home: &Home) -> HashMap<AgentId, Asleep> {
     let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.agent_states()).transpose());
     let states = read.ok().flatten().unwrap_or_default().into_iter();
@@ -199,8 +204,9 @@ pub fn asleep(home: &Home) -> HashMap<AgentId, Asleep> {
     states.filter_map(asleep).collect()
 }
 
-/// Agents whose budget is used up, as the running gateway says: `{id: {since, until, reason}}`. Without a gateway
-/// nobody pauses.
+/// Returns the agents whose budget is used up, from the running gateway: `{id: {since, until, reason}}`.
+///
+/// Without a gateway no agent is paused.
 pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
     let Ok(Some(gateway)) = gateway(home, config).await else { return HashMap::new() };
     let Ok(said) = gateway.get_json::<Value>("/api/agents", SHORT).await else { return HashMap::new() };
@@ -211,12 +217,13 @@ pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
         .collect()
 }
 
-/// How an agent stands that does nothing for now, with the tone that fits; `None` where nothing holds it.
+/// Returns a text and its tone for an agent that is frozen, paused or asleep, or `None` if it can work.
 pub fn held_text(
     freeze: Option<&Freeze>,
     paused: Option<&Value>,
     asleep: Option<&Asleep>,
 ) -> Option<(Tone, String)> {
+    // A freeze comes first: it is a decision of a person, and the other two end without one.
     if let Some(freeze) = freeze {
         return Some((Tone::Bad, frozen_text(freeze)));
     }
@@ -227,17 +234,17 @@ pub fn held_text(
     asleep.map(|asleep| (Tone::Dim, format!("asleep since {}", time::local(asleep.since))))
 }
 
-/// As in `FROZEN since 12:00 by human:ann`.
+/// Formats a freeze, such as `FROZEN since 12:00 by human:ann`.
 pub fn frozen_text(freeze: &Freeze) -> String {
     format!("FROZEN since {} by {}", time::local(freeze.at), freeze.by)
 }
 
-/// That the whole home is, with what ends it.
+/// Formats a freeze of the whole home, with the command that ends it.
 pub fn home_frozen_text(freeze: &Freeze) -> String {
     format!("the whole home is {}, agents that are added too; flock thaw --all", frozen_text(freeze))
 }
 
-/// A configuration that stays as it was read: a verb is over before it could follow a change.
+/// Returns a configuration source that never changes. A verb ends before it could follow a change.
 fn fixed(config: &Config) -> ConfigSource {
     let config = Arc::new(config.clone());
     Arc::new(move || Arc::clone(&config))

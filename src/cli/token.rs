@@ -1,4 +1,4 @@
-//! `flock token`: tokens for clients, so that none needs the owner's.
+//! `flock token`: manages tokens for clients, so that no client needs the owner's token.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn rights() -> impl clap::builder::TypedValueParser<Value = Right> {
         .try_map(|word| word.parse::<Right>())
 }
 
-/// The longest wait for the gateway.
+/// Time that the gateway may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn lifetime(text: &str) -> Result<Duration, String> {
@@ -85,7 +85,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 ///
-/// If the token can't be made, there is none of that name, or the gateway or the database fails.
+/// Returns an error if the token can't be made, if there is none of that name, or if the gateway or the database fails.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Add(wanted) => add(wanted, context),
@@ -113,7 +113,9 @@ fn add(wanted: &Add, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&made);
         return Ok(Exit::Done);
     }
+    // The database has only a hash of the token, so this is the only moment at which it can be shown.
     let token = made["token"].as_str().unwrap_or_default();
+    // The message goes to stderr and the token to stdout, so that a pipe receives only the token.
     context.printer.say(format!("Made token {}. Copy it now: it is not shown again.", shown_name(&made)));
     context.printer.line(Line::new().plain(token));
     Ok(Exit::Done)
@@ -139,7 +141,7 @@ async fn make(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, F
     let waiting = Waiting::default();
     if let Some(gateway) = waiting.gateway(home, context).await? {
         let ask = async |to: &Client| to.post_json("/api/tokens", &wanted, LIMIT).await;
-        // A second one would be told that the name is taken, and the token of the first is shown to nobody.
+        // A repeated request would fail because the name is taken, and nobody would see the token of the first one.
         return waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await;
     }
     team::require_none(home)?;
@@ -154,6 +156,7 @@ async fn make(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, F
 fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     context.block_on(async {
+        // An invalid name is refused here, because it becomes part of a URL path.
         if Party::client(name).is_none() {
             let text = format!("there is no token {:?}", crate::clean::summary(name, 80));
             return Err(Failure::new(Kind::Failed, text).hint("flock token list"));
@@ -162,7 +165,7 @@ fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
         if let Some(gateway) = waiting.gateway(&home, context).await? {
             let path = format!("/api/tokens/{name}?by={}", login());
             let ask = async |to: &Client| to.ask(Call::delete(&path), LIMIT).await.map(drop);
-            // A second one would be told that it is revoked already.
+            // A repeated request would fail because the token is already revoked.
             return waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await;
         }
         team::require_none(&home)?;

@@ -1,4 +1,4 @@
-//! Operations on agents at the command line: doing one, and finishing those that were interrupted.
+//! Operations on agents from the command line: carrying one out, and completing interrupted ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,10 @@ use crate::supervise::settled;
 use crate::swarm::operation::{self, Hands};
 use crate::swarm::{Bell, Parts, Swarm};
 
-/// How long OpenClaw may take to do without an agent: it is asked first whether it takes its new configuration, and
-/// may be started anew.
+/// Time that OpenClaw may take to drop an agent. It first checks its new configuration, and may have to be restarted.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Does operations on the agents of a home, with the help of its gateway where one runs.
+/// Carries out operations on the agents of a home, with the help of its gateway if one runs.
 pub struct Operator {
     home: Home,
     config: Config,
@@ -32,34 +31,35 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// An operator of this home.
+    /// Creates an operator for this home.
     ///
     /// # Errors
     ///
-    /// If the home's configuration is not usable, or its gateway runs and can't be used.
+    /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub async fn open(home: &Home) -> Result<Self, Failure> {
         let config = config::read(home)?;
         let gateway = team::gateway(home, &config).await?;
+        // A gateway that lives but does not answer would not follow the operation.
         if gateway.is_none() {
             team::require_none(home)?;
         }
         Ok(Self { home: home.clone(), config, gateway })
     }
 
-    /// An operator of a home that no gateway serves.
+    /// Creates an operator for a home that no gateway serves.
     ///
     /// # Errors
     ///
-    /// If the home's configuration is not usable.
+    /// Returns an error if the configuration is not valid.
     pub fn here(home: &Home) -> Result<Self, Failure> {
         Ok(Self { home: home.clone(), config: config::read(home)?, gateway: None })
     }
 
-    /// Does all steps of an operation that is written down. Call it with [`pending::lock`] held.
+    /// Carries out all steps of an operation that is written down. The caller must hold [`pending::lock`].
     ///
     /// # Errors
     ///
-    /// If a step failed.
+    /// Returns the error of the step that failed.
     pub async fn finish(&self, pending: Pending, context: &Context) -> Result<(), Failure> {
         let swarm = self.swarm()?;
         let hands = AtHand { operator: self, context };
@@ -68,7 +68,7 @@ impl Operator {
         Ok(())
     }
 
-    /// The team, of which nobody hears here: a gateway that runs sees what changed by itself.
+    /// Returns the team without any listeners. A running gateway notices the changes by itself.
     fn swarm(&self) -> Result<Swarm, Failure> {
         let store = Arc::new(Store::open(&self.home)?);
         let (rings, _) = mpsc::unbounded_channel();
@@ -78,23 +78,24 @@ impl Operator {
     }
 }
 
-/// Finishes the operation on an agent that was interrupted, if there is one. Says so.
+/// Completes the interrupted operation on an agent, if there is one, and prints a message.
 ///
 /// # Errors
 ///
-/// If it could not be finished: whoever would get the id next would have what the agent left.
+/// Returns an error if it can't be completed. A new agent with this id would otherwise get the files of the old one.
 pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
     if pending::read(home, id)?.is_none() {
         return Ok(());
     }
     let operator = Operator::open(home).await?;
     let _lock = pending::lock(home)?;
+    // Another process may have completed it while this one waited for the lock.
     let Some(pending) = pending::read(home, id)? else { return Ok(()) };
     if matches!(pending.operation, Operation::Rename { .. })
         && !pending.configured
         && operator.gateway.is_some()
     {
-        // The gateway would go on with the old id; it finishes this when it starts.
+        // A running gateway would continue with the old id. It completes the rename at its next start.
         let text = format!("{} was interrupted and comes first", pending.title());
         return Err(Failure::new(Kind::Conflict, text).hint("flock restart"));
     }
@@ -106,7 +107,7 @@ pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), 
     })
 }
 
-/// The hands of a verb: the gateway's where it runs, else this process's own.
+/// The actions that an operation needs: by the gateway if it runs, otherwise by this process.
 struct AtHand<'a> {
     operator: &'a Operator,
     context: &'a Context,

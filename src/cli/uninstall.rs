@@ -1,7 +1,7 @@
-//! `flock uninstall`: takes flock off the machine, or OpenClaw out of the home.
+//! `flock uninstall`: removes flock from the machine, or OpenClaw from the home.
 //!
-//! What is there is looked for first (`facts`), what is done is decided from that and shown (`plan`), and then done
-//! step by step (`steps`). Killed at any point, the next call finds what is left and does the rest.
+//! It first collects what exists (`facts`), then decides what to do and shows it (`plan`), and then does it step by
+//! step (`steps`). If it is killed at any point, the next call finds the rest and continues.
 
 mod facts;
 mod plan;
@@ -45,12 +45,12 @@ pub enum What {
     Openclaw,
 }
 
-/// Removes it.
+/// Removes what was asked for.
 ///
 /// # Errors
 ///
-/// If a newer flock made the home, agents need what is to be removed, or it was not agreed to. Steps that fail are
-/// reported, and make the exit code.
+/// Returns an error if a newer flock made the home, if agents need what is to be removed, or if the person did not
+/// agree. Failed steps are reported and decide the exit code.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
     let request = Request { openclaw: args.what.is_some(), purge: args.purge, force: args.force };
@@ -61,6 +61,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         report.planned(context);
         return Ok(Exit::Done);
     }
+    // An empty plan is not worth a question.
     if plan.is_idle() {
         return Ok(report.done(&[], context));
     }
@@ -87,15 +88,15 @@ fn agree(args: &Args, report: &show::Report<'_>, context: &Context) -> Result<()
     Err(Failure::new(Kind::Failed, "nothing was removed"))
 }
 
-/// A step that failed, and how.
+/// A step that failed.
 pub struct Trouble {
-    /// What was to be done.
+    /// The description of the step.
     pub what: String,
-    /// Why it was not, and what mends it.
+    /// The reason, and the command that repairs it.
     pub failure: Failure,
 }
 
-/// Does all steps it can do.
+/// Carries out all steps that can be done. A failed step does not stop the ones that do not depend on it.
 async fn carry_out(plan: &Plan, home: &Home, context: &Context) -> Result<Vec<Trouble>, Failure> {
     let mut held = Held::default();
     held.unfinished = !plan.unseen.is_empty();
@@ -103,12 +104,13 @@ async fn carry_out(plan: &Plan, home: &Home, context: &Context) -> Result<Vec<Tr
     let mut restless = false;
     for step in &plan.steps {
         let what = show::named(step);
+        // A process that could not be stopped would write the files again, or lose what it has open.
         if restless && step.wants_silence() {
             let failure = Failure::new(Kind::Failed, "not begun: something still runs").hint("flock stop");
             troubles.push(Trouble { what, failure });
             continue;
         }
-        // Small things are not worth a line.
+        // A small step is not worth a line.
         let progress = show::is_shown(step).then(|| context.printer.progress(&what));
         match Box::pin(steps::carry_out(step, home, &mut held)).await {
             Ok(()) => {

@@ -1,8 +1,9 @@
-//! `flock update`: the bundled OpenClaw as its branch is now, or as it was before; with `--self`, flock's own program.
+//! `flock update`: updates the installed OpenClaw to the present commit of its branch, or rolls it back. `--self` does
+//! it for flock's own program.
 //!
-//! A version is made and tried beside the one in use; only then is the link swapped, and OpenClaw started anew where it
-//! runs. If that does not get healthy, all of it is taken back. What is under way is noted (`install::underway`), so
-//! that an update that was killed is ended by the next one.
+//! A version is built and tried beside the one in use. Only then is the link swapped, and a running OpenClaw restarted.
+//! If it does not become healthy, everything is taken back. The change is recorded (`install::underway`), so that the
+//! next update completes one that was killed.
 
 mod change;
 mod look;
@@ -60,11 +61,11 @@ pub struct Args {
     pub unencrypted: bool,
 }
 
-/// Updates.
+/// Updates or rolls back.
 ///
 /// # Errors
 ///
-/// What failed. The version that was in use is in use, or the text says which one is.
+/// Returns the error of the step that failed. The earlier version is then still in use, unless the text says otherwise.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.own {
         return own::run(args, context);
@@ -81,7 +82,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let installer = Installer::begin(&home)?;
     end_interrupted(&installer, &home, context)?;
-    // What was interrupted may have ended with the version before.
+    // Completing the interrupted change may have put the earlier version back in use.
     let Some(current) = versions::current(&home) else {
         report::nothing_installed(context);
         return Ok(Exit::Done);
@@ -93,18 +94,21 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Brings a change to its end that was interrupted between the swap and the proof of the new version.
+/// Completes a change that was interrupted between the swap and the proof of the new version.
 fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Result<(), Failure> {
     match underway::interrupted(home) {
         None => Ok(()),
+        // It was interrupted before the swap, so the version in use never changed.
         Some(Reached::Nothing) => Ok(Underway::end(installer, home)?),
         Some(Reached::Back { from }) => {
             context.printer.say(format!("going back to {}, which was interrupted", report::name(&from)));
+            // Going back needs only the version that it leads to, so both ends of the change are that one.
             Change { installer, home, context, way: Way::Rollback, from: &from, to: &from }.go_back()
         }
         Some(Reached::Swapped { way, from, to }) => {
             context.printer.say(format!("going on with the interrupted change to {}", report::name(&to)));
             let done = Change { installer, home, context, way, from: &from, to: &to }.go_on()?;
+            // A version that proved itself must not be passed over any longer.
             if way == Way::Update {
                 versions::forget_failure(home, &to.commit)?;
             }
@@ -145,6 +149,7 @@ fn forward(
     };
     let change = Change { installer, home, context, way: Way::Update, from: current, to: &made };
     report::changed(home, &change, done, context);
+    // A version asked for with `--ref` is not written to the configuration, so the next update would leave it again.
     let named = config::read(home)?.openclaw.reference.filter(|named| *named != made.reference);
     if let Some(named) = named {
         context.printer.warn(&format!(
@@ -155,12 +160,13 @@ fn forward(
     Ok(Exit::Done)
 }
 
-/// What an install does where a version is in use: what is wanted is tried and put in use as by an update, and what was
-/// interrupted is brought to its end first. `None` where no version is in use that could go on.
+/// Installs over a version that is in use: the wanted version is tried and put in use as by an update.
+///
+/// An interrupted change is completed first. Returns `None` if there is no intact version in use.
 ///
 /// # Errors
 ///
-/// What failed. The version that was in use is in use, or the text says which one is.
+/// Returns the error of the step that failed. The earlier version is then still in use, unless the text says otherwise.
 pub fn install(
     installer: &Installer,
     home: &Home,
@@ -168,7 +174,7 @@ pub fn install(
     context: &Context,
 ) -> Result<Option<Version>, Failure> {
     end_interrupted(installer, home, context)?;
-    // One that lacks its program, or whose files were changed, is made again.
+    // A version whose program is missing or whose files were changed is built again.
     let is_whole = |current: &Version| current.entry().is_file() && current.check().is_ok();
     let Some(current) = versions::current(home).filter(is_whole) else {
         return Ok(None);
@@ -192,15 +198,15 @@ pub fn install(
     }))
 }
 
-/// What came of looking for another version.
+/// The result of looking for another version.
 enum Taken {
-    /// This one stays in use, and why.
+    /// This version stays in use. The look tells the reason.
     Nothing(Version, Box<Look>),
-    /// This one is in use now.
+    /// This version is in use now.
     Changed(Version, Done),
 }
 
-/// Looks for another version, and where there is one makes it, tries it and puts it in use.
+/// Looks for another version, and builds it, tries it and puts it in use if there is one.
 fn take(
     installer: &Installer,
     home: &Home,
@@ -210,10 +216,12 @@ fn take(
 ) -> Result<Taken, Failure> {
     let look = Look::at(home, current, search, context)?;
     let wanted = &look.wanted;
+    // A tag that points to another commit than before may be an attack, so a person has to name the commit.
     if let Decision::Moved(moved) = &look.decision {
         let moved = InstallError::Moved { repository: wanted.repository.clone(), moved: moved.clone() };
         return Err(report::not_made(current, moved, false, look.words));
     }
+    // The same commit under another branch or from another repository only needs a new record.
     let renamed = look.decision == Decision::Current
         && (wanted.reference != current.reference || wanted.repository != current.origin);
     if !renamed && !matches!(look.decision, Decision::New(_)) {
@@ -224,9 +232,10 @@ fn take(
     let made = made.map_err(|error| not_made(home, current, &look, error))?;
     shown.end();
     if made.commit == current.commit {
-        // The same under another name, or what was a shortened commit.
+        // It is the same commit under another name, or one that was given in a shortened form.
         return Ok(Taken::Nothing(made, Box::new(Look { decision: Decision::Current, ..look })));
     }
+    // The full commit is known only now, if a shortened one was asked for. It may have failed here before.
     let known = versions::failed(home).remove(&made.commit);
     if let Some(failed) = known.filter(|_| !look.retry) {
         let decision = Decision::Failed(made.commit, failed);
@@ -238,7 +247,7 @@ fn take(
     Ok(Taken::Changed(made, done))
 }
 
-/// Says so where another version runs than is in use, as after a link that was made by hand.
+/// Warns if another version runs than the one in use, for example after a person changed the link by hand.
 fn warn_of_another(home: &Home, version: &Version, context: &Context) {
     let runs = serving_build(home, context).ok().flatten();
     if let Some(other) = runs.filter(|build| *build != version.name()) {
@@ -248,17 +257,19 @@ fn warn_of_another(home: &Home, version: &Version, context: &Context) {
     }
 }
 
-/// The folder's name of the version that runs, if one does.
+/// Returns the folder name of the version that runs, if one does.
 fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failure> {
     let found = context.block_on(async { Ok(serving::look(home).await) })?;
     let found = found.map_err(|unproved| Failure::new(Kind::Failed, unproved.to_string()))?;
     Ok(found.and_then(|unit| unit.build))
 }
 
-/// Removes versions that are no longer needed. What can't be removed now, the next update does: the change itself has
-/// come to its end.
+/// Removes versions that are no longer needed.
+///
+/// An error is only a warning: the change itself is complete, and the next update tries the removal again.
 pub fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option<&Version>) {
     let removed = serving_build(home, context).and_then(|runs| {
+        // A version that still runs must keep its files, even if it is not in use any more.
         let kept: Vec<String> = runs.into_iter().chain(again.map(Version::name)).collect();
         Ok(prune(installer, home, &kept)?)
     });
@@ -267,7 +278,7 @@ pub fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option
     }
 }
 
-/// Goes back to the version before. The one that is left is passed over by updates from then on.
+/// Rolls back to the earlier version. Later updates pass over the one that is left.
 fn back(installer: &Installer, home: &Home, current: &Version, context: &Context) -> Result<Exit, Failure> {
     let before = versions::previous(home);
     let Some(before) = before.filter(|before| before.entry().is_file()) else {
@@ -276,6 +287,7 @@ fn back(installer: &Installer, home: &Home, current: &Version, context: &Context
     if let Some(failed) = versions::failed(home).get(&before.commit) {
         return Err(report::no_way_back(current, Some((&before, failed))));
     }
+    // The files may have been changed since the build. A rollback must not put such a version in use.
     before.check().map_err(|error| report::altered(&before, error))?;
     let change = Change { installer, home, context, way: Way::Rollback, from: current, to: &before };
     let done = change.run()?;
@@ -283,7 +295,7 @@ fn back(installer: &Installer, home: &Home, current: &Version, context: &Context
     Ok(Exit::Done)
 }
 
-/// Remembers a commit that can't be made, where it is its own fault.
+/// Reports a commit that can't be built, and remembers it if that is the commit's own fault.
 fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) -> Failure {
     let reason = own_fault(&error).filter(|_| look.is_staged(home));
     let commit = look.tip.as_ref().and_then(|tip| tip.commit.as_deref());
@@ -294,13 +306,15 @@ fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) ->
     report::not_made(current, error, remembered, look.words)
 }
 
-/// Remembers a version that does not work here, or shall not be used; says whether it is passed over from now on. What
-/// is doubtful is so the second time.
+/// Remembers a version that does not work here or shall not be used. Returns `true` if updates pass over it from now
+/// on.
+///
+/// A doubtful failure, which may be the machine's fault, counts only the second time.
 fn remember(home: &Home, version: &Version, reason: String, doubtful: bool) -> bool {
     note_failure(home, &version.commit, Some(version.version.clone()), reason, doubtful)
 }
 
-/// That it could not be remembered changes nothing about what failed.
+/// Records a failure. An error of recording changes nothing about what failed, so it is dropped.
 fn note_failure(home: &Home, commit: &str, version: Option<String>, reason: String, doubtful: bool) -> bool {
     let failed = Failed { version, reason, at: clock::unix_ms() / 1000, doubtful };
     versions::remember_failure(home, commit, failed).unwrap_or(false)

@@ -1,4 +1,4 @@
-//! `flock usage`: what models were asked, and what it cost.
+//! `flock usage`: shows how much models were used and what that cost.
 
 use jiff::Zoned;
 use jiff::civil::Date;
@@ -33,9 +33,10 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// If there is no home, or the database can't be read.
+/// Returns an error if there is no home, or if the database can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
+    // A day is a day in the time zone of this machine, as people expect.
     let filter = budget::period(args.day, args.since, Zoned::now().date(), args.agent.clone());
     let sums = Reader::open(&home)?.map(|reader| reader.usage(&filter, args.by)).transpose()?;
     let sums = sums.unwrap_or_default();
@@ -80,11 +81,13 @@ fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {
     table
 }
 
-/// Dollars to four places; with a mark where some of it is not known.
+/// Formats dollars with four decimal places. A `+` marks a sum in which some prices are unknown.
 fn dollars(sum: &UsageSum) -> String {
+    // No price at all is known, and `0.0000` would look as if it were free.
     if sum.unpriced == sum.calls && sum.calls > 0 {
         return "unknown".to_owned();
     }
+    // Rounding up, so that a small cost never looks like none.
     let ten_thousandths = sum.cost_micros.div_ceil(100);
     let more = if sum.unpriced > 0 { "+" } else { "" };
     format!("{}.{:04}{more}", ten_thousandths / 10_000, ten_thousandths % 10_000)

@@ -1,5 +1,7 @@
-//! Channels and messages for people. What agents wrote is cleaned, and stands below its head with room before
-//! it, so that no message can pass for another.
+//! Channels and messages, formatted for people.
+//!
+//! Control characters in text of agents are escaped. A message's text stands indented below its head, so that no text
+//! can imitate the head of another message.
 
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use crate::clean;
 use crate::ui::{Line, Printer, Table, Tone};
 
-/// One message.
+/// Prints one message: a head with number, author and time, and the text below it.
 pub fn message(message: &Value, printer: &Printer) {
     let text = |key: &str| message[key].as_str().unwrap_or_default();
     let author = text("author");
@@ -22,7 +24,7 @@ pub fn message(message: &Value, printer: &Printer) {
     }
 }
 
-/// All channels.
+/// Prints a table of channels.
 pub fn channels(all: &[Value], printer: &Printer) {
     let mut table = Table::new(&["CHANNEL", "STATE", "MEMBERS", "MESSAGES", "TOPIC"]);
     for channel in all {
@@ -43,12 +45,12 @@ pub fn channels(all: &[Value], printer: &Printer) {
     printer.table(&table);
 }
 
-/// A channel's id, and its shown name where that is another.
+/// Returns a channel's id, followed by its shown name if that differs.
 fn called(id: &str, name: &str) -> String {
     if name.is_empty() || name == id { id.to_owned() } else { format!("{id} ({name})") }
 }
 
-/// Where a channel is in its life.
+/// Returns a sentence about the channel's state, for example how far archiving has got.
 pub fn standing(channel: &Value) -> String {
     let id = channel["channelId"].as_str().unwrap_or_default();
     match channel["state"].as_str() {
@@ -63,7 +65,7 @@ pub fn standing(channel: &Value) -> String {
     }
 }
 
-/// Names with commas between them, `most` of them.
+/// Joins names with commas. Only the first `most` names are printed; the rest is counted.
 pub fn names(list: &Value, most: usize) -> String {
     let all: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     match all.len() {
@@ -73,6 +75,7 @@ pub fn names(list: &Value, most: usize) -> String {
     }
 }
 
+// Counts characters and not bytes, so that no character is cut.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -82,6 +85,7 @@ fn shortened(text: &str, most: usize) -> String {
 
 fn time(milliseconds: i64) -> String {
     jiff::Timestamp::from_millisecond(milliseconds).map_or_else(
+        // A time outside the range that jiff supports is printed as a number.
         |_| milliseconds.to_string(),
         |time| time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
     )

@@ -1,4 +1,4 @@
-//! `flock channel rename` and `flock channel topic`.
+//! `flock channel rename` and `flock channel topic`: change the shown name or the topic of a channel.
 
 use serde_json::Value;
 
@@ -34,11 +34,11 @@ pub struct Topic {
     by: As,
 }
 
-/// Renames it.
+/// Changes the shown name.
 ///
 /// # Errors
 ///
-/// If there is no such channel, it is archived, or the name is empty or too long.
+/// Returns an error if there is no such channel, if it is archived, or if the name is empty or too long.
 pub fn rename(args: &Rename, context: &Context) -> Result<Exit, Failure> {
     let change = Retitle { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
     let changed = change_it(&args.id, change, context)?;
@@ -46,11 +46,11 @@ pub fn rename(args: &Rename, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Changes what it is about.
+/// Changes the topic.
 ///
 /// # Errors
 ///
-/// As [`rename`].
+/// Returns an error if there is no such channel, if it is archived, or if the topic is empty or too long.
 pub fn topic(args: &Topic, context: &Context) -> Result<Exit, Failure> {
     let change = Retitle { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
     let changed = change_it(&args.id, change, context)?;

@@ -10,40 +10,41 @@ use crate::id::SessionKey;
 use crate::supervise::loopback::{Call, Client};
 use crate::ui::Printer;
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The turn's id.
+    /// The id of the turn.
     pub turn: String,
-    /// All text, in the order it came.
+    /// The whole text, in the order in which it arrived.
     pub text: String,
-    /// OpenAI's word for why it ended.
+    /// The reason for the end, in OpenAI's terms.
     pub finish_reason: Option<String>,
-    /// Tokens, as OpenAI counts them.
+    /// The token counts, in OpenAI's format.
     pub usage: Option<Value>,
-    /// The last line that was printed has no end yet.
+    /// Set while the last printed line has no newline yet.
     open_line: bool,
 }
 
-/// Who is asked, and how.
+/// The recipient of a question, and how to ask.
 pub struct Question {
-    /// The gateway.
     pub gateway: Client,
-    /// The session that goes on.
+    /// The session that the question continues.
     pub session: SessionKey,
-    /// Whether a frozen agent is waited for.
+    /// `true` if the request waits until a frozen agent is thawed.
     pub waits: bool,
 }
 
-/// The gateway sends a sign of life every 15 seconds: after this it is gone.
+/// Time without any event after which the gateway counts as gone. It sends a keep-alive every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Asks, and prints the answer as it comes, unless a program wants it whole. Dropping the future ends the
-/// turn.
+/// Asks the question and prints the answer as it arrives; with `--json` nothing is printed here.
+///
+/// Dropping the future cancels the turn.
 ///
 /// # Errors
 ///
-/// In the gateway's words.
+/// Returns the gateway's own error if the turn fails, and an error if the connection ends before the answer is
+/// complete.
 pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result<Answer, Failure> {
     let Question { gateway, session, waits } = question;
     let body = json!({
@@ -54,6 +55,7 @@ pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result
     });
     let call = Call::post("/v1/chat/completions")
         .header("x-openclaw-session-key", session.as_str())
+        // This header adds events about tools and retries to OpenAI's stream.
         .header("x-flock-activity", "1")
         .header("x-flock-wait", if *waits { "1" } else { "0" })
         .json(&body)?;
@@ -63,18 +65,20 @@ pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result
     let mut events = response.events();
     let mut is_whole = false;
     while let Some(event) = events.next(SILENCE).await? {
+        // A stream without this last event was cut off, and its text may be incomplete.
         if event.data == "[DONE]" {
             is_whole = true;
             break;
         }
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        // Chunks of the answer have no event name. Only flock's own events have one.
         if event.name.is_empty() {
             if let Some(failure) = failure(&data) {
                 end_line(&mut answer, printer);
                 return Err(failure);
             }
             let piece = answer.take(&data);
-            // The gap after a tool's lines is there already: they are lines of their own.
+            // A blank line after the lines of a tool is dropped: they already end with a newline.
             let shown = if answer.open_line { piece.as_str() } else { piece.trim_start_matches('\n') };
             if !shown.is_empty() && !printer.json_wanted() {
                 printer.stream(shown);
@@ -94,7 +98,7 @@ pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result
 }
 
 impl Answer {
-    /// Takes a chunk in; gives the text in it.
+    /// Adds a chunk to the answer and returns the text in it.
     fn take(&mut self, chunk: &Value) -> String {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
             self.usage = Some(usage.clone());
@@ -109,7 +113,7 @@ impl Answer {
     }
 }
 
-/// What comes next must begin on a line of its own.
+/// Ends an open line, so that the next output begins on a new line.
 fn end_line(answer: &mut Answer, printer: &Printer) {
     if std::mem::take(&mut answer.open_line) {
         printer.stream("\n");
@@ -126,7 +130,7 @@ fn failure(data: &Value) -> Option<Failure> {
     })
 }
 
-/// A short line about what the agent does.
+/// Returns a short line about what the agent does, or `None` if the event is not worth one.
 fn activity(name: &str, data: &Value) -> Option<String> {
     let word = |key: &str| data[key].as_str().unwrap_or_default();
     Some(match name {

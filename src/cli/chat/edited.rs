@@ -1,4 +1,4 @@
-//! A conversation at a terminal, with a line editor.
+//! A conversation on a terminal with the line editor.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -11,16 +11,18 @@ use crate::home::Home;
 use crate::id::AgentId;
 use crate::ui::editor::{Editor, Input};
 
-/// Talks until the person ends it. The terminal is given back as it was, also where a signal ends it.
+/// Talks until the person ends the conversation. The terminal is restored at the end, also after a signal.
 ///
 /// # Errors
 ///
-/// If the terminal can't be used.
+/// Returns an error if the terminal can't be set up or read, or if the signal handlers can't be installed.
 pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Result<Exit, Failure> {
     let printer = &talk.context.printer;
+    // The handlers exist before the editor takes the terminal, so that no signal can leave it in the editor's modes.
     let mut interrupts = listen(SignalKind::interrupt())?;
     let mut signals = Signals::listen()?;
     let kept = history::read(home);
+    // A damaged history is no reason to refuse the conversation.
     if let Err(error) = &kept {
         printer.warn(&format!("what was typed before can't be called back: {error}"));
     }
@@ -36,6 +38,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
         let text = match input {
             Input::Text(text) => text,
             Input::Dropped => {
+                // Ctrl-C twice ends the conversation only if nothing was typed in between.
                 was_interrupted = false;
                 continue;
             }
@@ -52,6 +55,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
         if text.trim().is_empty() {
             continue;
         }
+        // After the first error the history is not written again: one warning is enough.
         if is_keeping && let Err(error) = history::append(home, &text) {
             is_keeping = false;
             printer.warn(&format!("what is typed here can't be called back later: {error}"));
@@ -60,7 +64,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
             Some(Typed::Quit) => return Ok(Exit::Done),
             Some(Typed::Help) => help(&talk),
             Some(Typed::Agent(id)) => {
-                // It may have been added since.
+                // The agent may have been added after this conversation began.
                 let now = config::read(home)?;
                 editor.know(typed::completion(&now, home));
                 match other(id, &now) {
@@ -75,7 +79,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
             None => {
                 tokio::select! {
                     answer = ask(&talk.question, text, printer) => if let Err(failure) = answer {
-                        // One failed turn does not end the conversation.
+                        // A failed turn does not end the conversation.
                         printer.fail(&failure);
                     },
                     _ = interrupts.recv() => printer.say("\nstopped"),
@@ -103,7 +107,7 @@ fn help(talk: &Talk<'_>) {
     }
 }
 
-/// The signals that end the program. Each would leave the terminal in the editor's modes where nobody caught it.
+/// The signals that end the program. Without a handler each of them would leave the terminal in the editor's modes.
 struct Signals {
     terminate: Signal,
     hangup: Signal,
@@ -119,7 +123,7 @@ impl Signals {
         })
     }
 
-    /// Returns the exit code that a shell would report of the signal that came.
+    /// Waits for one of the signals and returns the exit code that a shell would report for it: 128 plus its number.
     async fn ending(&mut self) -> u8 {
         tokio::select! {
             _ = self.terminate.recv() => 143,

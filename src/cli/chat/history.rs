@@ -1,5 +1,6 @@
-//! The texts that a person typed in chats, kept over the end of the program: a file of one JSON string a line, which only
-//! its owner can read.
+//! The history of texts that a person typed in chats, kept after the program ends.
+//!
+//! It is a file with one JSON string on each line, which only its owner can read.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -13,33 +14,33 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, regular};
 use crate::ui::editor::MOST_HISTORY;
 
-/// Longest text that is kept; what is longer was pasted and has its place elsewhere.
+/// Longest text in bytes that is kept. A longer text was pasted from some other place.
 const LONGEST: usize = 16 << 10;
 
-/// Size of the file above which its older part goes.
+/// Size of the file in bytes above which its older part is removed.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Size that is never exceeded: a file of this size was not written here.
+/// Largest file in bytes that is read. flock never writes a larger one.
 const READABLE: u64 = 4 * MOST_BYTES;
 
-/// How long another chat that writes its own is waited for.
+/// Time to wait for another chat that is writing to the file.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns what was typed, oldest first.
+/// Returns the texts, the oldest first.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn read(home: &Home) -> Result<Vec<String>, HomeError> {
     let bytes = atomic::read(&home.chat_history(), READABLE)?.unwrap_or_default();
     Ok(newest(&bytes).into())
 }
 
-/// Keeps a text, unless it is one that a shell would not keep either or that nobody wants to have kept.
+/// Appends a text, unless it is a command, looks like a secret, or begins with a space, as in shells.
 ///
 /// # Errors
 ///
-/// If the file can't be written.
+/// Returns an error if the file can't be written, or if another chat holds its lock for too long.
 pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
     if !is_kept(text) {
         return Ok(());
@@ -48,26 +49,29 @@ pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.clone(), source };
     let mut line = serde_json::to_vec(text).map_err(|error| fail(error.into()))?;
     line.push(b'\n');
+    // The lock protects the rewriting below: a line that another chat appends meanwhile would be lost.
     let _lock = Lock::acquire(&home.chat_history_lock(), PATIENCE)?;
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     let mut file = regular::open_with(&path, &mut options).map_err(fail)?;
     if file.metadata().map_err(fail)?.len() > MOST_BYTES {
         shorten(home)?;
+        // The file was replaced, so the old descriptor leads to a deleted file.
         file = regular::open_with(&path, &mut options).map_err(fail)?;
     }
-    // One write, so that a full disk leaves at most one broken line, which is passed over.
+    // One write call: a full disk leaves at most one broken line, which reading skips.
     file.write_all(&line).map_err(fail)
 }
 
-/// Whether a text is kept.
+/// Returns `true` if a text belongs in the history.
 fn is_kept(text: &str) -> bool {
     let is_plain = !text.starts_with(char::is_whitespace) && !text.trim().is_empty();
     is_plain && text.len() <= LONGEST && !typed::is_command(text) && !looks_secret(text)
 }
 
-/// Leaves the newer half.
+/// Removes the older texts until at most half of the limit is left.
 fn shorten(home: &Home) -> Result<(), HomeError> {
+    // An unreadable file is replaced by an empty one, so that it does not stay too large forever.
     let bytes = atomic::read(&home.chat_history(), READABLE).ok().flatten().unwrap_or_default();
     let mut kept = newest(&bytes);
     let mut text = Vec::new();

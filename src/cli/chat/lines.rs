@@ -1,11 +1,12 @@
-//! A person's lines, as they type them.
+//! Lines from stdin, as a person types them.
 
 use std::io::BufRead as _;
 
 use tokio::sync::mpsc;
 
-/// Reads lines until the end of stdin. The thread is left alone when nobody waits any more: it hangs in a
-/// read that only the person can end, and must not keep the process.
+/// Reads lines until the end of stdin.
+///
+/// The thread is not joined: it blocks in a read that only the person can end, and it must not keep the process alive.
 pub fn read() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {

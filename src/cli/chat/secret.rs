@@ -1,6 +1,6 @@
-//! Recognises what looks like a secret in what a person types, so that no copy of it is kept.
+//! Detection of texts that look like secrets, so that the chat history keeps no copy of them.
 
-/// How the keys of common services begin.
+/// Prefixes of the keys of common services.
 const PREFIXES: [&str; 20] = [
     "sk-",
     "sk_",
@@ -24,12 +24,14 @@ const PREFIXES: [&str; 20] = [
     "eyJ",
 ];
 
-/// Names whose value is a secret, in lower case and without what separates their words.
+/// Names whose value is a secret, in lower case and without separators.
 const NAMES: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "accesskey"];
 
-/// Whether a text has something in it that looks like a secret: a key of a known kind, a private key, or a value that is
-/// given to a name like `password` or `API_KEY`. It may err on the careful side: all that it costs is a line of history.
+/// Returns `true` if something in a text looks like a secret: a key of a known kind, a private key, or a value that is
+/// assigned to a name like `password` or `API_KEY`.
+///
+/// False positives are acceptable, because they only cost a line of the history.
 #[must_use]
 pub fn looks_secret(text: &str) -> bool {
     (text.contains("-----BEGIN") && text.contains("PRIVATE KEY"))
@@ -46,11 +48,12 @@ fn is_key(word: &str) -> bool {
     let is_long =
         word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./+".contains(&byte));
     is_long
+        // Words like `sk-something-readable` have a prefix of a key, but no digit.
         && word.bytes().any(|byte| byte.is_ascii_digit())
         && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }
 
-/// Whether `NAME=value` or `name: value` stands in a line, with a name of a secret.
+/// Returns `true` if a line has the form `NAME=value` or `name: value` with the name of a secret.
 fn gives_a_secret(line: &str) -> bool {
     line.match_indices(['=', ':']).any(|(at, _)| {
         let (before, after) = (&line[..at], &line[at + 1..]);
@@ -58,13 +61,14 @@ fn gives_a_secret(line: &str) -> bool {
         let start =
             name.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
         let Some(name) = name.get(start..) else { return false };
+        // The names are compared without separators, so that `API_KEY`, `api-key` and `apiKey` are one.
         let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
         let value = after.trim_start().split(char::is_whitespace).next().unwrap_or_default();
         value.len() >= 4 && NAMES.iter().any(|secret| name.ends_with(secret))
     })
 }
 
-/// Whether a password stands in an address, as in `https://ann:word@host`.
+/// Returns `true` if a text holds a URL with a password, such as `https://ann:word@host`.
 fn has_credentials(text: &str) -> bool {
     text.match_indices("://").any(|(at, mark)| {
         let rest = &text[at + mark.len()..];

@@ -1,4 +1,4 @@
-//! Commands that `flock chat` carries out itself, where a person types them at its prompt. All others are the agent's.
+//! Commands that `flock chat` itself executes at its prompt. All other commands go to the agent.
 
 use crate::agent::command::Command;
 use crate::config::Config;
@@ -7,19 +7,19 @@ use crate::id::AgentId;
 use crate::store::{ChannelState, Reader};
 use crate::ui::editor::Completion;
 
-/// A command at the prompt.
+/// A command of the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// Say what there is.
+    /// Lists the commands.
     Help,
-    /// End the conversation.
+    /// Ends the conversation.
     Quit,
-    /// Go on with another agent.
+    /// Continues with another agent. `None` if no valid name was given.
     Agent(Option<AgentId>),
 }
 
 impl Typed {
-    /// The command that a text is, where it is one and nothing else.
+    /// Returns the command that a text is, or `None` if the text is anything more than a command.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -30,6 +30,7 @@ impl Typed {
             _ => {}
         }
         let (command, name) = text.split_once(char::is_whitespace)?;
+        // More than one word after the command means that it is an ordinary message.
         if command != AGENT || name.trim().contains(char::is_whitespace) {
             return None;
         }
@@ -42,7 +43,7 @@ const QUIT: &str = "/quit";
 const EXIT: &str = "/exit";
 const AGENT: &str = "/agent";
 
-/// Every command, each with a word about it.
+/// All commands with a short description, for the help and for completion.
 pub const ALL: [(&str, &str); 6] = [
     (AGENT, "talk with another agent: /agent NAME"),
     ("/compact", "make room in the conversation"),
@@ -52,7 +53,7 @@ pub const ALL: [(&str, &str); 6] = [
     (QUIT, "end, as Ctrl-D does"),
 ];
 
-/// The keys that a person may not expect.
+/// Keys that a person may not know.
 pub const KEYS: [(&str, &str); 5] = [
     ("Tab", "complete a command, an agent or a #channel"),
     ("Up, Ctrl-R", "call back what was said; a line that begins with a blank is not kept"),
@@ -61,14 +62,15 @@ pub const KEYS: [(&str, &str); 5] = [
     ("Ctrl-D", "end"),
 ];
 
-/// Whether the agent's own side knows a command; those of the table above come from both.
+/// Returns `true` if a text is a command, either of this prompt or of the agent's side.
 #[must_use]
 pub fn is_command(text: &str) -> bool {
     Typed::parse(text).is_some() || Command::parse(text).is_some()
 }
 
-/// The words that Tab completes in this home.
+/// Returns the words that Tab completes in this home.
 pub fn completion(config: &Config, home: &Home) -> Completion {
+    // Without a readable database channels are simply not completed.
     let channels = || Reader::open(home).ok()??.channels(None, None).ok();
     let open =
         channels().unwrap_or_default().into_iter().filter(|channel| channel.state == ChannelState::Active);

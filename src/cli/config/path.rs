@@ -1,5 +1,5 @@
-//! The name of a place in the configuration: `gateway.auth.token`, `agents.list[coder].model.primary`,
-//! `agents.list[0].id`, `models.providers["my.own"].baseUrl`.
+//! Paths into the configuration: `gateway.auth.token`, `agents.list[coder].model.primary`, `agents.list[0].id`,
+//! `models.providers["my.own"].baseUrl`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 use super::super::Failure;
 use crate::error::Kind;
 
-/// A place in the configuration.
+/// A path into the configuration, with the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     text: String,
     steps: Vec<Step>,
 }
 
-/// A step further in.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// A key of an object.
+    /// The key of an object.
     Key(String),
-    /// A place in a list.
+    /// The index of a list entry.
     Index(usize),
-    /// The entry of a list with this id.
+    /// The id of a list entry.
     Id(String),
 }
 
@@ -70,11 +70,12 @@ fn step_in_brackets(text: &str) -> Option<Step> {
     if text.is_empty() {
         return None;
     }
+    // A number is an index. Ids of agents that consist of digits can only be reached by their index.
     Some(text.parse().map_or_else(|_| Step::Id(text.to_owned()), Step::Index))
 }
 
 impl Path {
-    /// The keys on the way, without lists' places.
+    /// Returns the keys and ids of the path. An index is returned as an empty text.
     pub fn keys(&self) -> Vec<&str> {
         self.steps
             .iter()
@@ -85,7 +86,7 @@ impl Path {
             .collect()
     }
 
-    /// What is there.
+    /// Returns the value at this path.
     pub fn get<'d>(&self, document: &'d Value) -> Option<&'d Value> {
         self.steps.iter().try_fold(document, |at, step| match step {
             Step::Key(key) => at.get(key),
@@ -94,11 +95,13 @@ impl Path {
         })
     }
 
-    /// Puts a value there, making objects on the way; entries of lists must be there.
+    /// Sets the value at this path and creates missing objects on the way. List entries are not created, except one at
+    /// the end of a list.
     ///
     /// # Errors
     ///
-    /// If the way leads through something else.
+    /// Returns an error if a step needs an object or a list where the document holds something else, or if there is no
+    /// entry with the index or id.
     pub fn set(&self, document: &mut Value, value: Value) -> Result<(), Failure> {
         let mut at = document;
         for step in &self.steps {
@@ -116,6 +119,7 @@ impl Path {
                     let list =
                         at.as_array_mut().ok_or_else(|| self.blocked("what holds the number is no list"))?;
                     let length = list.len();
+                    // The index one after the last entry appends to the list.
                     if *index == length {
                         list.push(Value::Null);
                     }
@@ -136,7 +140,7 @@ impl Path {
         Ok(())
     }
 
-    /// Takes out what is there; says whether something was.
+    /// Removes the value at this path. Returns `true` if there was one.
     pub fn remove(&self, document: &mut Value) -> bool {
         let Some((last, way)) = self.steps.split_last() else { return false };
         let holder = way.iter().try_fold(document, |at, step| match step {
@@ -145,6 +149,7 @@ impl Path {
             Step::Id(id) => at.as_array_mut()?.iter_mut().find(|entry| entry["id"] == id.as_str()),
         });
         match (holder, last) {
+            // `shift_remove` keeps the order of the other keys, since people read this file.
             (Some(Value::Object(object)), Step::Key(key)) => object.shift_remove(key).is_some(),
             (Some(Value::Array(list)), Step::Index(index)) if *index < list.len() => {
                 list.remove(*index);

@@ -1,4 +1,4 @@
-//! Values on their way into and out of the configuration: what text means, and where keys go.
+//! Values of the configuration: how a text is read, how secrets are stored, and how they are hidden in output.
 
 use std::io::Read as _;
 
@@ -10,14 +10,16 @@ use crate::config::secret;
 use crate::error::Kind;
 use crate::home::Home;
 
-/// No value from stdin is longer than this, in bytes.
+/// Largest value in bytes that is read from stdin.
 const CAP: u64 = 1 << 20;
 
-/// The value a text stands for: JSON where it is JSON, else the text. A key or token is always text.
+/// Returns the value that a text stands for: JSON if it parses as JSON, otherwise a string.
+///
+/// The value of a key or token is always a string. The text `-` reads stdin.
 ///
 /// # Errors
 ///
-/// If stdin can't be read.
+/// Returns an error if stdin can't be read, or if the value is empty.
 pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
     let text = if text == "-" {
         let mut text = String::new();
@@ -33,17 +35,18 @@ pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
         let text = format!("the value of {path} is empty");
         return Err(Failure::new(Kind::Usage, text).hint(format!("flock config unset {path}")));
     }
+    // A token may consist of digits alone. Parsed as JSON it would become a number.
     if path.keys().last().is_some_and(|key| is_secret(key)) {
         return Ok(Value::String(text));
     }
     Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-/// Moves literal `apiKey`s of a value that goes to `path` to the home's secrets. The result names them.
+/// Moves literal `apiKey` values below `path` to the home's secrets and returns the names of the new secrets.
 ///
 /// # Errors
 ///
-/// If a secret can't be written, or has no name of its own.
+/// Returns an error if a secret can't be written, or if the provider's name can't be the name of a secret.
 pub fn store_keys(home: &Home, path: &Path, value: &mut Value) -> Result<Vec<String>, Failure> {
     let mut stored = Vec::new();
     let way: Vec<String> = path.keys().into_iter().map(str::to_owned).collect();
@@ -59,7 +62,7 @@ fn store_below(
 ) -> Result<(), Failure> {
     match value {
         Value::String(text) if way.last().is_some_and(|key| key == "apiKey") && !is_reference(text) => {
-            // `models.providers.<name>.apiKey`: the secret has the provider's name.
+            // In `models.providers.<name>.apiKey` the secret is named after the provider.
             let name = way.len().checked_sub(2).map_or("", |at| way[at].as_str());
             if !secret::is_name(name) {
                 let text = format!("no secret can have the name {name:?}, so the key has no place");
@@ -81,12 +84,13 @@ fn store_below(
     Ok(())
 }
 
-/// Replaces keys and tokens by a word that says so.
+/// Replaces keys and tokens by a placeholder text.
 pub fn hide_secrets(value: &mut Value) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {
                 match value {
+                    // A reference is not secret and tells the reader where the key is.
                     Value::String(text) if is_secret(key) && !is_reference(text) => *text = HIDDEN.to_owned(),
                     value => hide_secrets(value),
                 }
@@ -104,7 +108,7 @@ fn is_secret(key: &str) -> bool {
     ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
 }
 
-/// What names a key instead of being one.
+/// Returns `true` if a text names a key and is not the key itself.
 fn is_reference(text: &str) -> bool {
     text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }

@@ -1,4 +1,4 @@
-//! What a check found.
+//! The result of a check.
 
 use serde::Serialize;
 
@@ -6,32 +6,31 @@ use super::super::{Context, Failure};
 use super::fix::Fix;
 use crate::home::Home;
 
-/// How it is.
+/// The state that a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it should be.
+    /// Nothing is wrong.
     Ok,
-    /// Worth knowing; flock works.
+    /// Something to know. flock works.
     Warn,
-    /// Something of flock does not work.
+    /// A part of flock does not work.
     Bad,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at, as in `engine`.
+    /// The part that was checked, such as `engine`.
     pub name: &'static str,
-    /// How it is.
     pub state: State,
-    /// What was seen.
+    /// A description of what was found.
     pub message: String,
-    /// The command that mends it, or the shortest true advice.
+    /// The command that repairs it, or the shortest correct advice.
     pub mend: Option<String>,
-    /// What was done about it.
+    /// The repair that `--fix` has made.
     pub fixed: Option<String>,
-    /// What can safely be done about it.
+    /// The repair that `--fix` can make without losing anything.
     #[serde(skip)]
     pub fix: Option<Fix>,
 }
@@ -41,13 +40,13 @@ impl Check {
         Self { name, state, message, mend, fixed: None, fix: None }
     }
 
-    /// The same, which `--fix` can mend.
+    /// Adds a repair that `--fix` can make.
     pub fn fixed_by(mut self, fix: Fix) -> Self {
         self.fix = Some(fix);
         self
     }
 
-    /// Mends it, where that is safe.
+    /// Makes the repair if there is one and the check found a fault.
     pub fn mend_now(&mut self, home: &Home, context: &Context) {
         let Some(fix) = self.fix.take().filter(|_| self.state != State::Ok) else { return };
         match fix.apply(home, context) {
@@ -63,22 +62,22 @@ impl Check {
         }
     }
 
-    /// All is well.
+    /// Creates a result without a fault.
     pub fn ok(name: &'static str, message: impl Into<String>) -> Self {
         Self::new(name, State::Ok, message.into(), None)
     }
 
-    /// Worth knowing.
+    /// Creates a result that is worth knowing.
     pub fn warn(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::new(name, State::Warn, message.into(), Some(mend.into()))
     }
 
-    /// Broken.
+    /// Creates a result for something broken.
     pub fn bad(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::new(name, State::Bad, message.into(), Some(mend.into()))
     }
 
-    /// Broken, in the words of an error.
+    /// Creates a result for something broken, with the text and hint of an error.
     pub fn failed(name: &'static str, failure: Failure) -> Self {
         Self::new(name, State::Bad, failure.text(), failure.hint)
     }

@@ -1,4 +1,4 @@
-//! What flock keeps: the database, the chain of its audit, the transcripts.
+//! Checks of stored data: the database, the hash chain of the audit log, and the transcripts.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::store::damage::{self, Depth};
 use crate::store::{AuditFilter, Reader, backups};
 use crate::ui::time;
 
-/// How long the database is looked at without `--deep`.
+/// Time limit for checking the database without `--deep`.
 const QUICK: Duration = Duration::from_secs(3);
-/// The most transcripts that are named.
+/// Number of damaged transcripts that are listed by name.
 const NAMED: usize = 5;
 
-/// Everything that is kept; with `deep` all of it is read.
+/// Runs all checks of stored data. With `deep` all of it is read.
 pub fn all(home: &Home, deep: bool) -> Vec<Check> {
     let mut checks = vec![database(home, deep)];
     checks.extend(audit(home, deep));
@@ -37,6 +37,7 @@ fn database(home: &Home, deep: bool) -> Check {
         }
     };
     if !is_there {
+        // The audit head is a file beside the database. It proves that there was a database.
         if home.audit_head().exists() {
             let text = format!("{} is gone; {}", path.display(), newest(home));
             return Check::bad(NAME, text, MEND).fixed_by(Fix::Database);
@@ -49,6 +50,7 @@ fn database(home: &Home, deep: bool) -> Check {
             let text = format!("{} is damaged: {}; {}", path.display(), checked.summary(), newest(home));
             Check::bad(NAME, text, MEND).fixed_by(Fix::Database)
         }
+        // A large database may take longer than the limit. Saying "whole" would then be wrong.
         Ok(checked) if checked.is_partial => Check::ok(
             NAME,
             format!("nothing is wrong with what could be checked in {QUICK:?}; {}", newest(home)),
@@ -68,7 +70,7 @@ fn newest(home: &Home) -> String {
 fn audit(home: &Home, deep: bool) -> Option<Check> {
     const NAME: &str = "audit";
     const MEND: &str = "flock audit --verify";
-    // What is wrong with the database is said already.
+    // Problems with opening the database are reported by its own check.
     let reader = Reader::open(home).ok()??;
     let found = if deep {
         reader.verify_audit().map(|verified| (Some(verified.rows), verified.broken))
@@ -86,7 +88,7 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
     })
 }
 
-/// Says that the disk lost writes, as a start found, for as long as it is news.
+/// Reports that the disk lost writes, which an earlier start found. It is reported for 30 days.
 fn writes(home: &Home) -> Option<Check> {
     const NAME: &str = "writes";
     const NEWS: i64 = 30 * 24 * 3_600_000;

@@ -1,4 +1,4 @@
-//! Hosts that agents were granted without a person.
+//! Check for hosts that agents were granted without a person's decision.
 
 use super::check::Check;
 use crate::config::{Config, EgressAsk};
@@ -9,7 +9,8 @@ use crate::swarm::triage::view;
 
 const NAME: &str = "egress";
 
-/// Names them where the owner has a person asked about each host: they come from an older flock or from another setting.
+/// Lists such hosts if the owner wants a person to decide about each one. They come from an older flock or from an
+/// earlier setting.
 pub fn all(home: &Home, config: &Config) -> Option<Check> {
     if config.egress_ask != EgressAsk::Person {
         return None;
@@ -25,6 +26,7 @@ pub fn all(home: &Home, config: &Config) -> Option<Check> {
     };
     let known: Vec<String> = rows
         .iter()
+        // Grants of removed agents stay in the database, but have no effect.
         .filter(|row| config.agent(&row.agent).is_some())
         .map(|row| format!("{} {} ({})", row.agent, view::brief_row(row), row.id))
         .collect();

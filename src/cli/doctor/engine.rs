@@ -1,4 +1,4 @@
-//! The Docker engine, and what flock keeps in it.
+//! Checks of the Docker engine and of what flock keeps in it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::sandbox::advisory::{self, Advisory, Part};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
 
-/// The engine; where it answers and there is a configuration, the images, too.
+/// Checks the engine. If it answers and there is a configuration, the images, the runtimes and the package store are
+/// checked too.
 pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
     const NAME: &str = "engine";
     let engine = Engine::from_env();
@@ -32,6 +33,7 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
                 }
                 checks.extend(runtimes(&engine, config).await);
                 let running = store(engine.clone(), home, config).await;
+                // Building is tried only if the store runs: otherwise the check would start it.
                 if running.state == State::Ok {
                     checks.push(builds(engine, home, config).await);
                 }
@@ -43,7 +45,7 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
     }
 }
 
-/// Known ways out of containers that these versions may still have.
+/// Warns of known container escapes that these versions may still have.
 fn advisories(versions: &Versions) -> Vec<Check> {
     let parts = [(Part::Engine, Some(&versions.engine)), (Part::Runc, versions.runc.as_ref())];
     let open = parts.into_iter().filter_map(|(part, version)| Some((part, version?)));
@@ -66,13 +68,14 @@ fn warn(part: Part, version: &str, known: &Advisory) -> Check {
         Part::Engine => "docker.io",
         Part::Runc => "runc",
     };
+    // One of several names is enough to find the entry in a changelog.
     let first = known.names.split(',').next().unwrap_or_default();
     let mend =
         format!("install {part} {}, or see that apt-get changelog {package} has {first}", known.fixed());
     Check::warn("engine", text, mend)
 }
 
-/// Limits that the kernel counts by user are one for all sandboxes where they are all the same user.
+/// Warns if several sandboxes share one user: the kernel then counts its limits for all of them together.
 fn users(config: Option<&Config>) -> Option<Check> {
     let several = config.is_some_and(|config| {
         config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All).count() > 1
@@ -87,7 +90,7 @@ fn users(config: Option<&Config>) -> Option<Check> {
     })
 }
 
-/// The OCI runtimes that agents are to be run by.
+/// Checks the OCI runtimes that agents are configured to use.
 async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
     let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
     let mut wanted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -106,11 +109,11 @@ async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
     wanted.iter().map(|(runtime, agents)| one_runtime(runtime, &agents.join(", "), &known)).collect()
 }
 
-/// A runtime that is to run these agents, where the engine knows these, each with its program if it said one.
+/// Checks one runtime against those that the engine knows. `known` maps a name to its program, if the engine named one.
 fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<String>>) -> Check {
     const NAME: &str = "runtime";
     match known.get(runtime) {
-        // A name that is a path into containerd's own runtimes need not be registered.
+        // A name of containerd's own kind, such as `io.containerd.runsc.v1`, need not be registered.
         None if !runtime.starts_with("io.containerd.") => {
             let known: Vec<&str> = known.keys().map(String::as_str).collect();
             let text = format!(
@@ -122,6 +125,7 @@ fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<Stri
         }
         found => {
             let program = found.and_then(Option::as_deref).unwrap_or_default();
+            // A name without a slash is looked up by the engine on its own PATH, which flock can't see.
             if program.starts_with('/') && !Path::new(program).exists() {
                 let text = format!("{runtime}, which runs {agents}, is not there: {program}");
                 return Check::bad(NAME, text, format!("install {runtime}"));
@@ -141,7 +145,7 @@ async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe
     }
 }
 
-/// Whether what is built for packages is confined: tried, not read.
+/// Checks by a real build that package builds are confined. Reading the settings alone would not prove it.
 async fn builds(engine: Engine, home: &Home, config: &Config) -> Check {
     const NAME: &str = "builds";
     match team::store(home, config, Arc::new(engine)).probe_builds().await {
@@ -150,13 +154,14 @@ async fn builds(engine: Engine, home: &Home, config: &Config) -> Check {
     }
 }
 
-/// What the package set is pinned to, and whether it still is that.
+/// Checks that the package set is pinned, and that a pinned folder still has the same content.
 fn packages(home: &Home, config: &Config) -> Check {
     const NAME: &str = "packages";
     let configured = config.nix_flake.as_deref();
     let looked = || -> Result<(Option<Pin>, bool), NixError> {
         let pin = Pin::read(home, configured)?;
         let changed = match (Flake::configured(configured)?, &pin) {
+            // Only a folder can change under its pin. A remote flake is pinned to a revision.
             (Flake::Folder(folder), Some(pin)) => nix::pin::folder_hash(&folder)? != pin.nar_hash,
             _ => false,
         };
@@ -228,7 +233,7 @@ mod tests {
         let known = BTreeMap::from([
             ("crun".to_owned(), Some(gone.clone())),
             ("kata".to_owned(), None),
-            // One that the engine finds on its own PATH.
+            // The engine finds this one on its own PATH.
             ("runc".to_owned(), Some("runc".to_owned())),
             ("runsc".to_owned(), Some(folder.path().display().to_string())),
         ]);

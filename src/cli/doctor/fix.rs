@@ -1,5 +1,6 @@
-//! What `doctor --fix` does: only what is safe, and it says what it did. One more fix is one more variant here and the
-//! check that names it.
+//! The repairs of `doctor --fix`: only safe ones, and each reports what it did.
+//!
+//! A new repair is a new variant here and the check that names it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -10,31 +11,31 @@ use crate::home::{Home, drafts, instance};
 use crate::id::AgentId;
 use crate::supervise::pid;
 
-/// Something that can be mended without losing anything.
+/// A repair that loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
-    /// Close a file or folder to others.
+    /// Sets the mode of a file or folder, to close it to other users.
     Mode(PathBuf, u32),
-    /// Make the folders of the home that are missing.
+    /// Creates the missing folders of the home.
     Folders,
-    /// Give the home an instance id.
+    /// Gives the home a new instance id.
     Instance,
-    /// Remove drafts of files that killed processes left.
+    /// Removes drafts of files that killed processes left.
     Drafts,
-    /// Remove the file that names a process which is gone.
+    /// Removes a PID file whose process has ended.
     Pid(PathBuf),
-    /// Finish an operation on this agent that was interrupted.
+    /// Completes an interrupted operation on this agent.
     Operation(AgentId),
-    /// Bring the database back. The one of before is set aside and kept.
+    /// Restores the database from a backup. The damaged one is kept beside it.
     Database,
 }
 
 impl Fix {
-    /// Does it; gives what was done.
+    /// Makes the repair and returns a text that says what was done.
     ///
     /// # Errors
     ///
-    /// If it can't be done; nothing is lost by that.
+    /// Returns an error if the repair fails. Nothing is lost in that case.
     pub fn apply(&self, home: &Home, context: &Context) -> Result<String, Failure> {
         match self {
             Self::Mode(path, mode) => {
@@ -53,7 +54,7 @@ impl Fix {
             }
             Self::Drafts => Ok(format!("removed {} drafts", drafts::sweep(home))),
             Self::Pid(path) => {
-                // Whoever has started meanwhile has written its own.
+                // A process that has started since the check has written its own PID, so the file is read again.
                 if pid::read(path).is_none() && !Lock::is_held(&home.supervisor_lock())? {
                     fs_err::remove_file(path).map_err(|error| {
                         Failure::caused(format!("failed to remove {}", path.display()), &error)

@@ -1,4 +1,4 @@
-//! The machine around flock: who has the port, which `flock` a shell finds, how much room there is.
+//! Checks of the machine: the gateway's port, the `flock` that a shell finds, and free disk space.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::env;
 use crate::home::Home;
 use crate::supervise::health::PORT_HINT;
 
-/// The gateway's port: this home's gateway has it, or nobody.
+/// Checks that the gateway's port is used by this home's gateway or by nobody.
 pub async fn gateway(home: &Home, config: &Config) -> Check {
     const NAME: &str = "gateway";
     let port = config.port;
@@ -23,6 +23,7 @@ pub async fn gateway(home: &Home, config: &Config) -> Check {
             None => Check::ok(NAME, format!("runs at http://{}", client.address())),
         },
         Err(failure) => Check::failed(NAME, failure),
+        // Binding the port is the only reliable test. The listener is closed at once.
         Ok(None) => match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => Check::ok(NAME, format!("not running; port {port} is free")),
             Err(error) => Check::bad(NAME, format!("port {port} can't be used: {error}"), PORT_HINT),
@@ -30,12 +31,13 @@ pub async fn gateway(home: &Home, config: &Config) -> Check {
     }
 }
 
-/// Whether a shell finds this program.
+/// Checks that a shell finds this program as `flock`.
 pub fn path() -> Check {
     const NAME: &str = "path";
     let own = own_path();
     let add = own.parent().unwrap_or(Path::new("/")).display().to_string();
     match first_flock() {
+        // The file on PATH is often a symbolic link, so the real paths are compared.
         Some(first) if first.canonicalize().is_ok_and(|real| real == own) => {
             Check::ok(NAME, format!("flock is {}", first.display()))
         }
@@ -47,7 +49,7 @@ pub fn path() -> Check {
     }
 }
 
-/// The lock program of util-linux, which scripts of the system call by the same name.
+/// Reports the lock program of util-linux, which has the same name and which system scripts call.
 pub fn other_flock() -> Check {
     const NAME: &str = "other";
     match handover::other_flock() {
@@ -61,9 +63,10 @@ pub fn other_flock() -> Check {
     }
 }
 
-/// The room that is left where the home is.
+/// Checks the free space on the home's file system.
 pub fn space(home: &Home) -> Check {
     const NAME: &str = "space";
+    // The home may not exist yet. Its nearest existing parent is on the file system that it will be on.
     let there = home.root().ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     match nix::sys::statvfs::statvfs(there) {
         Ok(facts) => {
@@ -79,12 +82,12 @@ pub fn space(home: &Home) -> Check {
     }
 }
 
-/// Whether anything can be written in the home.
+/// Checks that the home can be written to.
 pub fn writable(home: &Home) -> Option<Check> {
     room::unwritable(home).map(|error| Check::failed("disk", error.into()))
 }
 
-/// Below this the next image or package is likely to fail.
+/// Free space in MiB below which the next image or package is likely to fail.
 const ENOUGH: u64 = 2048;
 
 fn first_flock() -> Option<PathBuf> {

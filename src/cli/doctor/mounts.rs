@@ -1,4 +1,4 @@
-//! Folders of the host that agents were granted to read.
+//! Check of the host folders that agents were granted to read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::swarm::triage;
 
 const NAME: &str = "mounts";
 
-/// Whether each can still be mounted. One that can't keeps its agent from all its commands.
+/// Checks that each granted folder can still be mounted. One that can't stops all commands of its agent.
 pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Check> {
     let granted = match Reader::open(home) {
         Ok(Some(reader)) => reader.granted("mount"),
         Ok(None) => return Vec::new(),
-        // What is wrong with the database is told by what is asked of it first.
+        // An unreadable database becomes one warning here. The details are in the database's own check.
         Err(error) => Err(error),
     };
     let granted = match granted {
@@ -34,6 +34,7 @@ pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Ch
         let known = config.agent(&agent).is_some();
         let Some(mount) = triage::granted_mount(&body).filter(|_| known) else { continue };
         let others = usable.entry(agent.clone()).or_default();
+        // Each mount is decided together with the agent's other good ones, because two mounts can also conflict.
         let together = others.iter().cloned().chain([mount.clone()]).collect();
         match Mounts::new(config, together).decide(home, engine_socket, binds::resolve) {
             Ok(_) => {

@@ -1,5 +1,5 @@
-//! What flock has written down about itself: operations that were interrupted, a clock that jumped, what killed
-//! processes left, and tokens of clients that have ended.
+//! Checks of records about flock itself: interrupted operations, a clock that jumped, leftovers of killed processes,
+//! and tokens that have ended.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::store::Reader;
 use crate::supervise::unit::NAMES;
 use crate::supervise::{SUPERVISOR, pid};
 
-/// An update of flock's own program that was interrupted.
+/// Reports an interrupted update of flock's own program.
 pub fn update(home: &Home) -> Option<Check> {
     let change = Underway::interrupted(home)?;
     let text =
@@ -22,7 +22,7 @@ pub fn update(home: &Home) -> Option<Check> {
     Some(Check::warn("update", text, "flock update --self"))
 }
 
-/// Operations on agents that were interrupted. A gateway that runs finishes them by itself.
+/// Reports interrupted operations on agents. A running gateway completes them without help.
 pub fn unfinished(home: &Home) -> Vec<Check> {
     const NAME: &str = "agents";
     match pending::all(home) {
@@ -37,7 +37,7 @@ pub fn unfinished(home: &Home) -> Vec<Check> {
     }
 }
 
-/// A clock by which nothing is deleted.
+/// Reports a clock that has jumped ahead. Nothing is deleted by age while it is not confirmed.
 pub fn clock(home: &Home) -> Option<Check> {
     const NAME: &str = "clock";
     let jump = jump::read(home).ok()?.jump?;
@@ -46,14 +46,14 @@ pub fn clock(home: &Home) -> Option<Check> {
     Some(Check::warn(NAME, text, "date; if it is right: flock doctor --confirm-clock"))
 }
 
-/// Drafts of files that killed processes left. The next start removes them, too.
+/// Reports drafts of files that killed processes left. The next start removes them too.
 pub fn drafts(home: &Home) -> Option<Check> {
     let count = drafts::abandoned(home).len();
     let text = format!("{count} drafts of files were left by processes that were killed");
     (count > 0).then(|| Check::warn("drafts", text, "flock doctor --fix").fixed_by(Fix::Drafts))
 }
 
-/// Files that name a process which is gone, where nothing of the home runs.
+/// Reports PID files of processes that have ended. It reports nothing while the home's supervisor runs.
 pub fn processes(home: &Home) -> Vec<Check> {
     if Lock::is_held(&home.supervisor_lock()).unwrap_or(true) {
         return Vec::new();
@@ -67,10 +67,10 @@ pub fn processes(home: &Home) -> Vec<Check> {
     stale.map(check).collect()
 }
 
-/// Tokens of clients that have expired, or whose agents are all gone.
+/// Reports tokens of clients that have expired, or whose agents are all removed.
 pub fn tokens(home: &Home) -> Vec<Check> {
     const NAME: &str = "tokens";
-    // A database that can't be read has a check of its own.
+    // An unreadable database is reported by its own check.
     let Ok(Some(tokens)) =
         Reader::open(home).and_then(|reader| reader.map(|reader| reader.tokens()).transpose())
     else {

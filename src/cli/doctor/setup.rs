@@ -1,4 +1,4 @@
-//! The home, its configuration, and the models its agents use.
+//! Checks of the home, its configuration, and the models of its agents.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,9 +17,10 @@ use crate::provider::catalog::Catalog;
 use crate::provider::{effort, price};
 use crate::sandbox::SandboxError;
 
-/// The folder: made by `init`, of a format this flock writes, whole, and closed to others.
+/// Checks the folder: it was made by `init`, has a format that this flock writes, is complete, and is closed to others.
 pub fn home(home: &Home) -> Vec<Check> {
     const NAME: &str = "home";
+    // A home of a newer version may have other folders, so no other check is made.
     if let Err(error) = home.require().and_then(|()| version::check_writable(home)) {
         return vec![Check::failed(NAME, error.into())];
     }
@@ -55,7 +56,7 @@ pub fn home(home: &Home) -> Vec<Check> {
     checks
 }
 
-/// The home's own id, without which its gateway can't prove to be its.
+/// Checks the home's instance id. Without it a gateway can't prove that it belongs to this home.
 pub fn instance(home: &Home) -> Option<Check> {
     let error = instance::read(home).err()?;
     let is_missing = matches!(error, HomeError::NoInstance { .. });
@@ -63,7 +64,7 @@ pub fn instance(home: &Home) -> Option<Check> {
     Some(if is_missing { check.fixed_by(Fix::Instance) } else { check })
 }
 
-/// The configuration, which could be read.
+/// Checks the file mode of a valid configuration, which holds the owner's token.
 pub fn config(home: &Home, config: &Config) -> Check {
     const NAME: &str = "config";
     let path = home.config();
@@ -76,7 +77,7 @@ pub fn config(home: &Home, config: &Config) -> Check {
     Check::ok(NAME, format!("{} with {agents} agents", path.display()))
 }
 
-/// Settings that have no effect yet.
+/// Warns of settings that have no effect yet.
 pub fn unused(home: &Home) -> Vec<Check> {
     let Ok((_, document)) = config::file::read_document(home) else { return Vec::new() };
     let warn = |path: String| {
@@ -85,7 +86,7 @@ pub fn unused(home: &Home) -> Vec<Check> {
     config::unused::settings(&document).into_iter().map(warn).collect()
 }
 
-/// Settings that flock does not follow.
+/// Warns of settings that flock does not follow.
 pub fn unread(home: &Home) -> Vec<Check> {
     let warn = |unread: config::unread::Unread| {
         Check::warn("config", unread.text(), format!("flock config unset {}", unread.at))
@@ -93,15 +94,15 @@ pub fn unread(home: &Home) -> Vec<Check> {
     settings::unread(home).into_iter().map(warn).collect()
 }
 
-/// Agents whose sandbox can't be made as it is configured.
+/// Reports agents whose sandbox can't be made as configured.
 pub fn refused(home: &Home, config: &Config) -> Vec<Check> {
     let bad = |error: SandboxError| Check::bad("sandbox", error.to_string(), "flock config get agents");
     settings::refused(home, config).into_iter().map(bad).collect()
 }
 
-/// Files of workspaces that look as if they said who an agent is, and are not read.
+/// Warns of files in workspaces that look like identity files but are not read.
 pub fn identity(config: &Config) -> Vec<Check> {
-    // OpenClaw puts texts of its own there.
+    // OpenClaw writes its own texts there.
     let agents = config.agents.iter().filter(|agent| agent.runtime != crate::openclaw::RUNTIME);
     let warn = |file: identity::Unread| {
         let (found, read) = (file.found.display(), file.read.display());
@@ -111,7 +112,7 @@ pub fn identity(config: &Config) -> Vec<Check> {
     agents.flat_map(|agent| identity::unread(&agent.identity, &agent.workspace)).map(warn).collect()
 }
 
-/// What stands in the way of the agents on OpenClaw, if there are any.
+/// Reports what stops the agents on OpenClaw from working, if there are any.
 pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
     const NAME: &str = "openclaw";
     let agents = crate::openclaw::agents(config).count();
@@ -126,7 +127,7 @@ pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
     checks
 }
 
-/// What stands in the way of the agents that programs run, and the programs that are there.
+/// Reports what stops the agents that external programs run, and lists the installed programs.
 pub async fn programs(config: Option<&Config>) -> Vec<Check> {
     const NAME: &str = "programs";
     let mut checks = Vec::new();
@@ -142,7 +143,7 @@ pub async fn programs(config: Option<&Config>) -> Vec<Check> {
     checks
 }
 
-/// Models that no budget in money limits, because nobody knows what they cost.
+/// Warns of models that no money budget limits, because their price is unknown.
 pub fn unbound(config: &Config) -> Vec<Check> {
     let warn = |model: ModelRef| {
         let set = format!("flock config set models.providers.{}.models JSON", model.provider());
@@ -151,13 +152,13 @@ pub fn unbound(config: &Config) -> Vec<Check> {
     price::unbound(config).into_iter().map(warn).collect()
 }
 
-/// Agents whose effort a model of theirs can't be told.
+/// Warns of agents whose effort setting one of their models does not support.
 pub fn idle_effort(config: &Config) -> Vec<Check> {
     let warn = |text: String| Check::warn("effort", text, "flock config get agents");
     effort::warnings(config).into_iter().map(warn).collect()
 }
 
-/// Whether each model in use could be asked. Nothing is sent to a provider.
+/// Checks that each model in use has a provider and a key. Nothing is sent to a provider.
 pub fn models(home: &Home, config: &Config) -> Vec<Check> {
     const NAME: &str = "model";
     let catalog = Catalog::new(home.clone());
@@ -169,7 +170,7 @@ pub fn models(home: &Home, config: &Config) -> Vec<Check> {
             checks.push(Check::bad(NAME, format!("agent {} has no model", agent.id), set));
         }
     }
-    // A program on the host may have a login of its own.
+    // A program on the host may have its own login, so it needs no key here.
     let asked: Vec<&Agent> = config.agents.iter().filter(|agent| !programs::has_own_login(agent)).collect();
     let firsts: HashSet<&ModelRef> = asked.iter().filter_map(|agent| agent.model.as_ref()).collect();
     for model in asked.into_iter().flat_map(Agent::models) {
@@ -177,6 +178,7 @@ pub fn models(home: &Home, config: &Config) -> Vec<Check> {
             continue;
         }
         checks.push(match catalog.describe(model, config) {
+            // An agent without its first model can't work. Without a fallback it still can.
             Err(error) if firsts.contains(model) => Check::failed(NAME, error.into()),
             Err(error) => {
                 let hint = error.hint().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a change of an agent's settings brings with it: a row of the audit, its files, OpenClaw's configuration, and its
+//! The effects of changed settings: a row in the audit log, the identity files, OpenClaw's configuration, and the
 //! container.
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::sandbox::names;
 use crate::store::{Level, Store};
 use crate::swarm::By;
 
-/// The port that OpenClaw is to have where the agent is its first.
+/// Returns the port for OpenClaw if the agent runs on it and no port is configured yet.
 pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
     if now.runtime != RUNTIME {
         return Ok(None);
@@ -26,8 +26,9 @@ pub fn openclaw_port(home: &Home, now: &Agent) -> Result<Option<u16>, Failure> {
     Ok(port::choose(&config::read(home)?))
 }
 
-/// Does all of it, once the configuration is written. Says which files a person has to look at, and what became of the
-/// container.
+/// Carries out all effects after the configuration was written.
+///
+/// The result names the files that a person has to look at, and what happened to the container.
 pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -> Result<Value, Failure> {
     record(home, plan).await?;
     let kept = follow(home, plan)?;
@@ -39,6 +40,7 @@ pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -
         ));
     }
     plan.warn(home, config, context);
+    // The old runtime counts too: OpenClaw's configuration must lose an agent that leaves it.
     if openclaw::is_wanted(home, config) && [&plan.old, &plan.now].iter().any(|one| one.runtime == RUNTIME) {
         Box::pin(openclaw::put(home, context)).await.map_err(|failure| half_done(plan, failure))?;
     }
@@ -62,7 +64,8 @@ async fn record(home: &Home, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the agent's files say its new role and archetype; gives those that a person has changed.
+/// Rewrites the agent's identity files for its new role and archetype. Returns the files that a person has edited,
+/// which stay.
 fn follow(home: &Home, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
     if !plan.has(&[Setting::Role, Setting::Archetype]) {
         return Ok(Vec::new());
@@ -77,7 +80,7 @@ fn follow(home: &Home, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
     Ok(identity::follow(&plan.now.identity, &before, &now)?)
 }
 
-/// Has the agent's container follow, where there is one and a setting of it changed. Says what became of it.
+/// Adapts the agent's container if a setting of it changed, and returns what happened to it.
 async fn refit(
     home: &Home,
     config: &Config,
@@ -93,6 +96,7 @@ async fn refit(
         context.printer.warn("no engine answers: its container follows at its next command");
         return Ok(Some("later"));
     };
+    // Without a container nothing is made now. The next command makes it with the new settings.
     let Some(old) = container(&engine, home, plan).await? else { return Ok(None) };
     if team::frozen(home).holds(id) {
         context
@@ -101,11 +105,13 @@ async fn refit(
         return Ok(Some("later"));
     }
     let progress = context.printer.progress(&format!("changing the sandbox of {id}"));
+    // A running gateway owns the containers, so it has to change this one.
     match team::gateway(home, config).await? {
         Some(gateway) => team::prepare(&gateway, id).await?,
         None if *sandbox == SandboxMode::Off => team::unmake(home, config, id).await?,
         None => team::make(home, config, engine.clone(), id).await?,
     }
+    // The container's id tells if it was made anew.
     let (told, text) = match container(&engine, home, plan).await? {
         None => ("removed", format!("sandbox of {id} removed")),
         Some(new) if new != old => ("remade", format!("sandbox of {id} made anew and found confined")),
@@ -117,7 +123,7 @@ async fn refit(
     Ok(Some(told))
 }
 
-/// The id of the agent's container, if it has one.
+/// Returns the id of the agent's container, if it has one.
 async fn container(engine: &Engine, home: &Home, plan: &Plan) -> Result<Option<String>, Failure> {
     let name = names::sandbox(home, &plan.now.id);
     let client = engine.client()?;

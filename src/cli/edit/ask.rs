@@ -1,4 +1,4 @@
-//! The questions of `flock edit` without options: each setting, with its present value as the default.
+//! The questions of `flock edit` without options: one for each setting, with its present value as the default.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::runtime::NATIVE;
 use crate::runtime::cli::{self, Program};
 use crate::ui::ask::{self, Item};
 
-/// Asks for the settings; gives those that were answered otherwise than they are.
+/// Asks for the settings and returns those whose answer differs from the present value.
 pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Wanted>, Failure> {
     ask::begin(&format!("Settings of {}", agent.id));
     let now = |setting| setting::get(document, &agent.id, setting);
@@ -37,6 +37,7 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Want
     let efforts = [wanted::DEFAULT, "off", "low", "medium", "high"];
     let effort = one("How much its model thinks", &efforts, &now(Setting::Effort))?;
     keep(Setting::Effort, if effort == wanted::DEFAULT { Value::Null } else { json!(effort) });
+    // A sysadmin and an agent on the host have no container that these limits could apply to.
     if role != Role::Sysadmin.as_str() && agent.sandbox == SandboxMode::All {
         let memory =
             text(Setting::Memory, "Most memory of its container", &now(Setting::Memory), wanted::memory);
@@ -56,7 +57,7 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Want
     Ok(found)
 }
 
-/// Lets a person choose one of these words.
+/// Lets a person choose one of these words. The present value is preselected.
 fn one<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a str, Failure> {
     let items: Vec<Item> =
         words.iter().map(|word| Item { label: (*word).to_owned(), note: String::new() }).collect();
@@ -65,7 +66,7 @@ fn one<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a str, Fa
     Ok(words[place])
 }
 
-/// Asks for a value that `read` understands, or the word that leaves it unset.
+/// Asks for a value that `read` accepts, or for the word that removes the setting.
 fn text(
     setting: Setting,
     question: &str,
@@ -74,6 +75,6 @@ fn text(
 ) -> Result<Value, Failure> {
     let question = format!("{question}, or \"{}\"", wanted::DEFAULT);
     let answer = ask::text(&question, &wanted::text(setting, now), move |text| read(text).map(drop))?;
-    // The answer was checked where it was asked for.
+    // The prompt has already checked the answer with `read`, so this fallback is never used.
     Ok(read(&answer).unwrap_or_else(|_| now.clone()))
 }

@@ -1,4 +1,4 @@
-//! The settings that a command line asks for, and those that it can't have.
+//! The settings that a command line asks for, and the refusal of those that an agent can't have.
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,13 @@ use crate::id::{AgentId, ModelRef};
 use crate::openclaw::RUNTIME;
 use crate::runtime::cli;
 
-/// The word that takes a setting out, so that what holds for all counts.
+/// The word that removes a setting, so that the common default applies.
 pub const DEFAULT: &str = "default";
 
-/// The settings that the options name.
+/// Returns the settings that the options name, with their new values.
 pub fn given(args: &Args) -> Vec<Wanted> {
     let word = |text: &str| if text == DEFAULT { Value::Null } else { json!(text) };
+    // Without either option the setting stays as it is, which is not the same as `false`.
     let on_host = (args.on_host || args.no_on_host).then(|| json!(args.on_host));
     let hosts: Vec<String> = args.egress.iter().map(ToString::to_string).collect();
     let egress = (args.no_egress || !hosts.is_empty()).then(|| json!(hosts));
@@ -41,12 +42,13 @@ pub fn given(args: &Args) -> Vec<Wanted> {
     all.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect()
 }
 
-/// Refuses what another command changes, with that command.
+/// Refuses settings that another command changes, and names that command.
 pub fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
     let refuse = |what: &str, hint: String| {
         let text = format!("{what} of an agent is changed by another command");
         Err(Failure::new(Kind::Usage, text).hint(hint))
     };
+    // These options are hidden. They exist only to give people who try them the right command.
     if let Some(new) = &args.other_id {
         return refuse("the id", format!("flock rename {id} {new}"));
     }
@@ -59,12 +61,13 @@ pub fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses settings that an agent such as `now` can't have.
+/// Refuses settings that do not fit the agent after the change, which is `now`.
 pub fn check(wanted: &[Wanted], now: &Agent) -> Result<(), Failure> {
     let usage = |text: String| Failure::new(Kind::Usage, text);
     let is_of_container = |setting: &Setting| {
         matches!(setting, Setting::Network | Setting::Egress | Setting::Memory | Setting::Cpus)
     };
+    // Removing a setting is always allowed, even where the setting would have no effect.
     let is_something = |value: &Value| !value.is_null() && *value != "none" && *value != json!([]);
     let limit = wanted.iter().find(|(setting, value)| is_of_container(setting) && is_something(value));
     let id = &now.id;
@@ -93,7 +96,7 @@ pub fn check(wanted: &[Wanted], now: &Agent) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A value for people.
+/// Formats a value for people.
 pub fn text(setting: Setting, value: &Value) -> String {
     match value {
         Value::Null if setting == Setting::Archetype => "none".to_owned(),
@@ -117,11 +120,13 @@ pub fn memory(text: &str) -> Result<Value, String> {
 }
 
 pub fn disk(text: &str) -> Result<Value, String> {
+    // A disk limit takes the same sizes as a memory limit.
     or_default(text, |text| if text == "none" { Ok(json!(text)) } else { memory(text) })
 }
 
 pub fn cores(text: &str) -> Result<Value, String> {
     or_default(text, |text| {
+        // The number itself is kept, so that `1.5` is written to the configuration as it was typed.
         let number = number(text, "a number of cores")?;
         add::check_cores(number.as_f64().unwrap_or_default()).map(|()| number)
     })

@@ -1,5 +1,5 @@
-//! Which model the agents of a new home use: what was given, else what is found here, else what a person at
-//! the terminal says.
+//! The choice of the model for the agents of a new home: the given one, else one found on this machine, else the answer
+//! of the person at the terminal.
 
 use super::super::{Context, Failure};
 use super::found::{self, Found, Key};
@@ -8,16 +8,16 @@ use crate::home::Home;
 use crate::id::ModelRef;
 use crate::ui::ask::{self, Item};
 
-/// What was decided.
+/// The choices for a new home.
 #[derive(Debug, Default)]
 pub struct Choice {
-    /// The default model; `None` leaves what is there.
+    /// The default model. `None` keeps the present one.
     pub model: Option<ModelRef>,
-    /// The address of its provider, where flock does not know it by itself.
+    /// The base URL of its provider, if flock does not know it.
     pub base_url: Option<String>,
-    /// A key to be stored.
+    /// A key to store in the home.
     pub key: Option<Key>,
-    /// Whether a person wants OpenClaw as well.
+    /// `true` if the person wants OpenClaw as well.
     pub openclaw: bool,
 }
 
@@ -27,11 +27,11 @@ impl From<Found> for Choice {
     }
 }
 
-/// Decides. Only a new home has something to decide, and only a person at a terminal is asked.
+/// Makes the choices. Only a new home needs them, and only a person at a terminal is asked.
 ///
 /// # Errors
 ///
-/// If the person gives up.
+/// Returns an error if the person cancels.
 pub fn choose(
     given: Option<&ModelRef>,
     home: &Home,
@@ -39,6 +39,7 @@ pub fn choose(
     asks_gateway: bool,
     context: &Context,
 ) -> Result<Choice, Failure> {
+    // An existing home keeps its model unless another one is given, so that `init` can safely be repeated.
     if given.is_some() || !fresh {
         return Ok(Choice { model: given.cloned(), ..Choice::default() });
     }
@@ -56,7 +57,7 @@ pub fn choose(
             Choice { model: Some(found::USUAL.parse()?), ..Choice::default() }
         }
     };
-    // A key is written to disk only for somebody who said so.
+    // A key is written to disk only if a person has agreed to it.
     if let Some(key) = choice.key.take() {
         context.printer.say(format!(
             "the key stays in {}; flock config set models.providers.{}.apiKey - keeps it in the home",
@@ -82,6 +83,7 @@ fn ask_person(home: &Home, found: Vec<Found>, asks_gateway: bool) -> Result<Choi
     let mut choice = match found.into_iter().nth(place) {
         Some(found) => keep_key(found.into())?,
         None if place == demo => Choice { model: Some(DEMO.parse()?), ..Choice::default() },
+        // The last entry of the list is a model that the person types.
         None => {
             let check = |text: &str| text.parse::<ModelRef>().map(drop).map_err(|error| error.to_string());
             let text = ask::text("Its name, as provider/model", found::USUAL, check)?;

@@ -1,5 +1,6 @@
-//! What this machine offers a new home: keys in the environment, servers of models on loopback. Only 127.0.0.1 is
-//! asked, and no key leaves the process.
+//! Detection of usable models on this machine: keys in the environment, and model servers on loopback.
+//!
+//! Only 127.0.0.1 is asked, and no key leaves the process.
 
 use std::time::Duration;
 
@@ -10,34 +11,32 @@ use crate::id::ModelRef;
 use crate::provider::catalog::KNOWN;
 use crate::supervise::loopback::Client;
 
-/// The model of a home where nothing else is said.
+/// The model of a new home if nothing else is known.
 pub const USUAL: &str = "anthropic/claude-opus-4-5";
 
-/// A model that could answer here.
+/// A model that could answer on this machine.
 #[derive(Debug)]
 pub struct Found {
-    /// The model.
     pub model: ModelRef,
-    /// Where it was found.
+    /// The place where it was found, as a text for people.
     pub source: String,
-    /// The key that was found for it.
+    /// The key that belongs to it, if one was found.
     pub key: Option<Key>,
-    /// Its provider's base URL, where flock does not know it by itself.
+    /// The base URL of its provider, if flock does not know it.
     pub base_url: Option<String>,
 }
 
-/// A key in the environment.
+/// A key from the environment.
 #[derive(Debug)]
 pub struct Key {
-    /// Whose it is.
+    /// The provider that the key belongs to.
     pub provider: &'static str,
-    /// The variable that holds it.
+    /// The environment variable that holds the key.
     pub variable: &'static str,
-    /// The key.
     pub value: String,
 }
 
-/// The models that were found, the likeliest first.
+/// Returns the models that were found, the most likely one first.
 pub async fn models() -> Vec<Found> {
     let mut found: Vec<Found> = KNOWN.iter().filter_map(by_key).collect();
     for server in servers() {
@@ -56,7 +55,7 @@ fn by_key(endpoint: &crate::provider::catalog::Endpoint) -> Option<Found> {
     })
 }
 
-/// A model of a provider to begin with.
+/// Returns a model to start with for a provider, or `None` if flock suggests none.
 fn suggestion(provider: &str) -> Option<ModelRef> {
     let model = match provider {
         "anthropic" => USUAL,
@@ -72,15 +71,16 @@ fn suggestion(provider: &str) -> Option<ModelRef> {
     model.parse().ok()
 }
 
-/// A place on loopback where a server of models usually listens.
+/// A place on loopback where a model server usually listens.
 struct Server {
     title: &'static str,
-    /// The provider's id; flock knows the address of `ollama` by itself.
+    /// The provider's id. Of these flock knows only the address of `ollama`.
     provider: &'static str,
     port: u16,
 }
 
 fn servers() -> Vec<Server> {
+    // OLLAMA_HOST may be `host:port`. Only its port is used, since only loopback is asked.
     let ollama = env::OLLAMA_HOST.get().and_then(|host| host.rsplit(':').next()?.parse().ok());
     vec![
         Server { title: "Ollama", provider: "ollama", port: ollama.unwrap_or(OLLAMA) },
@@ -102,7 +102,7 @@ struct Model {
 
 async fn ask(server: &Server) -> Vec<Found> {
     let client = Client::new(server.port);
-    // Whatever listens there may be something else altogether: no answer in time is no server of models.
+    // Any other program may listen on that port. Without an answer in time it counts as no model server.
     let Ok(models) = client.get_json::<Models>("/v1/models", PATIENCE).await else { return Vec::new() };
     let own_address = server.provider == "ollama" && server.port == OLLAMA;
     models

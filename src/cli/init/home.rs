@@ -16,37 +16,35 @@ use crate::home::lock::Lock;
 use crate::home::{Home, atomic, instance, version};
 use crate::id::{AgentId, ModelRef};
 
-/// What a person asked for.
+/// The wishes of the person, from options or answers.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// The default model.
     pub model: Option<ModelRef>,
-    /// Where the provider of that model answers.
+    /// The base URL of that model's provider.
     pub base_url: Option<String>,
-    /// The owner's token.
+    /// The owner's token for the HTTP API.
     pub token: Option<String>,
-    /// The gateway's port.
     pub port: Option<u16>,
 }
 
-/// What came of it.
+/// The result of completing a home.
 #[derive(Debug, Default)]
 pub struct Made {
-    /// What a person should know of it.
+    /// Messages for the person.
     pub notes: Vec<String>,
 }
 
-/// Makes what is missing and changes what was asked for.
+/// Creates the missing parts and applies the wishes.
 ///
 /// # Errors
 ///
-/// The step that failed.
+/// Returns the error of the step that failed.
 pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     home.make_folders()?;
     instance::settle(home)?;
     let shared = home.vaults().join("shared");
     match fs_err::create_dir(&shared) {
-        // Another init may be making this home, too; whatever stands there is a person's affair.
+        // Another `init` may be making this home at the same time. A file of a person in this place is left alone.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(Failure::caused("failed to make the vault that agents share", &error));
         }
@@ -55,6 +53,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     let mut made = Made::default();
     if !home.config().exists() {
         let port = match wanted.port {
+            // Without a given port the choice is made once and written down, so that later starts use the same one.
             Some(port) => port,
             None => free_port(&mut made.notes),
         };
@@ -63,10 +62,11 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
         for agent in first_agents() {
             agents::add(&mut document, home, &agent)?;
         }
-        // Two inits at once: whoever comes second completes what the first one wrote.
+        // Of two `init` at the same time only the first writes the file. The second one completes it below.
         let _lock = Lock::acquire(&home.config_lock(), std::time::Duration::from_secs(30))?;
         atomic::write_new(&home.config(), &config::edit::render(&document), 0o600)?;
     }
+    // This also completes a configuration that a person wrote or took over from OpenClaw.
     config::complete(home, |document| fill(document, home, wanted))?;
     for agent in config::read(home)?.agents {
         let who = identity::Who {
@@ -77,20 +77,21 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
         };
         identity::write(&agent.identity, &agent.workspace, &who)?;
     }
-    // Last: a home with a number is a home that was made to its end.
+    // The format number is written last: a home that has one was made completely.
     version::stamp(home)?;
     Ok(made)
 }
 
-/// Adds to a document what flock needs and what was asked for; everything else stays as it is.
+/// Adds the settings that flock needs and those that were asked for. Everything else stays unchanged.
 fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), ConfigError> {
     let token = wanted.token.clone().unwrap_or_else(random_token);
+    // The example's port only fills a gap. A port that is configured already stays.
     let example = starter::document(home, None, &token, wanted.port.unwrap_or(DEFAULT_PORT));
     if !document.is_object() {
         return Ok(());
     }
     merge(document, &example);
-    // What is still not there has another shape above it; the check that follows names it.
+    // A path that is still missing has a value of the wrong type above it. The check after this names it.
     let place = |document: &mut Value, path: &str, value: Value| {
         if let Some(there) = document.pointer_mut(path) {
             *there = value;
@@ -111,6 +112,7 @@ fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), Config
         let provider = json!({"models": {"providers": {model.provider(): {"baseUrl": url}}}});
         merge(document, &provider);
     }
+    // Without this mount the agents of a configuration from OpenClaw would have no packages.
     let store = format!("flock-nix{}:/nix:ro", home.suffix());
     let binds = document.pointer_mut("/agents/defaults/sandbox/docker/binds");
     if let Some(binds) = binds.and_then(Value::as_array_mut)
@@ -120,7 +122,7 @@ fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), Config
     }
     for agent in first_agents() {
         match agents::add(document, home, &agent) {
-            // A list that is none is named by the check that follows.
+            // An agent list of the wrong type is named by the check after this.
             Ok(()) | Err(ConfigError::Exists(_) | ConfigError::Refused { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -128,7 +130,7 @@ fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), Config
     Ok(())
 }
 
-/// Puts in what is missing. A value of another shape stays: the check that follows names it.
+/// Adds missing keys. A value of the wrong type stays, because the check after this names it.
 fn merge(document: &mut Value, example: &Value) {
     let (Some(found), Some(example)) = (document.as_object_mut(), example.as_object()) else { return };
     merge_objects(found, example);
@@ -155,11 +157,11 @@ fn first_agents() -> Vec<NewAgent> {
         .collect()
 }
 
-/// The owner's token from a file, or from stdin with `-`.
+/// Reads the owner's token from a file, or from stdin if `source` is `-`.
 ///
 /// # Errors
 ///
-/// If it can't be read, or can't be sent in a header.
+/// Returns an error if it can't be read, or if it is not 8 to 512 visible ASCII characters, which a header can hold.
 pub fn read_token(source: &str) -> Result<String, Failure> {
     let text = if source == "-" {
         let mut text = String::new();
@@ -174,7 +176,7 @@ pub fn read_token(source: &str) -> Result<String, Failure> {
         if !path.exists() {
             return Err(missing());
         }
-        // It may be a pipe of the shell's.
+        // The path may be a pipe of the shell, so the file is opened without checking its type.
         let mut text = String::new();
         fs_err::File::open(path)
             .and_then(|file| file.take(CAP).read_to_string(&mut text))
@@ -193,7 +195,7 @@ fn random_token() -> String {
     crate::id::hex(&rand::random::<[u8; 32]>())
 }
 
-/// The usual port, or the next one that nobody listens on.
+/// Returns the default port, or the next free one.
 fn free_port(notes: &mut Vec<String>) -> u16 {
     let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     match (DEFAULT_PORT..DEFAULT_PORT + 100).find(free) {

@@ -1,4 +1,4 @@
-//! The part of `flock init` that adds OpenClaw.
+//! The part of `flock init` that installs OpenClaw.
 
 use super::super::installing::{Shown, named};
 use super::super::{Context, Failure, update};
@@ -10,15 +10,15 @@ use crate::install::{self, Installer, Version, Wanted, swap, versions};
 use crate::openclaw::{OpenClawError, port};
 use crate::ui::{Line, Tone};
 
-/// What a person is asked: what it needs and what it takes.
+/// The question to the person, with what OpenClaw needs.
 pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built here: a Node that fits it, 8 GB of \
                             memory, 10 GB of disk, ten minutes or more. The native gateway needs none of it.";
 
-/// Whether the options fit each other.
+/// Checks that the options fit together.
 ///
 /// # Errors
 ///
-/// If a repository or a reference is given for a gateway that has none.
+/// Returns an error if a repository or a reference is given without `--gateway openclaw`.
 pub fn check(args: &Args) -> Result<(), Failure> {
     if args.gateway != Some(Gateway::Openclaw) && (args.repo.is_some() || args.reference.is_some()) {
         let text = "--repo and --ref are for the OpenClaw gateway";
@@ -29,19 +29,20 @@ pub fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Installs OpenClaw where it was asked for, and puts it in use. The result is what is in use now.
+/// Installs OpenClaw if it was asked for and puts it in use. Returns the version that is in use afterwards.
 ///
 /// # Errors
 ///
-/// What failed. The home is complete without it, and the next call goes on.
+/// Returns the error of the step that failed. The home is complete without OpenClaw, and the next call continues.
 pub fn install(args: &Args, asked: bool, home: &Home, context: &Context) -> Result<Option<Version>, Failure> {
     if args.gateway != Some(Gateway::Openclaw) && !asked {
         return Ok(versions::current(home));
     }
+    // The installer holds a lock, so that two installs can't work in the same folders.
     let installer = Installer::begin(home)?;
     let named = (args.repo.as_deref(), args.reference.as_deref());
     if versions::current(home).is_some() {
-        // It may serve: what comes in its place is tried first.
+        // The installed version may be serving agents, so its replacement goes through an update, which tries it first.
         give_port(home)?;
         if let Some(version) = update::install(&installer, home, named, context)? {
             return Ok(Some(version));
@@ -52,13 +53,15 @@ pub fn install(args: &Args, asked: bool, home: &Home, context: &Context) -> Resu
     let shown = Shown::new(context);
     let version = install::prepare(&installer, home, &wanted, &|event| shown.event(&event))?;
     shown.end();
+    // The port is configured before the version is in use, because its first start already needs the port.
     give_port(home)?;
     swap(&installer, home, &version)?;
     update::tidy(&installer, home, context, None);
     Ok(Some(version))
 }
 
-/// Gives OpenClaw's gateway a port, if it has none: one that is free now, so that every later start has the same.
+/// Chooses a free port for OpenClaw's gateway if none is configured. It is stored, so that every later start has the
+/// same.
 fn give_port(home: &Home) -> Result<(), Failure> {
     let config = config::read(home)?;
     if config.openclaw.port.is_some() {
@@ -72,7 +75,7 @@ fn give_port(home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says which one is in use.
+/// Prints the version that is in use.
 pub fn report(version: &Version, context: &Context) {
     context.printer.line(Line::new().plain("  openclaw ").with(Tone::Accent, named(version)));
 }

@@ -1,4 +1,4 @@
-//! `flock prompt`: what a model is shown.
+//! `flock prompt`: shows what a model is sent.
 
 mod request;
 mod show;
@@ -23,7 +23,7 @@ enum Verb {
 ///
 /// # Errors
 ///
-/// If there is no home, or the prompt can't be made.
+/// Returns an error if there is no home, or if the prompt can't be made.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Show(args) => show::run(args, context),

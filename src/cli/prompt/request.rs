@@ -1,5 +1,5 @@
-//! `flock prompt show --request`: the whole request that a model would be sent for a session, and what was done to the
-//! conversation so that this model takes it.
+//! `flock prompt show --request`: the whole request to a model for a session, and the changes that were made to the
+//! conversation so that this model accepts it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,11 +20,12 @@ use crate::openclaw;
 use crate::runtime::cli;
 use crate::store::Reader;
 
-/// Prints it.
+/// Prints the request.
 ///
 /// # Errors
 ///
-/// If there is no such agent or session, if the model's provider is not known, or if the request can't be made.
+/// Returns an error if there is no such agent or session, if the model's provider is not known, or if the request can't
+/// be made.
 pub(super) fn run(
     home: &Home,
     agent: &AgentId,
@@ -40,6 +41,7 @@ pub(super) fn run(
     let model = model.map_or_else(own, Ok)?;
     let tools = tools::specs(&live)?;
     let preview = Preview { home, config: &config, tools: &tools, zone: TimeZone::system() };
+    // A program writes its own request to the model. Only what flock gives to the program can be shown.
     if let Some(program) = cli::named(&agent.runtime) {
         let reader = Reader::open(home)?;
         let mut made = preview.of_program(program, agent, model, session.as_ref().zip(reader.as_ref()))?;
@@ -72,7 +74,7 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// What was done, for people.
+/// Prints for people what was done to the conversation.
 fn tell(made: &Previewed, context: &Context) {
     let say = |text: String| context.printer.say(text);
     let (model, api) = (&made.route.model, json!(made.route.api));
@@ -98,10 +100,11 @@ fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// The rules that were applied, in their order, each with how many records it changed.
+/// Returns the rules that were applied, in their fixed order, each with the number of records it changed.
 fn rules(applied: &[Applied]) -> Vec<(Rule, usize)> {
     let records = |rule: Rule| {
         let of_rule = applied.iter().filter(|one| one.rule == rule);
+        // One rule may change several parts of the same record, which counts once.
         of_rule.map(|one| one.message.as_str()).collect::<HashSet<_>>().len()
     };
     Rule::ALL.into_iter().map(|rule| (rule, records(rule))).filter(|(_, records)| *records > 0).collect()

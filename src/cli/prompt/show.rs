@@ -1,4 +1,4 @@
-//! `flock prompt show`: the system prompt as the agent's next turn would send it.
+//! `flock prompt show`: shows the system prompt as the agent's next turn would send it.
 
 use std::sync::Arc;
 
@@ -41,21 +41,21 @@ pub struct Args {
     model: Option<ModelRef>,
 }
 
-/// A prompt, and what goes to the provider beside it.
+/// A prompt, and the tools that are sent to the provider beside it.
 struct Shown {
     parts: Vec<Part>,
     tools: Vec<ToolSpec>,
     model: Option<String>,
     inputs: String,
-    /// What runs the agent's turns.
+    /// The runtime of the agent's turns.
     runtime: String,
 }
 
-/// Prints it.
+/// Prints the prompt.
 ///
 /// # Errors
 ///
-/// If there is no such agent or session, or a section can't be written.
+/// Returns an error if there is no such agent or session, or if a section can't be written.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.request {
@@ -86,6 +86,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
     let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
+    // The time at which a session began is part of its prompt, so that the prompt stays the same for all its turns.
     let began = match session {
         Some(key) => find(home, &agent.id, key)?.began_at,
         None => clock::unix_ms(),
@@ -95,9 +96,10 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     if is_native {
         locale::describe(home, agent.language.as_deref(), &mut tools);
     } else {
-        // The program has tools of its own beside these.
+        // The program has its own tools besides flock's.
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
     }
+    // A model that can't call tools gets their descriptions in the prompt instead.
     let native = !is_native || agent.model.as_ref().is_none_or(|model| listing::calls_tools(&config, model));
     let name = |model: &ModelRef| if is_native { label(model) } else { model.to_string() };
     let model = agent.model.as_ref().map(name);
@@ -120,19 +122,19 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         .parts(&context)
         .map_err(|error| Failure::caused(format!("failed to make the prompt of {}", agent.id), &error))?;
     if !native {
-        // The prompt has them.
+        // The prompt already contains the tools.
         tools.clear();
     }
     let runtime = agent.runtime.clone();
     Ok(Shown { parts, tools, model, inputs, runtime })
 }
 
-/// What a runtime is called.
+/// Returns the title of a runtime for people.
 fn title(runtime: &str) -> &str {
     cli::named(runtime).map_or(runtime, |program| program.title())
 }
 
-/// A session of this agent.
+/// Returns a session of this agent, or an error if there is none.
 pub(super) fn find(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<Session, Failure> {
     if key.agent() != agent {
         let text = format!("session {key} is not one of agent {agent}");
@@ -190,7 +192,7 @@ fn for_programs(args: &Args, shown: &Shown) -> Value {
     })
 }
 
-/// Sections are joined by one blank line.
+/// Returns the size of the prompt in bytes. One blank line stands between two sections.
 fn prompt_bytes(shown: &Shown) -> usize {
     let texts: usize = shown.parts.iter().map(|part| part.text.len()).sum();
     texts + 2 * shown.parts.len().saturating_sub(1)

@@ -1,4 +1,4 @@
-//! Who looks after sessions: the gateway where it runs, this process where it does not.
+//! The backend of the session commands: the gateway if it runs, otherwise this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::store::{Level, NewSession, Reader, Session, Store};
 use crate::supervise::loopback::{Client, LoopbackError};
 use crate::swarm::By;
 
-/// How long the gateway may take: a turn of the session may run, and a model may be asked for a summary.
+/// Time that the gateway may take. A turn of the session may be running, and a model may be asked for a summary.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Where sessions are looked after.
+/// The place where sessions are read and changed.
 pub struct Desk<'a> {
     home: Home,
     live: Arc<Live>,
@@ -32,11 +32,11 @@ pub struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    /// A desk of this home. A gateway that is about to run is waited for.
+    /// Opens the backend for this home. It waits for a gateway that is starting.
     ///
     /// # Errors
     ///
-    /// If the home's configuration is not usable, or its gateway runs and can't be used.
+    /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub async fn open(home: Home, context: &'a Context) -> Result<Self, Failure> {
         let live = Arc::new(Live::open(home.clone())?);
         let waiting = Waiting::default();
@@ -44,11 +44,11 @@ impl<'a> Desk<'a> {
         Ok(Self { home, live, gateway, waiting, context })
     }
 
-    /// What the session's next request would hold.
+    /// Returns a description of the session's next request.
     ///
     /// # Errors
     ///
-    /// If there is no such session, or in the words of whoever does it; so with all that follow.
+    /// Returns an error if there is no such session, or if the gateway refuses the request.
     pub async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             let path = format!("/api/sessions/{key}");
@@ -58,20 +58,23 @@ impl<'a> Desk<'a> {
         Ok(json!(report))
     }
 
-    /// Compacts it; `null` where there is nothing to take out. Without a gateway no model is asked.
+    /// Compacts the conversation and returns the compaction, or `null` if there is nothing to remove. Without a gateway
+    /// no model is asked.
     pub async fn compact(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
+            // The gateway records the action in the audit log itself.
             let done = self.post(gateway, &format!("/api/sessions/{key}/compact"), &json!({})).await?;
             return Ok(done["compacted"].clone());
         }
         let engine = self.engine()?;
         let done: Option<Compacted> = engine.compact(key, false).await?;
         record(engine.store(), key, "session.compact").await?;
+        // The log of the database is folded back before the process ends.
         engine.settle().await?;
         Ok(json!(done))
     }
 
-    /// Begins it anew.
+    /// Starts the conversation anew.
     pub async fn reset(&self, key: &SessionKey) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             return self.post(gateway, &format!("/api/sessions/{key}/reset"), &json!({})).await.map(drop);
@@ -82,7 +85,7 @@ impl<'a> Desk<'a> {
         Ok(engine.settle().await?)
     }
 
-    /// Makes the session of a transcript that is in its place already.
+    /// Creates the session for a transcript that is already in its folder.
     pub async fn adopt(&self, key: &SessionKey, file: &str) -> Result<(), Failure> {
         if let Some(gateway) = &self.gateway {
             let asked = json!({"key": key, "file": file});
@@ -98,12 +101,12 @@ impl<'a> Desk<'a> {
         Ok(store.sync().await?)
     }
 
-    /// The home's configuration.
+    /// Returns the home's configuration.
     pub fn live(&self) -> &Live {
         &self.live
     }
 
-    /// Has the gateway do what must not be done twice, or the one that takes its place.
+    /// Sends a request that must not be carried out twice to the gateway, or to the one that replaces it.
     async fn post(&self, gateway: &Client, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(gateway, Repeat::Unsent, async |to| to.post_json(path, body, LIMIT).await).await
     }
@@ -117,7 +120,7 @@ impl<'a> Desk<'a> {
         self.waiting.ask(&self.home, self.context, gateway, repeat, call).await
     }
 
-    /// An engine that runs no turns: its tools can't be called.
+    /// Returns an engine for reading and compacting. It runs no turns, and its tools can't be called.
     fn engine(&self) -> Result<Engine, Failure> {
         team::require_none(&self.home)?;
         Ok(Engine::new(Parts {
@@ -131,24 +134,26 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Writes into the audit who changed a session, as the gateway does where it runs.
+/// Records in the audit log who changed a session, as a running gateway would.
 async fn record(store: &Store, key: &SessionKey, action: &'static str) -> Result<(), Failure> {
     let by = By { session: Some(key.clone()), ..By::human(&person::login()) };
     let entry = by.entry(action, key.as_str(), Level::Green, String::new());
     Ok(store.audit(entry, crate::clock::unix_ms()).await?)
 }
 
-/// The session that a person names: by its key, or their own with an agent.
+/// Returns the session that a person names, either by its key or as their own session with an agent.
 ///
 /// # Errors
 ///
-/// If it is neither a key nor an agent.
+/// Returns an error if the name is neither a valid key nor an agent.
 pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
+    // Only keys contain a colon.
     if named.contains(':') {
         let parsed: SessionKey = named.parse().map_err(|error| {
             Failure::new(Kind::Usage, format!("{named:?} is no session's key: {error}"))
                 .hint("flock session list")
         })?;
+        // Keys are compared without regard to case. The stored spelling is the right one.
         let known = Reader::open(home)?.map(|reader| reader.spelled(&parsed)).transpose()?;
         return Ok(known.unwrap_or(parsed));
     }
@@ -161,17 +166,17 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
     Ok(SessionKey::new(&agent, SessionKind::Main, &person::login()))
 }
 
-/// The session as the database has it.
+/// Returns the session from the database.
 ///
 /// # Errors
 ///
-/// If there is none, or the database can't be read.
+/// Returns an error if there is none, or if the database can't be read.
 pub fn find(home: &Home, key: &SessionKey) -> Result<Session, Failure> {
     let found = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();
     found.ok_or_else(|| TurnError::NoSession(key.clone()).into())
 }
 
-/// That a session is there already.
+/// Returns the error that a session already exists.
 pub fn exists(key: &SessionKey) -> Failure {
     Failure::new(Kind::Conflict, format!("session {key} exists already"))
         .hint("flock session import FILE --session KEY")

@@ -1,4 +1,4 @@
-//! `flock session export`.
+//! `flock session export`: writes a transcript as one JSON document.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// Writes it.
+/// Writes the document.
 ///
 /// # Errors
 ///
-/// If there is no such session, or something can't be read or written.
+/// Returns an error if there is no such session, or if the transcript can't be read or the file can't be written.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let key = desk::key(&args.which.session, &home)?;
@@ -33,6 +33,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
     let transcript = crate::home::regular::open(&path)
         .map_err(|error| Failure::caused(format!("failed to open {}", path.display()), &error))?;
+    // The whole document is made before anything is written, so that an unreadable transcript leaves no half file.
     let mut document = Vec::new();
     let records = portable::export(&transcript, &key, session.created_at, &mut document)
         .map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
@@ -50,9 +51,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// In one step, and for nobody else: it holds what was said.
+/// Writes the file atomically and readable only by its owner, because it holds a conversation.
 fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The draft lies in the same folder, because a rename works only within one file system.
     let mut file = tempfile::Builder::new().prefix(".flock-export-").tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;

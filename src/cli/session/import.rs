@@ -1,4 +1,4 @@
-//! `flock session import`.
+//! `flock session import`: creates a session from an exported one.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -30,19 +30,21 @@ pub struct Args {
     session: Option<SessionKey>,
 }
 
-/// Brings it.
+/// Imports the session.
 ///
 /// # Errors
 ///
-/// If it is no exported session, its agent is not here, or a session has the key already.
+/// Returns an error if the file is not an exported session, if its agent does not exist here, or if a session already
+/// has the key.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let document = read(&args.file)?;
     let imported = portable::import(&document)?;
+    // The document can be large, and its text is no longer needed.
     drop(document);
     let key = match &args.session {
         Some(key) => key.clone(),
-        // A document does not decide that it is an agent's conversation with others.
+        // A document must not decide that it is an agent's conversation with others, such as a channel.
         None if imported.key.kind() == SessionKind::Main => imported.key.clone(),
         None => {
             let own = SessionKey::new(imported.key.agent(), SessionKind::Main, &person::login());
@@ -63,19 +65,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let failed =
             |error: io::Error| Failure::caused(format!("failed to write the transcript of {key}"), &error);
         let folder = made(&home, &key).map_err(failed)?;
+        // The note names the transcript before it exists, so that the next start can remove one that no session uses.
         let note = importing::begin(&folder, &name).map_err(failed)?;
         let adopted = match put(&folder, &key, &name, &imported) {
             Ok(()) => desk.adopt(&key, &name).await,
             Err(error) => Err(failed(error)),
         };
-        // A gateway that was killed before it answered may have made the session.
+        // A gateway that was killed before it answered may have created the session.
         let has_session = |error| match Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()? {
             Some(Some(made)) if made.file == name => Ok(()),
             _ => Err(error),
         };
         let adopted = adopted.or_else(has_session);
         if adopted.is_err() {
-            // Nothing names it. Where this fails, too, the note has it removed at the next start.
+            // No session uses the file. If removing it fails too, the note makes the next start remove it.
             match fs_err::remove_file(folder.join(format!("{name}.jsonl"))) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
@@ -95,6 +98,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let all = |source: &mut dyn io::Read| {
         let mut bytes = Vec::new();
+        // One byte more than allowed tells a document of exactly the limit from a larger one.
         source.take(portable::MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
     };
     let read = if path == Path::new("-") {
@@ -110,14 +114,14 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The folder of the agent's transcripts, made where it is not there.
+/// Returns the folder of the agent's transcripts and creates it if necessary.
 fn made(home: &Home, key: &SessionKey) -> io::Result<PathBuf> {
     let folder = home.sessions(key.agent());
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     Ok(folder)
 }
 
-/// Puts the transcript in its place, where nothing names it yet.
+/// Writes the transcript into its folder. No session refers to it yet.
 fn put(folder: &Path, key: &SessionKey, name: &str, imported: &Imported) -> io::Result<()> {
     let path = folder.join(format!("{name}.jsonl"));
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -125,5 +129,6 @@ fn put(folder: &Path, key: &SessionKey, name: &str, imported: &Imported) -> io::
     imported.write(key, clock::unix_ms(), &mut writer)?;
     writer.flush()?;
     writer.get_ref().sync_all()?;
+    // A new file survives a power failure only if its folder is synced too.
     std::fs::File::open(folder)?.sync_all()
 }

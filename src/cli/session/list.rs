@@ -1,4 +1,4 @@
-//! `flock session list`.
+//! `flock session list`: lists the sessions.
 
 use serde_json::{Value, json};
 
@@ -20,11 +20,11 @@ pub struct Args {
     limit: u32,
 }
 
-/// Prints them.
+/// Prints the sessions.
 ///
 /// # Errors
 ///
-/// If there is no home, or its database can't be read.
+/// Returns an error if there is no home, or if its database can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let found = match Reader::open(&home)? {

@@ -1,4 +1,4 @@
-//! `flock session reset`.
+//! `flock session reset`: starts a conversation anew.
 
 use serde_json::json;
 
@@ -14,11 +14,11 @@ pub struct Args {
     which: Which,
 }
 
-/// Resets it.
+/// Resets the session.
 ///
 /// # Errors
 ///
-/// If there is no such session, or it can't be changed.
+/// Returns an error if there is no such session, or if it can't be changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let key = desk::key(&args.which.session, &home)?;

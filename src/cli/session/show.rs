@@ -1,4 +1,4 @@
-//! `flock session show`.
+//! `flock session show`: shows the size of a conversation and its last compaction.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ pub struct Args {
     which: Which,
 }
 
-/// Prints it.
+/// Prints the sizes and the last compaction.
 ///
 /// # Errors
 ///
-/// If there is no such session, or it can't be read.
+/// Returns an error if there is no such session, or if it can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let key = desk::key(&args.which.session, &home)?;
@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The last compaction, if there was one.
+/// Prints the last compaction, if there was one.
 pub fn show_compaction(compaction: &Value, context: &Context) {
     if compaction.is_null() {
         return;

@@ -1,4 +1,4 @@
-//! How OpenClaw stands: which version is installed, which one serves, and whether it is healthy are three things.
+//! The state of OpenClaw. The installed version, the running version and its health are three separate facts.
 
 use std::time::Duration;
 
@@ -14,41 +14,41 @@ use crate::process::ProcessId;
 use crate::supervise::control::UnitStatus;
 use crate::supervise::unit::OPENCLAW;
 
-/// The home's OpenClaw.
+/// The OpenClaw of a home.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bundle {
-    /// The version that is in use from the next start on.
+    /// The version that the next start uses.
     pub installed: Option<Build>,
     /// The version that runs now.
     pub serving: Option<Build>,
-    /// The version that a rollback goes back to.
+    /// The version that a rollback returns to.
     pub previous: Option<Build>,
-    /// Whether what runs has answered just now, and proved to be this home's.
+    /// `true` if the running process answered just now and proved to be this home's.
     pub healthy: bool,
-    /// What was wrong with its answer.
+    /// The problem with its answer.
     pub problem: Option<String>,
-    /// Why it goes on as it was started although the configuration is another now.
+    /// The reason for which it keeps its old configuration although the home's has changed.
     pub stale: Option<String>,
-    /// How many agents run on it.
+    /// Number of agents that run on it.
     pub agents: usize,
-    /// Since when it runs, in milliseconds since the epoch.
+    /// Start of the process, in Unix milliseconds.
     pub started_at: Option<i64>,
     #[serde(flatten)]
     pub unit: Unit,
 }
 
-/// One version of it.
+/// One version of OpenClaw.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Build {
     pub version: String,
     pub commit: String,
-    /// The branch, tag or commit it was asked for by.
+    /// The branch, tag or commit that was asked for.
     pub reference: String,
-    /// Seconds since the epoch.
+    /// Time of the commit, in Unix seconds.
     pub committed_at: i64,
-    /// Seconds since the epoch.
+    /// Time of the build, in Unix seconds.
     pub built_at: i64,
 }
 
@@ -64,7 +64,7 @@ impl From<Version> for Build {
     }
 }
 
-/// How it stands now; `None` where it is neither installed nor needed.
+/// Returns the state of OpenClaw, or `None` if it is neither installed nor needed.
 pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitStatus>) -> Option<Bundle> {
     let installed = versions::current(home);
     let count = config.map_or(0, |config| agents(config).count());
@@ -80,6 +80,7 @@ pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitSta
     Some(Bundle {
         serving: serving
             .and_then(|name| versions::read(&home.openclaw_versions().join(name)))
+            // An update may have removed the folder of the version that still runs. Then it is not described.
             .map(Build::from),
         previous: versions::previous(home).map(Build::from),
         installed: installed.map(Build::from),
@@ -92,7 +93,7 @@ pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitSta
     })
 }
 
-/// Whether what runs answers now.
+/// Returns an error text if the running process does not answer now.
 async fn ask(home: &Home, unit: &UnitStatus) -> Result<(), String> {
     let process = unit.pid.and_then(ProcessId::of).ok_or_else(|| "it has just ended".to_owned())?;
     let port = unit.port.ok_or_else(|| "it has no port".to_owned())?;
@@ -100,5 +101,5 @@ async fn ask(home: &Home, unit: &UnitStatus) -> Result<(), String> {
     probe::ask(port, &token, process, Depth::Proof, SHORT).await.map_err(|error| error.text())
 }
 
-/// How long it may take to say how it stands.
+/// Time that OpenClaw may take to answer.
 const SHORT: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Asks everybody who knows: the supervisor, the gateway, the system, and Docker where no gateway runs.
+//! Collects the state from its sources: the supervisor, the gateway, the system, and Docker if no gateway runs.
 
 use std::time::Duration;
 
@@ -25,9 +25,11 @@ use crate::supervise::health::{self, Health, HealthError, Identity};
 use crate::supervise::loopback::{Call, Client};
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
-/// How the home stands now. Nobody who does not answer holds this up for long.
+/// Returns the present state of the home. Each source has a short timeout, so that a hanging one does not delay the
+/// rest.
 pub async fn collect(home: &Home, probe: bool) -> Report {
     let mut warnings = Vec::new();
+    // Each unreadable part becomes a warning. A status has to work best when something is broken.
     let format = version::read(home).unwrap_or_else(|error| {
         warnings.push(chain(&error));
         None
@@ -35,11 +37,13 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     let config = config::read(home).map_err(|error| warnings.push(chain(&error))).ok();
     let supervisor = ask_supervisor(home).await;
     let unit = supervisor.as_ref().and_then(|status| status.unit(GATEWAY));
+    // The supervisor knows the port that is really used. The configured one may have changed since the start.
     let port = unit.and_then(|unit| unit.port).or(config.as_ref().map(|config| config.port));
     let found = match (&config, port) {
         (Some(config), Some(port)) => Some(ask_gateway(home, config, port).await),
         _ => None,
     };
+    // Only a gateway that has proved its identity is sent the owner's token.
     let said = match (&config, port, &found) {
         (Some(config), Some(port), Some(Ok(_))) => ask_more(config, port, probe, &mut warnings).await,
         _ => {
@@ -52,6 +56,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     let gateway = gateway(home, unit, found, port, &said);
     let beside = supervisor.as_ref().and_then(|status| status.unit(OPENCLAW));
     let openclaw = bundle::collect(home, config.as_ref(), beside).await;
+    // A running gateway has just asked the engine itself, so it is not asked twice.
     let engines = match said.get("containers") {
         Some(_) => docker_as_said(&said),
         None => ask_docker(home, config.as_ref()).await,
@@ -59,6 +64,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     let others =
         [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.unit.pid)];
     let pids: Vec<i32> = gateway.unit.pid.into_iter().chain(others.into_iter().flatten()).collect();
+    // One scan of the process table serves all of them.
     let used = figures::of(&pids);
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
@@ -74,6 +80,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         settings::unread(home).iter().map(|unread| format!("{}; flock goes on without it", unread.text())),
     );
     let refused = config.as_ref().map(|config| settings::refused(home, config)).unwrap_or_default();
+    // OpenClaw writes its own identity files into its workspaces, so those are no surprise.
     for agent in config.iter().flat_map(|config| &config.agents) {
         let files = identity::unread(&agent.identity, &agent.workspace);
         if agent.runtime != crate::openclaw::RUNTIME && !files.is_empty() {
@@ -90,6 +97,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     if let Some(problem) = said["config"]["problem"].as_str() {
         warnings.push(format!("the gateway goes on with an older configuration: {problem}"));
     }
+    // A gateway on another port works, but a person has to restart it to get the configured port.
     if let (Some(config), Some(port)) = (&config, port.filter(|_| gateway.proven))
         && config.port != port
     {
@@ -127,6 +135,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         approvals_waiting: approvals_waiting(home),
         warnings,
     };
+    // The figures are copied last, when all process ids are known.
     for unit in [Some(&mut report.gateway.unit), report.openclaw.as_mut().map(|openclaw| &mut openclaw.unit)]
     {
         let Some(unit) = unit else { continue };
@@ -136,14 +145,15 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     report
 }
 
-/// How many requests wait for a person.
+/// Returns the number of requests that wait for a person, or `None` if the database can't be read.
 fn approvals_waiting(home: &Home) -> Option<usize> {
+    // A home without a database has no requests.
     let Some(reader) = Reader::open(home).ok()? else { return Some(0) };
     let open = reader.requests(true, u32::MAX).ok()?;
     Some(open.iter().filter(|row| row.state == RequestState::Waiting).count())
 }
 
-/// CPU time over the whole life, to one tenth of a percent of a core.
+/// Returns the CPU time over the whole life of the process, in percent of one core, rounded down to a tenth.
 fn cpu_percent(gateway: &Gateway) -> Option<f64> {
     let (used, life) = (gateway.unit.figures?.cpu_ms, gateway.uptime_ms.filter(|life| *life > 0)?);
     let tenths = used.saturating_mul(1000) / u64::try_from(life).ok()?;
@@ -161,7 +171,7 @@ async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, 
     health::ask(port, &identity, SHORT).await
 }
 
-/// What the gateway knows; it has proved who it is, so it gets the token.
+/// Asks the gateway for its own status. It has proved its identity, so it gets the token.
 async fn ask_more(config: &Config, port: u16, probe: bool, warnings: &mut Vec<String>) -> Value {
     let client = Client::new(port).with_token(&config.token);
     if probe {
@@ -171,7 +181,8 @@ async fn ask_more(config: &Config, port: u16, probe: bool, warnings: &mut Vec<St
             let client = &client;
             async move { client.ask(call, LONG).await.err().map(|error| (agent.id.to_string(), error)) }
         });
-        // What was found is in the status that is asked for next; here is only who could not be probed.
+        // The results of the probes are in the status that is asked for next. Only the failures to probe are taken
+        // here.
         for (id, error) in futures_util::future::join_all(probes).await.into_iter().flatten() {
             warnings.push(format!("{id}: {}", chain(&error)));
         }
@@ -197,6 +208,7 @@ fn gateway(
         Some(Ok(health)) => {
             gateway.proven = true;
             gateway.healthy = health.reason.is_none();
+            // A gateway without a supervisor is known only by its own answer.
             gateway.unit.pid = gateway.unit.pid.or(Some(health.pid));
             gateway.version = Some(health.version);
             gateway.started_at = Some(health.started_at);
@@ -210,7 +222,7 @@ fn gateway(
                 gateway.problem = Some(reason);
             }
         }
-        // That nothing listens where nothing runs is no problem.
+        // If nothing should run, it is no problem that nothing listens.
         Some(Err(HealthError::Loopback(error))) if error.is_refused() && unit.is_none() => {}
         Some(Err(error)) => gateway.problem = Some(chain(&error)),
         None => {}
@@ -224,7 +236,7 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen, said: &Value) -> Vec<Ag
     let asleep = team::asleep(home);
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
-        // On the host a model without a provider is left to the program's own login.
+        // On the host the program may ask the model with its own login.
         let trouble = match programs::has_own_login(agent) {
             true => None,
             false => agent.models().find_map(|model| catalog.describe(model, config).err()),
@@ -259,7 +271,7 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen, said: &Value) -> Vec<Ag
     config.agents.iter().map(&mut describe).collect()
 }
 
-/// What the gateway says of the engine: it has asked it.
+/// Returns the state of the engine as the gateway reported it.
 fn docker_as_said(said: &Value) -> Engines {
     let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
     Engines {
@@ -274,7 +286,7 @@ fn docker_as_said(said: &Value) -> Engines {
     }
 }
 
-/// Asks the engine itself, where no gateway does.
+/// Asks the engine itself if no gateway runs.
 async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let engine = Engine::from_env();
     let listed = match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
@@ -306,6 +318,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
             "status": one.status,
             "createdAt": one.created_at,
             "runtime": one.runtime,
+            // Only the gateway keeps the results of probes.
             "probe": null,
         })
     };
@@ -317,7 +330,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     }
 }
 
-/// What is known of the engine and what this home has in it.
+/// The state of the engine and of what this home has in it.
 #[derive(Default)]
 struct Engines {
     docker: Docker,
@@ -326,7 +339,7 @@ struct Engines {
     store: Option<Value>,
 }
 
-/// How long anybody may take who only has to say how things stand.
+/// Time that each source may take to report its state.
 const SHORT: Duration = Duration::from_secs(2);
-/// How long making and probing a sandbox may take.
+/// Time that making and probing a sandbox may take.
 const LONG: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! What `flock status --json` prints; described in docs/status.md.
+//! The output of `flock status --json`, which docs/status.md describes.
 
 use std::path::PathBuf;
 
@@ -11,43 +11,43 @@ use crate::cli::team::Asleep;
 use crate::store::Freeze;
 use crate::supervise::figures::Figures;
 
-/// How a home stands.
+/// The state of a home.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub home: PathBuf,
-    /// The home's format; `None` where it can't be read.
+    /// The home's format, or `None` if it can't be read.
     pub format: Option<u32>,
-    /// Whether a newer flock made the home: then this one only looks.
+    /// `true` if a newer flock made the home. This one then changes nothing.
     pub newer_home: bool,
-    /// This program's version.
+    /// The version of this program.
     pub version: &'static str,
-    /// Whether files can be written in the home.
+    /// `true` if files can be written in the home.
     pub writable: bool,
-    /// The same with the commit that it was built from, where that is known.
+    /// The version with the commit that it was built from, if that is known.
     pub build: &'static str,
-    /// Whether the gateway answers and has proved to be this home's.
+    /// `true` if the gateway answers and has proved to be this home's.
     pub running: bool,
     pub url: Option<String>,
-    /// Milliseconds since the epoch.
+    /// Unix milliseconds.
     pub measured_at: i64,
     pub supervisor: Option<Supervisor>,
     pub gateway: Gateway,
-    /// `None` where OpenClaw is neither installed nor needed.
+    /// `None` if OpenClaw is neither installed nor needed.
     pub openclaw: Option<Bundle>,
-    /// Since when and by whom the whole home is frozen, later agents too.
+    /// The time and the person of a freeze of the whole home, which also covers agents added later.
     pub frozen: Option<Freeze>,
     pub agents: Vec<Agent>,
-    /// What the gateway says of channels and of what waits in them; `None` where it does not run.
+    /// The gateway's report about channels and unread messages. `None` if it does not run.
     pub team: Option<Value>,
     pub docker: Docker,
-    /// The containers of this home; `None` where nobody could be asked.
+    /// The containers of this home, or `None` if neither the gateway nor the engine answered.
     pub containers: Option<Value>,
     pub images: Option<Value>,
     pub store: Option<Value>,
-    /// How many requests wait for a person; `None` where that can't be read.
+    /// Number of requests that wait for a person, or `None` if that can't be read.
     pub approvals_waiting: Option<usize>,
-    /// What needs somebody's attention, in words.
+    /// Sentences about everything that needs attention.
     pub warnings: Vec<String>,
 }
 
@@ -56,9 +56,9 @@ pub struct Report {
 pub struct Supervisor {
     pub pid: i32,
     pub version: String,
-    /// Seconds since the epoch.
+    /// Unix seconds.
     pub started_at: i64,
-    /// Whether a service manager holds it.
+    /// `true` if a service manager runs it.
     pub foreground: bool,
     #[serde(flatten)]
     pub figures: Option<Figures>,
@@ -67,24 +67,24 @@ pub struct Supervisor {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gateway {
-    /// Its state is `unsupervised` where it answers and no supervisor runs.
+    /// The process. Its state is `unsupervised` if the gateway answers and no supervisor runs.
     #[serde(flatten)]
     pub unit: Unit,
-    /// Whether what answers has proved to be this home's gateway.
+    /// `true` if the process that answers has proved to be this home's gateway.
     pub proven: bool,
-    /// Whether it can do its work: it answers and has no trouble with its database.
+    /// `true` if it can work: it answers and has no trouble with its database.
     pub healthy: bool,
-    /// What was wrong with its answer, or why it is unhealthy.
+    /// The problem with its answer, or the reason for which it is unhealthy.
     pub problem: Option<String>,
     pub version: Option<String>,
-    /// Seconds since the epoch.
+    /// Unix seconds.
     pub started_at: Option<i64>,
     pub uptime_ms: Option<i64>,
-    /// CPU time over its life, in percent of one core.
+    /// CPU time over its whole life, in percent of one core.
     pub cpu_percent: Option<f64>,
-    /// What the gateway says of turns that run and wait.
+    /// The gateway's report about running and waiting turns.
     pub turns: Option<Value>,
-    /// How many sessions it keeps.
+    /// Number of sessions that the gateway keeps.
     pub sessions: Option<u64>,
 }
 
@@ -95,17 +95,17 @@ pub struct Agent {
     pub role: &'static str,
     pub runtime: String,
     pub model: Option<String>,
-    /// Whether a written conversation answers instead of a model.
+    /// `true` if a scripted conversation answers instead of a model.
     pub scripted: bool,
-    /// `docker`, `off`, or `host` where the program that runs its turns is in no sandbox.
+    /// `docker`, `off`, or `host` if the program that runs its turns is in no sandbox.
     pub sandbox: &'static str,
-    /// Since when and by whom it is frozen.
+    /// The time and the person of its freeze.
     pub frozen: Option<Freeze>,
-    /// Since when it sleeps, and why, as it said itself.
+    /// The time at which it went to sleep, and its own reason.
     pub asleep: Option<Asleep>,
-    /// Since when and until when it has no budget, and which budget is used up: as the gateway says.
+    /// The gateway's report about a used-up budget: since when, until when, and which one.
     pub paused: Option<Value>,
-    /// Why its model can't be asked.
+    /// The reason for which its model can't be asked.
     pub warning: Option<String>,
     pub hint: Option<String>,
 }
@@ -113,9 +113,9 @@ pub struct Agent {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Docker {
-    /// Whether the engine answered; `None` where it was not asked.
+    /// `true` if the engine answered, `None` if it was not asked.
     pub reachable: Option<bool>,
     pub problem: Option<String>,
-    /// What mends it.
+    /// The command that repairs it.
     pub hint: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report, formatted for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use crate::supervise::figures::Figures;
 use crate::ui::progress::span;
 use crate::ui::{Line, Table, Tone};
 
-/// Prints the report.
 pub fn show(report: &Report, context: &Context) {
     let printer = &context.printer;
     printer.line(title("home").plain(report.home.display().to_string()));
@@ -53,6 +52,7 @@ pub fn show(report: &Report, context: &Context) {
         let text = format!("{} {}", brief(&store["container"]), brief(&store["state"]));
         printer.line(title("store").plain(text));
     }
+    // A person has to decide these, so they are shown only if there are any.
     if let Some(count @ 1..) = report.approvals_waiting {
         let text =
             if count == 1 { "1 request waits: ".to_owned() } else { format!("{count} requests wait: ") };
@@ -77,6 +77,7 @@ pub fn show(report: &Report, context: &Context) {
     if report.newer_home {
         printer.warn("a newer flock made this home: this one does not change it");
     }
+    // The hint goes to stderr with the other messages, so that the output itself stays data.
     if !report.running {
         printer.say(Line::new().plain("start it with ").accent("flock start"));
     }
@@ -110,7 +111,7 @@ fn gateway(report: &Report) -> Line {
     line.with(Tone::Good, state(&gateway.unit)).plain(text + &crashes(&gateway.unit))
 }
 
-/// Whether it runs, and where what is installed and what serves part, both.
+/// Returns lines about the running OpenClaw, and about the installed version if that is another one.
 fn openclaw(bundle: &Bundle) -> Vec<Line> {
     let build = |build: &Build| {
         let day = jiff::Timestamp::from_second(build.committed_at)
@@ -135,6 +136,7 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
             text.push_str(&used(bundle.unit.figures));
             text.push_str(&crashes(&bundle.unit));
             let state = state(&bundle.unit);
+            // The supervisor's state is from its last look. The process was asked just now, so its silence is newer.
             let state =
                 if healthy || bundle.unit.state != "healthy" { state } else { "does not answer".to_owned() };
             line.with(if healthy { Tone::Good } else { Tone::Warn }, state).plain(text)
@@ -146,6 +148,7 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
             line.with(tone, state(&bundle.unit)).plain(text)
         }
     });
+    // An update that is installed but not yet started needs a restart.
     if bundle.serving.is_some() && bundle.serving != bundle.installed {
         let text = format!("installed is {installed}; it serves from the next ");
         lines.push(title("").with(Tone::Warn, text).accent("flock restart"));
@@ -194,7 +197,7 @@ fn channels(team: &Value) -> String {
     text
 }
 
-/// A provider that is down.
+/// Returns a sentence about a provider that does not answer.
 fn down(breaker: &Value) -> String {
     let now = clock::unix_ms();
     let time = |name: &str| breaker[name].as_i64().unwrap_or(now);
@@ -243,7 +246,7 @@ fn agents(report: &Report) -> Table {
     table
 }
 
-/// What is known of an agent's container, with the age of its probe.
+/// Returns the state of an agent's container, with the age of its last probe.
 fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
     match configured {
         "off" => return (Tone::Warn, "off".to_owned()),
@@ -261,6 +264,7 @@ fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
     match probe["confined"].as_bool() {
         Some(true) => (Tone::Good, format!("{state}, confined{age}")),
         Some(false) => (Tone::Bad, format!("{state}, NOT CONFINED{age}: {}", brief(&probe["findings"]))),
+        // Confinement is claimed only with a probe of this gateway behind it.
         None => (Tone::Plain, format!("{state}, not probed by this gateway")),
     }
 }
@@ -288,7 +292,7 @@ fn presence(images: &Value) -> String {
     images.as_array().map(|all| all.iter().map(one).collect::<Vec<_>>().join(", ")).unwrap_or_default()
 }
 
-/// A value of the gateway's in a few words.
+/// Formats a value from the gateway in a few words.
 fn brief(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,5 @@
-//! What the supervisor knows of what it runs, whichever that is; without a supervisor, what one remembered last.
+//! The state of a supervised process as the supervisor knows it. Without a supervisor it is what the last one wrote
+//! down.
 
 use serde::Serialize;
 
@@ -8,29 +9,30 @@ use crate::supervise::figures::Figures;
 use crate::supervise::state::Standing;
 use crate::supervise::ward::{remembered, word};
 
-/// The gateway or OpenClaw, as a supervised process.
+/// The gateway or OpenClaw as a supervised process.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unit {
-    /// As the supervisor sees it; `stopped` where none runs, or `breaker-open` where it was given up.
+    /// The supervisor's word. Without a supervisor it is `stopped`, or `breaker-open` if the last one gave up
+    /// restarting.
     pub state: String,
-    /// Why it does not run, or why it was started again last.
+    /// The reason for which it does not run, or for its last restart.
     pub reason: Option<String>,
     pub pid: Option<i32>,
     pub port: Option<u16>,
     pub restarts: Option<u32>,
-    /// Crashes that count towards the breaker.
+    /// Number of crashes that count towards the circuit breaker.
     pub crashes: usize,
-    /// Milliseconds since the epoch.
+    /// Unix milliseconds.
     pub retry_at: Option<i64>,
-    /// Milliseconds since the epoch.
+    /// Unix milliseconds.
     pub breaker_opened_at: Option<i64>,
     #[serde(flatten)]
     pub figures: Option<Figures>,
 }
 
 impl Unit {
-    /// The unit of this name, from what the supervisor says of it; `port` is where it would be, if nobody knows better.
+    /// Returns the unit of this name from the supervisor's report. `port` is used if the supervisor names none.
     pub fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
         if let Some(unit) = said {
             return Self {
@@ -45,6 +47,7 @@ impl Unit {
                 figures: None,
             };
         }
+        // The crashes are stored in a file, so that the breaker stays open over restarts of the supervisor.
         let memory = remembered(home, name);
         Self {
             state: if memory.is_open() { "breaker-open" } else { "stopped" }.to_owned(),
@@ -57,7 +60,7 @@ impl Unit {
     }
 }
 
-/// The word for programs.
+/// Returns the state's word for programs.
 fn state_word(standing: Standing) -> String {
     let word = || word(standing).to_owned();
     serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)

@@ -1,4 +1,4 @@
-//! What is there of a flock, found without changing anything.
+//! The facts about an installed flock, collected without changing anything.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,62 +17,60 @@ use crate::supervise::launch;
 use crate::supervise::pid;
 use crate::supervise::unit::NAMES;
 
-/// What was found.
+/// The collected facts.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Whether the home's folder is there.
+    /// `true` if the home's folder exists.
     pub there: bool,
-    /// Whether what is in it proves that flock made it.
+    /// `true` if its contents prove that flock made it.
     pub proven: bool,
-    /// The names in it.
+    /// The entries of the folder.
     pub entries: Vec<Entry>,
-    /// Whether something of it runs.
+    /// `true` if a process of the home runs.
     pub running: bool,
-    /// The files of its services.
+    /// The unit files of its services.
     pub services: Vec<PathBuf>,
-    /// What it has in the engine.
+    /// The home's objects in the container engine.
     pub engine: InEngine,
-    /// OpenClaw's files, below the home.
+    /// OpenClaw's files below the home.
     pub openclaw: Vec<PathBuf>,
-    /// OpenClaw's own state and its copies, below the home.
+    /// OpenClaw's own state and copies of it, below the home.
     pub openclaw_state: Vec<PathBuf>,
-    /// The agents that run on OpenClaw.
     pub on_openclaw: OnOpenClaw,
-    /// Workspaces that are not in the home.
+    /// Workspaces outside the home.
     pub workspaces: Vec<PathBuf>,
     /// flock's own program, and the command that removes it.
     pub program: Option<(PathBuf, String)>,
-    /// Completion scripts of flock's that a person put where shells look.
+    /// Completion scripts of flock that a person installed.
     pub completions: Vec<PathBuf>,
 }
 
-/// Something in the home's folder.
+/// An entry of the home's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
     pub name: OsString,
-    /// Whether it is a link, and where it leads.
+    /// The target, if it is a symbolic link.
     pub link: Option<PathBuf>,
-    /// Whether it is a folder with no file in it.
+    /// `true` if it is a folder without any file in it.
     pub empty: bool,
-    /// Whether it is what a killed writer left.
+    /// `true` if it is a draft that a killed writer left.
     pub draft: bool,
 }
 
 impl Facts {
-    /// Whether there is something of this name in the home.
+    /// Returns `true` if the home has an entry of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.name == name)
     }
 }
 
-/// Which agents run on OpenClaw.
+/// The agents that run on OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnOpenClaw {
-    /// These.
+    /// The ids of the agents.
     Agents(Vec<String>),
-    /// The configuration can't be read.
+    /// The configuration can't be read, for this reason.
     Unknown(String),
 }
 
@@ -82,16 +80,16 @@ impl Default for OnOpenClaw {
     }
 }
 
-/// What a home has in the engine.
+/// The home's objects in the container engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InEngine {
-    /// By name.
+    /// The engine answered.
     Found(Belongings),
     /// The engine can't be asked.
     Silent {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Whether there may be something: an engine that is not installed and never was used has nothing.
+        /// `true` if there may be objects. An engine that is not installed and was never used has none.
         suspect: bool,
     },
 }
@@ -102,28 +100,26 @@ impl Default for InEngine {
     }
 }
 
-/// The names of what a home has in the engine.
+/// The names of the home's objects in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Belongings {
-    /// Containers of agents and of the store.
+    /// Containers of agents and of the package store.
     pub containers: Vec<String>,
     /// Containers of OpenClaw's sandboxes.
     pub sandboxes: Vec<String>,
-    /// Volumes.
     pub volumes: Vec<String>,
-    /// Networks.
     pub networks: Vec<String>,
     /// Tags of images.
     pub images: Vec<String>,
 }
 
-/// Looks.
+/// Collects the facts.
 ///
 /// # Errors
 ///
-/// If a newer flock made the home, or its folder can't be read.
+/// Returns an error if a newer flock made the home, or if its folder can't be read.
 pub async fn gather(home: &Home) -> Result<Facts, Failure> {
-    // A number that can't be read is one of the things that an uninstall has to cope with.
+    // An unreadable format number is no error here: an uninstall also has to handle damaged homes.
     if let Err(error @ HomeError::Newer { .. }) = version::check_writable(home) {
         return Err(error.into());
     }
@@ -137,6 +133,7 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
             let workspaces = config.agents.iter().map(|agent| &agent.workspace).filter(elsewhere);
             (OnOpenClaw::Agents(on_openclaw), workspaces.cloned().collect())
         }
+        // Without a configuration there are no agents. That is different from a configuration that can't be read.
         Err(ConfigError::Home(HomeError::NotInitialised { .. })) => Default::default(),
         Err(error) => (OnOpenClaw::Unknown(crate::error::chain(error)), Vec::new()),
     };
@@ -156,7 +153,7 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
     })
 }
 
-/// What is in the home's folder; `None` where it is not there.
+/// Returns the entries of the home's folder, or `None` if it does not exist.
 fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
     let unreadable = |source| HomeError::Io { verb: "read", path: root.to_owned(), source };
     let listed = match std::fs::read_dir(root) {
@@ -178,7 +175,8 @@ fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
     Ok(Some(entries))
 }
 
-/// Whether it is a folder with nothing in it but such folders, as `init` makes them, and what killed writers left.
+/// Returns `true` for a folder that holds nothing except empty folders, which `init` makes, and drafts of killed
+/// writers.
 fn is_empty(path: &Path, depth: usize) -> bool {
     let Ok(mut entries) = std::fs::read_dir(path) else { return false };
     !path.is_symlink()
@@ -189,21 +187,24 @@ fn is_empty(path: &Path, depth: usize) -> bool {
         })
 }
 
-/// Whether it is a file that a killed writer left.
+/// Returns `true` for a file that a killed writer left.
 pub fn is_draft(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(atomic::is_draft)
         && path.symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
-/// So many levels of empty folders are looked through: more of them nobody makes here.
+/// Number of levels of empty folders that are examined. flock never makes more.
 pub const LEVELS: usize = 4;
 
-/// Whether flock made what is in the folder. A wrong `--home` must not cost anybody a folder that happens to have a
-/// `data` or a `logs` in it; and a user's own home folder never is one of flock's alone.
+/// Returns `true` if flock made the contents of the folder.
+///
+/// A wrong `--home` must not delete a folder that happens to contain a `data` or `logs`. A user's home folder never
+/// belongs to flock alone.
 fn is_proven(home: &Home) -> bool {
     if dirs::home_dir().is_some_and(|own| own == home.root()) {
         return false;
     }
+    // Any one of these is enough: an earlier uninstall may have removed the other two.
     instance::read(home).is_ok_and(|id| id.parse::<uuid::Uuid>().is_ok())
         || config::file::read_document(home)
             .is_ok_and(|(_, document)| document.pointer("/plugins/entries/flock").is_some())
@@ -211,6 +212,7 @@ fn is_proven(home: &Home) -> bool {
 }
 
 fn runs(home: &Home) -> bool {
+    // A gateway without a supervisor does not hold this lock, so the PID files are looked at too.
     Lock::is_held(&home.supervisor_lock()).unwrap_or(false)
         || NAMES.iter().any(|name| pid::read(&home.pid_file(name)).is_some())
 }
@@ -220,6 +222,7 @@ async fn in_engine(home: &Home) -> InEngine {
     match belongings(&engine, home).await {
         Ok(found) => InEngine::Found(found),
         Err(error) => {
+            // The helper programs are for sandboxes only, so they show that an engine was used.
             let used = std::fs::read_dir(home.helpers()).is_ok_and(|mut helpers| helpers.next().is_some());
             let installed = engine.socket().is_none_or(Path::exists);
             InEngine::Silent { reason: crate::error::chain(&error), suspect: used || installed }
@@ -227,11 +230,11 @@ async fn in_engine(home: &Home) -> InEngine {
     }
 }
 
-/// What a home has in an engine.
+/// Returns the home's objects in an engine.
 ///
 /// # Errors
 ///
-/// As [`Engine::call`].
+/// Returns an error if the engine does not answer or refuses.
 pub async fn belongings(engine: &Engine, home: &Home) -> Result<Belongings, SandboxError> {
     let containers = owned::list(engine, home).await?;
     Ok(Belongings {
@@ -243,7 +246,7 @@ pub async fn belongings(engine: &Engine, home: &Home) -> Result<Belongings, Sand
     })
 }
 
-/// The command that removes flock's own program: cargo's, where cargo says that it put it there.
+/// Returns the command that removes flock's own program. It is cargo's if cargo installed it.
 fn removal(program: &Path) -> String {
     let root = program.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
     let by_cargo = root.is_some_and(|root| {
@@ -257,7 +260,7 @@ fn removal(program: &Path) -> String {
     }
 }
 
-/// Scripts that `flock completions` printed, where its help says to put them. flock itself put none there.
+/// Returns scripts of `flock completions` in the places that its help names. flock itself never puts them there.
 fn completions() -> Vec<PathBuf> {
     let Some(user) = dirs::home_dir() else { return Vec::new() };
     let places = [
@@ -268,7 +271,7 @@ fn completions() -> Vec<PathBuf> {
     let ours = |(shell, path): (Shell, &str)| {
         let path = user.join(path);
         let text = atomic::read(&path, 4 << 20).ok()??;
-        // An older flock's script differs, but begins the same.
+        // A script of an older flock differs, but has the same beginning.
         let head = |text: &[u8]| text.iter().take(64).copied().collect::<Vec<u8>>();
         (head(&text) == head(script(shell).as_bytes())).then_some(path)
     };

@@ -1,4 +1,4 @@
-//! What an uninstall does, decided from what was found and what was asked for. Pure.
+//! The plan of an uninstall, decided from the facts and the request. It has no side effects.
 
 use std::path::{Path, PathBuf};
 
@@ -6,91 +6,93 @@ use super::facts::{Belongings, Entry, Facts, InEngine, OnOpenClaw};
 use crate::error::Kind;
 use crate::ui::Failure;
 
-/// What was asked for.
+/// The options of the uninstall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Only OpenClaw.
+    /// Removes only OpenClaw.
     pub openclaw: bool,
-    /// What people and agents made, too.
+    /// Also deletes what people and agents made.
     pub purge: bool,
-    /// Also where agents run on OpenClaw.
+    /// Removes OpenClaw even if agents run on it.
     pub force: bool,
 }
 
-/// What is done, in this order.
+/// The steps, in the order in which they are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A service is stopped and its file removed.
+    /// Stops a service and removes its file.
     Service(PathBuf),
-    /// What runs is stopped, and nothing starts until all is done.
+    /// Stops everything that runs, and keeps anything from starting until the end.
     Stop {
-        /// Whether something was seen to run.
+        /// `true` if something was seen to run.
         running: bool,
     },
-    /// OpenClaw is stopped: the link to it goes, and the supervisor lets it end.
+    /// Stops OpenClaw: removes the link to it and lets the supervisor end it.
     StopOpenClaw,
-    /// What is in the engine is removed.
+    /// Removes the objects in the engine.
     Engine {
-        /// What was seen.
+        /// The objects that were seen.
         found: Belongings,
-        /// All of the home, or only OpenClaw's sandboxes.
+        /// `true` for all objects of the home, `false` for OpenClaw's sandboxes only.
         all: bool,
     },
-    /// OpenClaw's files are removed, with what they leave empty.
+    /// Removes OpenClaw's files and the folders that this leaves empty.
     OpenClaw(Vec<PathBuf>),
-    /// These are removed from the home, with all in them.
+    /// Removes these entries of the home with everything in them.
     Files(Vec<PathBuf>),
-    /// These folders are removed, if there is nothing in them.
+    /// Removes these folders if they are empty.
     Empty(Vec<PathBuf>),
-    /// The home's folder is removed, if there is nothing in it any more.
+    /// Removes the home's folder if it is empty.
     Home,
 }
 
 impl Step {
-    /// Whether it must not be done while something of the home runs: that would make it again, or lose what it writes.
+    /// Returns `true` if the step must not be done while a process of the home runs, which would undo it or lose its
+    /// data.
     #[must_use]
     pub const fn wants_silence(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::OpenClaw(_) | Self::Files(_) | Self::Home)
     }
 }
 
-/// Something that stays although it has to do with flock.
+/// Something related to flock that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What.
+    /// Its path or name.
     pub what: String,
-    /// Why.
+    /// The reason for which it stays.
     pub why: String,
-    /// The command that removes it, where there is one.
+    /// The command that removes it, if there is one.
     pub mend: Option<String>,
 }
 
-/// What is done, what is kept on purpose, and what is left to the person.
+/// The steps, what is kept on purpose, and what is left to the person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What people and agents made, below the home, each with what it is.
+    /// Entries of the home that people and agents made, each with a description.
     pub kept: Vec<(PathBuf, &'static str)>,
-    /// What flock does not remove.
+    /// Things that flock does not remove.
     pub left: Vec<Left>,
-    /// What may be left because it could not be seen: it makes the whole unfinished.
+    /// Things that may remain because they could not be seen. With any of these the uninstall counts as unfinished.
     pub unseen: Vec<Left>,
 }
 
 impl Plan {
-    /// Whether there is anything to do.
+    /// Returns `true` if there is nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.steps.iter().all(|step| matches!(step, Step::Stop { running: false }))
     }
 }
 
-/// What flock can make again.
+/// Folders that flock can make again.
 const OWN: [&str; 2] = ["logs", "run"];
 
-/// What people and agents made, in the order in which it goes. The last one proves that the folder is flock's, so that
-/// an uninstall that is killed on the way can be gone on with.
+/// Entries that people and agents made, in the order of their removal.
+///
+/// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
 const DATA: [(&str, &str); 13] = [
     ("workspaces", "what the agents made"),
     ("agents", "transcripts, and who the agents are"),
@@ -107,14 +109,14 @@ const DATA: [(&str, &str); 13] = [
     ("data", "channels, messages, tasks, usage and audit"),
 ];
 
-/// Names that belong to OpenClaw, which is looked for in its own way.
+/// Entries that belong to OpenClaw, which are collected separately.
 const OPENCLAWS: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-openclaw"];
 
-/// Decides.
+/// Makes the plan.
 ///
 /// # Errors
 ///
-/// If agents need what is to be removed.
+/// Returns an error if agents need what is to be removed.
 pub fn plan(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure> {
     if request.openclaw { bundle(home, facts, request) } else { Ok(everything(home, facts, request)) }
 }
@@ -133,6 +135,7 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
     if !request.force && !facts.openclaw.is_empty() {
         needless(facts)?;
     }
+    // OpenClaw is stopped before its files and sandboxes go, or it would make new ones.
     plan.steps.push(Step::StopOpenClaw);
     let found = Belongings { sandboxes: sandboxes(facts), ..Belongings::default() };
     in_engine(&mut plan, home, facts, Step::Engine { found, all: false });
@@ -140,7 +143,7 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
     Ok(plan)
 }
 
-/// That no agent needs OpenClaw.
+/// Returns an error if an agent needs OpenClaw.
 fn needless(facts: &Facts) -> Result<(), Failure> {
     match &facts.on_openclaw {
         OnOpenClaw::Agents(agents) => {
@@ -153,7 +156,7 @@ fn needless(facts: &Facts) -> Result<(), Failure> {
             );
             Err(Failure::new(Kind::Failed, text).hint(hint))
         }
-        // What runs goes on with the last configuration that could be read, and may need OpenClaw by it.
+        // A running gateway uses the last valid configuration, by which agents may still need OpenClaw.
         OnOpenClaw::Unknown(why) if facts.running => {
             let text = format!(
                 "whether agents run on OpenClaw is not known: {why}; --force removes it all the same"
@@ -166,6 +169,7 @@ fn needless(facts: &Facts) -> Result<(), Failure> {
 
 fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
     let mut plan = Plan::default();
+    // The service goes first, because a service manager would restart what the next step stops.
     plan.steps.extend(facts.services.iter().cloned().map(Step::Service));
     if facts.running || (facts.proven && facts.has("run")) {
         plan.steps.push(Step::Stop { running: facts.running });
@@ -211,7 +215,7 @@ fn sandboxes(facts: &Facts) -> Vec<String> {
 
 fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
     let empty = matches!(&step, Step::Engine { found, .. } if *found == Belongings::default());
-    // What runs may make one more before it is stopped.
+    // A running gateway may make one more container before it is stopped.
     if !empty || (facts.running && matches!(facts.engine, InEngine::Found(_))) {
         plan.steps.push(step);
     }
@@ -258,13 +262,14 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
     let silent = matches!(facts.engine, InEngine::Silent { suspect: true, .. });
     let drafts = facts.entries.iter().filter(|entry| entry.draft).map(|entry| PathBuf::from(&entry.name));
     let mut own: Vec<PathBuf> = drafts.collect();
-    // As long as the engine was not asked, `run` is what says that it has to be.
+    // Until the engine was asked, the entry `run` is the reminder that it still has to be.
     let goes = |name: &&str| facts.has(name) && !(silent && *name == "run");
     own.extend(OWN.into_iter().filter(goes).map(PathBuf::from));
     if !own.is_empty() {
         plan.steps.push(Step::Files(own));
     }
     if plan.kept.is_empty() && (facts.has("gateways") || facts.has("extensions")) {
+        // These folders may only go if OpenClaw's state does not stay in them.
         plan.steps.push(Step::Empty(OPENCLAW_FOLDERS.map(PathBuf::from).to_vec()));
     }
     let there = DATA.iter().filter(|(name, _)| facts.has(name));
@@ -282,8 +287,10 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
     plan.left.extend(facts.entries.iter().filter_map(|entry| told(entry, purge)));
 }
 
-/// Where the home's id is gone, only OpenClaw's versions may be left to prove that the folder is flock's: killed once they
-/// had gone and its logs had not, an uninstall could not be gone on with.
+/// Moves the removal of OpenClaw's versions to the end.
+///
+/// If the home's id is gone, these versions may be the only proof that the folder is flock's. An uninstall that is
+/// killed after removing them, but before the logs, could not be continued.
 fn versions_last(steps: &mut Vec<Step>) {
     let Some(at) = steps.iter().position(|step| matches!(step, Step::OpenClaw(_))) else { return };
     let versions = steps.remove(at);
@@ -295,7 +302,7 @@ fn is_known(name: &str) -> bool {
     DATA.iter().map(|(name, _)| *name).chain(OWN).chain(OPENCLAWS).any(|known| known == name)
 }
 
-/// What a person is told of something in the home that is not flock's, or leads to what is not.
+/// Returns what a person is told about an entry that is not flock's, or that is a link to something that is not.
 fn told(entry: &Entry, purge: bool) -> Option<Left> {
     let name = entry.name.to_str().unwrap_or_default();
     let is_bundle_link = ["openclaw", ".new-openclaw"].contains(&name);
@@ -312,8 +319,9 @@ fn told(entry: &Entry, purge: bool) -> Option<Left> {
     Some(Left { what: target.display().to_string(), why, mend: None })
 }
 
-/// Of a folder that nobody can say flock made, only what has nothing in it goes: an `init` that was killed at its
-/// beginning leaves such.
+/// Plans for a folder that flock can't be proved to have made: only empty entries are removed.
+///
+/// An `init` that was killed at its beginning leaves such a folder.
 fn unproven(plan: &mut Plan, home: &Path, entries: &[Entry]) {
     let goes = |entry: &&Entry| entry.empty && entry.name.to_str().is_some_and(is_known);
     let empty: Vec<PathBuf> = entries.iter().filter(goes).map(|entry| PathBuf::from(&entry.name)).collect();
@@ -333,7 +341,7 @@ fn stranger(home: &Path) -> Left {
     Left { what: home.display().to_string(), why, mend: None }
 }
 
-/// Folders that are made for OpenClaw, each before the one that it is in.
+/// Folders that are made for OpenClaw. Each stands before the folder that contains it.
 pub const OPENCLAW_FOLDERS: [&str; 5] =
     ["gateways/openclaw/state", "gateways/openclaw", "gateways", "extensions/hooks", "extensions"];
 

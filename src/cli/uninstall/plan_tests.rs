@@ -34,7 +34,7 @@ fn planned(facts: &Facts, request: Request) -> Plan {
     plan(Path::new(HOME), facts, request).unwrap()
 }
 
-/// The steps in a word each, and files by name.
+/// Returns each step as one word, with the names of its files.
 fn words(plan: &Plan) -> Vec<String> {
     let names =
         |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
@@ -157,7 +157,7 @@ fn without_an_engine_the_rest_goes_and_what_may_be_left_is_told() {
     );
     assert_eq!(plan.unseen.len(), 1);
     assert_eq!(plan.unseen[0].mend.as_deref(), Some("flock --home /home/ann/.flock uninstall"));
-    // Where there never was one nothing is unfinished.
+    // Without a sign that an engine was ever used, nothing counts as unfinished.
     let facts = Facts { engine: silent(false), ..whole() };
     let plan = planned(&facts, PURGE);
     assert!(plan.unseen.is_empty() && words(&plan).contains(&"files logs run".to_owned()));
@@ -203,7 +203,7 @@ fn openclaw_goes_alone_and_not_while_agents_need_it() {
     let hint = "flock config set 'plugins.entries.flock.config.gatewayAgents[coder].runtime' native";
     assert_eq!(refused.hint.as_deref(), Some(hint));
     assert_eq!(words(&planned(&facts, Request { force: true, ..BUNDLE })), steps);
-    // All of flock goes whatever runs on it.
+    // Removing all of flock does not depend on the agents that use OpenClaw.
     assert!(words(&planned(&facts, ALL)).contains(&"openclaw openclaw".to_owned()));
     facts.on_openclaw = OnOpenClaw::Unknown("line 3".into());
     assert!(plan(Path::new(HOME), &facts, BUNDLE).unwrap_err().message.contains("line 3"));

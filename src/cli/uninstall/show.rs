@@ -1,4 +1,4 @@
-//! What a person and a program are told of an uninstall: the plan, and what came of it.
+//! Output about an uninstall for people and programs: the plan, and the result.
 
 use std::path::{Path, PathBuf};
 
@@ -11,20 +11,17 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::ui::{Line, Tone};
 
-/// An uninstall to be told of.
+/// An uninstall to report.
 pub struct Report<'a> {
-    /// Of this home.
     pub home: &'a Home,
-    /// What was asked for.
     pub request: Request,
-    /// What is done.
     pub plan: &'a Plan,
-    /// Whether it is only shown.
+    /// `true` if the plan is only shown and not carried out.
     pub dry_run: bool,
 }
 
 impl Report<'_> {
-    /// Shows what would be done.
+    /// Prints what would be done.
     pub fn planned(&self, context: &Context) {
         if context.printer.json_wanted() {
             context.printer.json(&self.json(&[]));
@@ -33,14 +30,16 @@ impl Report<'_> {
         self.lines().into_iter().for_each(|line| context.printer.line(line));
     }
 
-    /// Shows what will be done, before the question whether it may be.
+    /// Prints what will be done, before the question to the person.
     pub fn asked(&self, context: &Context) {
+        // The plan goes to stderr, like the question that follows it.
         self.lines().into_iter().for_each(|line| context.printer.say(line));
     }
 
-    /// Says what came of it.
+    /// Prints the result and returns the exit code.
     pub fn done(&self, troubles: &[Trouble], context: &Context) -> Exit {
         let unseen = self.plan.unseen.first().map(|_| Kind::DockerUnavailable);
+        // An engine that could not be asked also makes the uninstall incomplete.
         let kind = troubles.first().map(|trouble| trouble.failure.kind).or(unseen);
         let exit = kind.map_or(Exit::Done, Exit::Failed);
         if context.printer.json_wanted() {
@@ -73,8 +72,9 @@ impl Report<'_> {
         exit
     }
 
-    /// The command that was given, to be given again.
+    /// Returns the command that was given, so that it can be repeated.
     fn command(&self) -> String {
+        // The home is always named, because the person may repeat the command from another environment.
         let mut line = format!("flock --home {} uninstall", self.home.root().display());
         for (given, word) in [
             (self.request.openclaw, " openclaw"),
@@ -101,7 +101,7 @@ impl Report<'_> {
         lines
     }
 
-    /// What stays, and why.
+    /// Returns lines about everything that stays, with the reasons.
     fn stays(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         if !self.plan.kept.is_empty() {
@@ -165,7 +165,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What a step removes, by kind.
+/// Returns the names that a step removes, by kind.
 fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
     let paths = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect();
     match step {
@@ -187,12 +187,12 @@ fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
     }
 }
 
-/// Whether a person is told that it is done.
+/// Returns `true` if the end of a step is worth a line.
 pub fn is_shown(step: &Step) -> bool {
     *step != Step::Home && (*step == Step::StopOpenClaw || !rows(step).is_empty())
 }
 
-/// What a step is called while it is done.
+/// Returns the text for a step while it runs.
 pub fn named(step: &Step) -> String {
     match step {
         Step::Service(path) => format!("removing the service {}", path.display()),
@@ -209,8 +209,9 @@ pub fn named(step: &Step) -> String {
     }
 }
 
-/// What is said of a step that is done.
+/// Returns the text for a completed step.
 pub fn past(step: &Step) -> String {
+    // It is made from the other text, so that the two can't differ in their names.
     let text = named(step);
     match text.split_once(' ') {
         Some(("stopping", rest)) => format!("{rest} stopped"),

@@ -1,4 +1,5 @@
-//! Doing what was planned. Each step can be done again; one that fails leaves the others be, and says what mends it.
+//! The steps of an uninstall. Each can be repeated. A failed step does not stop the others, and its error names the
+//! command that repairs it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,28 +23,28 @@ use crate::supervise::mark::Mark;
 use crate::supervise::settled;
 use crate::supervise::unit::OPENCLAW;
 
-/// What holds the home still until all is done.
+/// Locks that keep the home still until the uninstall is complete.
 #[derive(Debug, Default)]
 pub struct Held {
     halted: Option<Halted>,
     installer: Option<Installer>,
-    /// Whether something is left of an earlier step: the next call must still know whose home it is.
+    /// Set if an earlier step left something. The next call must then still find out whose home it is.
     pub unfinished: bool,
 }
 
 impl Held {
-    /// Stops what runs and sees to it that nothing starts.
+    /// Stops everything that runs and keeps anything from starting.
     ///
     /// # Errors
     ///
-    /// What would not end.
+    /// Returns an error that names the processes which could not be ended.
     pub async fn still(&mut self, home: &Home) -> Result<(), Failure> {
         if !home.run().is_dir() {
-            // Whatever runs has its files there.
+            // Every process of the home has files in this folder.
             return Ok(());
         }
         self.installing(home)?;
-        // Before it ends: where it is not in the home, only the supervisor's file says it.
+        // The socket is looked up before the supervisor ends: only the supervisor's file names one outside the home.
         let socket = control::place::find(home).filter(|socket| !socket.starts_with(home.root()));
         let halted = stop::end(home).await?;
         let survivors: Vec<String> = halted.survivors.iter().map(|one| stop::describe(*one)).collect();
@@ -52,18 +53,18 @@ impl Held {
             return Err(Failure::new(Kind::Failed, format!("still there: {names}")).hint("flock stop"));
         }
         if let Some(socket) = socket {
-            // It has no listener any more.
+            // The socket has no listener any more. An error here leaves only a dead file.
             let _ = fs_err::remove_file(socket);
         }
         self.halted = Some(halted);
         Ok(())
     }
 
-    /// Becomes the one who installs, so that nobody else does.
+    /// Takes the installer's lock, so that nobody else installs.
     ///
     /// # Errors
     ///
-    /// If somebody does.
+    /// Returns an error if another process holds it.
     pub fn installing(&mut self, home: &Home) -> Result<(), Failure> {
         if self.installer.is_none() && home.run().is_dir() {
             self.installer = Some(Installer::begin(home)?);
@@ -72,14 +73,15 @@ impl Held {
     }
 }
 
-/// Does one step.
+/// Carries out one step.
 ///
 /// # Errors
 ///
-/// What is left of it, and the command that mends that.
+/// Returns an error that names what is left and the command that repairs it.
 pub async fn carry_out(step: &Step, home: &Home, held: &mut Held) -> Result<(), Failure> {
     match step {
         Step::Service(path) => {
+            // The service may be gone since the plan was made, which is as good as removed.
             let found = service::installed(home)?.into_iter().find(|service| service.path == *path);
             found.map_or(Ok(()), |service| service.remove())
         }
@@ -92,6 +94,7 @@ pub async fn carry_out(step: &Step, home: &Home, held: &mut Held) -> Result<(), 
         Step::OpenClaw(paths) => {
             held.installing(home)?;
             remove(home, paths, held.unfinished)?;
+            // Each folder stands before its parent in this list, so that the parents become empty too.
             OPENCLAW_FOLDERS.iter().try_for_each(|folder| remove_empty(&home.root().join(folder)))
         }
         Step::Files(paths) => remove(home, paths, held.unfinished),
@@ -102,8 +105,9 @@ pub async fn carry_out(step: &Step, home: &Home, held: &mut Held) -> Result<(), 
     }
 }
 
-/// Takes away the link to the OpenClaw in use. A supervisor that runs it then lets it end; what nobody watches is ended
-/// here.
+/// Removes the link to the OpenClaw in use.
+///
+/// A running supervisor then ends OpenClaw. Without a supervisor its processes are ended here.
 async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
     let link = home.openclaw();
     if link.is_symlink() {
@@ -112,11 +116,13 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
     let mark = Mark::new(home, OPENCLAW);
     let supervised = Lock::is_held(&home.supervisor_lock()).unwrap_or(false);
     let grace = if supervised { STOP } else { Duration::ZERO };
-    // One that is only being made ready has no process yet, and would write what is removed, or begin, afterwards.
+    // An OpenClaw that is still being prepared has no process yet. Afterwards it would start, or write what is removed
+    // here.
     if supervised && !settled::is_down(home, STOP).await {
         let text = "the supervisor did not let go of OpenClaw in time".to_owned();
         return Err(Failure::new(Kind::Failed, text).hint("flock stop"));
     }
+    // The mark is in the environment of OpenClaw's processes, so children that left its process group are found too.
     let bearers = mark.bearers();
     let mut left = leftover::gone(&bearers, grace).await;
     if !supervised {
@@ -132,15 +138,17 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
     }
 }
 
-/// Removes what a home has in the engine: all of it, or OpenClaw's containers while the rest is in use.
+/// Removes the home's objects in the engine: all of them, or only OpenClaw's containers while the rest is in use.
 async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
     let engine = Engine::from_env();
     let mut failures: Vec<Failure> = Vec::new();
     let mut note =
+        // One object that can't be removed does not stop the removal of the others. The first error is reported.
         |result: Result<(), crate::sandbox::SandboxError>| failures.extend(result.err().map(Failure::from));
     note(sandboxes::remove_all(&engine, home).await.map(drop));
     if everything {
         note(owned::remove_all(&engine, home).await);
+        // Containers go first: a volume or a network that a container uses can't be removed.
         let found = facts::belongings(&engine, home).await?;
         for volume in &found.volumes {
             note(volumes::remove(&engine, volume).await);
@@ -148,14 +156,16 @@ async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
         for network in &found.networks {
             note(volumes::remove_network(&engine, network).await);
         }
-        // An image that somebody else's container uses is not this home's alone, and stays.
+        // An image that another home's container uses only loses this home's tag.
         note(image::untag(&engine, home).await.map(drop));
     }
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Removes these. What proves that a folder is flock's goes after all else of it, and the home's id only where nothing is
-/// left: then the next call can go on, wherever this one was killed.
+/// Removes entries of the home.
+///
+/// The file that proves that a folder is flock's goes after everything else in it, and the home's id goes only if
+/// nothing is left. If this process is killed at any point, the next call can continue.
 fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failure> {
     let mut first = None;
     let mut count = 0;
@@ -163,9 +173,11 @@ fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failur
         let full = home.root().join(path);
         let is_data = full == home.data();
         let proof = if is_data { home.instance() } else { full.join(versions::RECORD) };
+        // A link is removed itself. Nothing behind it is touched.
         let inner = if proof.is_file() && !full.is_symlink() { others(&full, &proof) } else { Vec::new() };
         let inner: Vec<PathBuf> = inner.into_iter().map(|name| path.join(name)).collect();
         for part in inner.iter().chain([path]) {
+            // With something left elsewhere, the home's id must stay for the next call.
             if is_data && part == path && (unfinished || first.is_some()) {
                 break;
             }
@@ -180,7 +192,7 @@ fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failur
     let text = format!("failed to remove {}{others}", stuck.path.display());
     let hint = match stuck.error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            // A flock that is not where root looks would be another program of that name there.
+            // The full path is used, because root's PATH may find another program named flock.
             let flock =
                 std::env::current_exe().map_or_else(|_| "flock".into(), |path| path.display().to_string());
             format!("sudo {flock} --home {} uninstall", home.root().display())
@@ -200,13 +212,13 @@ fn remove_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// What else is in a folder.
+/// Returns the other entries of a folder.
 fn others(folder: &Path, but: &Path) -> Vec<OsString> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter(|entry| entry.path() != but).map(|entry| entry.file_name()).collect()
 }
 
-/// Removes a folder in which there are only empty folders and what killed writers left.
+/// Removes a folder that holds only empty folders and drafts of killed writers.
 fn remove_hollow(folder: &Path, depth: usize) -> Result<(), Failure> {
     if folder.is_symlink() {
         return Ok(());
@@ -222,9 +234,10 @@ fn remove_hollow(folder: &Path, depth: usize) -> Result<(), Failure> {
     remove_empty(folder)
 }
 
-/// A folder that is not there, or has something in it, stays as it is.
+/// Removes an empty folder. A missing folder, or one with an entry, is left alone.
 fn remove_empty(folder: &Path) -> Result<(), Failure> {
     use std::io::ErrorKind::{DirectoryNotEmpty, NotADirectory, NotFound};
+    // The kernel refuses to remove a folder with entries, so there is no race with a new file.
     match fs_err::remove_dir(folder) {
         Err(error) if !matches!(error.kind(), DirectoryNotEmpty | NotADirectory | NotFound) => {
             let text = format!("failed to remove {}", folder.display());
@@ -234,5 +247,5 @@ fn remove_empty(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// How long a supervisor may take to end OpenClaw: its own grace, and a little.
+/// Time that a supervisor may take to end OpenClaw: its own grace period, and a little more.
 const STOP: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! From one version to another: derived for, tried, swapped, proved, or taken back.
+//! The change from one version to another: trying, swapping, proving, or taking it back.
 
 use std::time::Duration;
 
@@ -22,31 +22,32 @@ pub struct Change<'a> {
     pub home: &'a Home,
     pub context: &'a Context,
     pub way: Way,
-    /// The version in use.
+    /// The version in use before the change.
     pub from: &'a Version,
-    /// The one that is to be.
+    /// The version to put in use.
     pub to: &'a Version,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
-    /// Whether the new version runs, and is healthy.
+    /// `true` if the new version runs and is healthy.
     pub serves: bool,
-    /// Whether the state is the one that it left itself, when it was in use before.
+    /// `true` if the version got back the state that it left itself when it was in use before.
     pub put_back: bool,
 }
 
 impl Change<'_> {
-    /// Does all of it.
+    /// Carries out the whole change.
     ///
     /// # Errors
     ///
-    /// What failed. The version that was in use is in use again, unless the text says otherwise.
+    /// Returns the error of the step that failed. The earlier version is then in use again, unless the text says
+    /// otherwise.
     pub fn run(&self) -> Result<Done, Failure> {
         let tried = self.context.block_on(Box::pin(self.try_out()));
         let put_back = tried.inspect_err(|_| {
-            // What is to be tried again is kept: it need not be made again.
+            // A version that the next update tries again is kept, so that it need not be built again.
             let again = !versions::failed(self.home).contains_key(&self.to.commit);
             super::tidy(self.installer, self.home, self.context, again.then_some(self.to));
         })?;
@@ -55,30 +56,32 @@ impl Change<'_> {
         } else {
             state::leave_as_it_is(self.home)?;
         }
+        // The record comes before the swap: a crash between the two is then recognised by the next update.
         self.underway(false).begin(self.installer, self.home)?;
         swap(self.installer, self.home, self.to)?;
         Ok(Done { put_back, ..self.prove()? })
     }
 
-    /// Has the version that was put in use prove itself where OpenClaw runs, or takes the change back.
+    /// Restarts a running OpenClaw with the new version and waits until it is healthy, or takes the change back.
     ///
     /// # Errors
     ///
-    /// As [`Change::run`].
+    /// Returns an error if the version did not become healthy, or if its state is unknown.
     pub fn prove(&self) -> Result<Done, Failure> {
         match self.context.block_on(async { Ok(self.restart(self.to).await) })? {
             Ok(serves) => self.conclude(serves),
             Err(Unproved::Fault(reason)) => self.take_back(&reason),
-            // Nothing is known of the version. What is under way stays noted, and the next update ends it.
+            // Nothing is known about the version itself. The record of the change stays, and the next update completes
+            // it.
             Err(unproved) => Err(report::unproved(self, &unproved)),
         }
     }
 
-    /// Ends a change that was interrupted: where the new version serves by now, it has proved itself.
+    /// Completes an interrupted change. If the new version serves by now, it has proved itself.
     ///
     /// # Errors
     ///
-    /// As [`Change::run`].
+    /// Returns an error if the version is not healthy, or if its state is unknown.
     pub fn go_on(&self) -> Result<Done, Failure> {
         if self.is_served(self.to)? {
             return self.conclude(true);
@@ -86,7 +89,7 @@ impl Change<'_> {
         if !state::has_been_healthy(self.home, self.to) {
             return self.prove();
         }
-        // It has served since, and its conversations went on: it stays in use whatever it does now.
+        // It has served since the swap, and conversations continued in it. So it stays in use whatever it does now.
         match self.context.block_on(async { Ok(self.restart(self.to).await) })? {
             Ok(serves) => self.conclude(serves),
             Err(fault @ Unproved::Fault(_)) => {
@@ -97,7 +100,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether this version runs and is healthy.
+    /// Returns `true` if this version runs and is healthy.
     fn is_served(&self, version: &Version) -> Result<bool, Failure> {
         let found = self.context.block_on(async { Ok(serving::look(self.home).await) })?;
         let found = found.map_err(|unproved| report::unproved(self, &unproved))?;
@@ -110,25 +113,29 @@ impl Change<'_> {
         Underway { way: self.way, from: self.from.name(), to: self.to.name(), back }
     }
 
-    /// Ends a change that was interrupted while it was taken back: the version before runs again, where OpenClaw runs.
+    /// Completes a change that was interrupted while it was taken back: the earlier version runs again, if OpenClaw
+    /// runs.
     ///
     /// # Errors
     ///
-    /// If it does not get healthy.
+    /// Returns an error if the earlier version does not become healthy.
     pub fn go_back(&self) -> Result<(), Failure> {
         if self.is_served(self.from)? {
             return Ok(Underway::end(self.installer, self.home)?);
         }
         let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
+        // The state is unknown, so the record stays for the next update.
         if let Err(unproved @ (Unproved::Stopped | Unproved::Unasked(_))) = &serves {
             return Err(report::unproved(self, unproved));
         }
+        // Whatever the result, there is nothing more to go back to, so the record ends here.
         Underway::end(self.installer, self.home)?;
         serves.map_err(|reason| report::unproved(self, &reason))?;
         Ok(())
     }
 
     fn conclude(&self, serves: bool) -> Result<Done, Failure> {
+        // A version that a person rolled back must not come back with the next update.
         if self.way == Way::Rollback {
             remember(self.home, self.from, "it was rolled back".to_owned(), false);
         }
@@ -136,11 +143,13 @@ impl Change<'_> {
         Ok(Done { serves, put_back: false })
     }
 
-    /// Whether the new version takes its configuration and starts on it. Says whether it needs the state that it left.
+    /// Checks that the new version accepts its configuration and starts with it. Returns `true` if it needs the state
+    /// that it left.
     async fn try_out(&self) -> Result<bool, Failure> {
         let own = state::left_by(self.home, self.to);
         let present = self.home.openclaw_state();
         let is_migrated = own.as_ref().is_some_and(|own| state::is_migrated(own, &present));
+        // Without agents there is no configuration to try, and nothing that could fail.
         let Some(derived) = openclaw::derived_for(self.home, self.to).await? else {
             self.context.printer.say("no agent runs on OpenClaw, so it is not started");
             return Ok(is_migrated);
@@ -152,12 +161,13 @@ impl Change<'_> {
             .map_err(|error| self.not_tried(error))?;
         asking.done("it takes its configuration");
         let trying = printer.progress("starting it on another port");
+        // A trial works on a copy of the state. A state that was migrated is not readable for the older version.
         let first = own.as_deref().filter(|_| is_migrated).unwrap_or(&present);
         let mut put_back = is_migrated;
         let mut tried = self.tried(&derived, first).await;
         if let (Err(OpenClawError::Untried { .. }), Some(own), false) = (&tried, own.as_deref(), is_migrated)
         {
-            // What the other version made of the state may be what it does not start on.
+            // The version may fail to start because of what the other version changed in the state.
             tried = self.tried(&derived, own).await;
             put_back = true;
         }
@@ -172,11 +182,11 @@ impl Change<'_> {
         trial::run(self.home, &trial).await
     }
 
-    /// Starts OpenClaw anew with this version where it runs; says whether it does.
+    /// Restarts a running OpenClaw with this version. Returns `true` if it runs.
     async fn restart(&self, version: &Version) -> Result<bool, Unproved> {
         let Some(before) = serving::look(self.home).await? else { return Ok(false) };
         let progress = self.context.printer.progress(&format!("restarting with {}", report::name(version)));
-        // It may end its turns first, and what it is started on is made ready, for which it may be asked again.
+        // It may finish its turns first. Then the files for its start are prepared, which may be tried more than once.
         let grace = Duration::from_millis(u64::try_from(Limits::default().grace).unwrap_or(0));
         let patience = Patience { turn: grace + process::READY, start: start_limit() };
         serving::restart(self.home, version, &before, patience).await?;
@@ -184,18 +194,18 @@ impl Change<'_> {
         Ok(true)
     }
 
-    /// Has the version before in use again.
+    /// Puts the earlier version in use again.
     fn take_back(&self, reason: &str) -> Result<Done, Failure> {
         if self.way == Way::Update {
             remember(self.home, self.to, format!("it did not get healthy: {reason}"), false);
         }
         if state::left_by(self.home, self.from).is_some() {
-            // The other one was not healthy for a moment: nothing in its state is worth keeping.
+            // The other version was never healthy, so nothing in its state is worth keeping.
             state::put_back_at_start(self.home, self.from)?;
         } else {
             state::leave_as_it_is(self.home)?;
         }
-        // Without it only an interruption right now would be taken for one before anything had happened.
+        // Without this record only an interruption right now would be misread, as one from before the restart.
         let _ = self.underway(true).begin(self.installer, self.home);
         let back: Result<(), InstallError> = swap_back(self.installer, self.home, self.from);
         if let Err(error) = back {
@@ -208,6 +218,7 @@ impl Change<'_> {
             return Err(Failure::new(error.kind(), text).hint("flock update"));
         }
         let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
+        // If the supervisor can't be asked, the record stays and the next update looks again.
         if !matches!(serves, Err(Unproved::Unasked(_))) {
             Underway::end(self.installer, self.home)?;
         }
@@ -220,6 +231,7 @@ impl Change<'_> {
             OpenClawError::Untried { blame, .. } => *blame,
             OpenClawError::Invalid { .. } => Blame::Version,
             _ => Blame::Machine,
+        // A fault of the machine says nothing about the commit, so only other faults are remembered.
         };
         let doubtful = blame == Blame::Either;
         let remembered = blame != Blame::Machine
@@ -229,7 +241,7 @@ impl Change<'_> {
     }
 }
 
-/// From a start to the first answer.
+/// Returns the time that a version may take from its start to its first answer.
 fn start_limit() -> Duration {
     let said = env::OPENCLAW_START_LIMIT.get().and_then(|text| text.parse().ok());
     said.map_or(process::START, Duration::from_secs)

@@ -1,4 +1,4 @@
-//! What there is to update to.
+//! Looking for a version to update to.
 
 use super::super::{Context, Failure};
 use crate::home::Home;
@@ -7,40 +7,40 @@ use crate::install::staging::Staging;
 use crate::install::update::{Asked, Decision, decide, has_to_ask};
 use crate::install::{InstallError, Version, Wanted, versions};
 
-/// What is looked for.
+/// The version to look for.
 pub struct Search {
-    /// What is followed, or was named.
+    /// The repository and the reference, followed or named.
     pub wanted: Wanted,
-    /// Which of the two.
+    /// The origin of the reference: followed by configuration, or named on the command line.
     pub asked: Asked,
-    /// Whether a commit that did not work here is taken all the same.
+    /// `true` to take a commit although it did not work here before.
     pub retry: bool,
-    /// An error of asking or making, in the words of the command.
+    /// Converts an error of asking or building into the command's own words.
     pub words: fn(InstallError) -> Failure,
 }
 
-/// What was found.
+/// The result of looking.
 pub struct Look {
-    /// What is followed, or was named.
+    /// The repository and the reference, followed or named.
     pub wanted: Wanted,
-    /// What the repository has of it, if it was asked.
+    /// The repository's answer, if it was asked.
     pub tip: Option<Tip>,
-    /// What is to be done.
     pub decision: Decision,
-    /// As it was looked for.
+    /// The value from the [`Search`].
     pub retry: bool,
-    /// As it was looked for.
+    /// The value from the [`Search`].
     pub words: fn(InstallError) -> Failure,
 }
 
 impl Look {
-    /// Looks. Nothing is changed.
+    /// Looks for a version. Nothing is changed.
     ///
     /// # Errors
     ///
-    /// If the repository does not answer.
+    /// Returns an error if the repository does not answer.
     pub fn at(home: &Home, current: &Version, search: Search, context: &Context) -> Result<Self, Failure> {
         let Search { wanted, asked, retry, words } = search;
+        // A commit that is in use needs no question to the network.
         let (tip, moved) = if has_to_ask(current, &wanted, asked) {
             let progress = context.printer.progress("asking OpenClaw's repository");
             let asked = Origin::secured(&wanted.repository).and_then(|origin| {
@@ -58,8 +58,9 @@ impl Look {
         Ok(Self { wanted, tip, decision, retry, words })
     }
 
-    /// Whether what is half made here is the commit that was found: then it is this one that failed, and not one that the
-    /// branch has moved on to since.
+    /// Returns `true` if the half-built version here is the commit that was found.
+    ///
+    /// Only then is it the commit that failed, and not one that the branch has moved away from meanwhile.
     pub fn is_staged(&self, home: &Home) -> bool {
         let commit = self.tip.as_ref().and_then(|tip| tip.commit.as_deref());
         let origin = Origin::parse(&self.wanted.repository);

@@ -1,8 +1,8 @@
-//! `flock update --self`: flock's own program as its branch is now, or as it was before.
+//! `flock update --self`: updates flock's own program to the present commit of its branch, or rolls it back.
 //!
-//! The new program is built and tried beside the one in use; only then is the file replaced, and what runs started anew
-//! with it. If that does not get healthy, all of it is taken back. What is under way is noted, so that an update that was
-//! killed is ended by the next one.
+//! The new program is built and tried beside the one in use. Only then is the file replaced, and everything that runs
+//! is restarted with it. If it does not become healthy, everything is taken back. The change is recorded, so that the
+//! next update completes one that was killed.
 
 mod change;
 mod report;
@@ -24,17 +24,18 @@ use crate::install::update::Decision;
 use crate::install::versions::Failed;
 use change::Change;
 
-/// What this process is.
+/// The version of this process.
 const VERSION: &str = env!("FLOCK_VERSION");
 
-/// Updates flock's own program, or goes back.
+/// Updates flock's own program, or rolls it back.
 ///
 /// # Errors
 ///
-/// What failed. The program that was in use is in use, or the text says which one is.
+/// Returns the error of the step that failed. The earlier program is then still in use, unless the text says otherwise.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = if args.check { context.home()? } else { context.home_to_change()? };
     let interrupted = Underway::interrupted(&home);
+    // An interrupted change is completed at its own path, whatever program is named now.
     let path = match &interrupted {
         Some(change) => change.path.clone(),
         None => place::find(args.program.as_deref())?,
@@ -50,6 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     {
         return Ok(Exit::Done);
     }
+    // The path is checked before anything is built, which takes minutes.
     place::check(&path)?;
     if args.rollback {
         back(&updater, &home, path, context)
@@ -58,7 +60,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Brings a change to its end that was interrupted; says whether another program is in use now.
+/// Completes an interrupted change. Returns `true` if it decided which program is in use, so that nothing more is to be
+/// done.
 fn end_interrupted(
     updater: &Updater,
     home: &Home,
@@ -79,6 +82,7 @@ fn end_interrupted(
             Ok(true)
         }
         Reached::New | Reached::Old => {
+            // The program was not replaced yet, so the update starts again from the beginning.
             change.give_up()?;
             Ok(false)
         }
@@ -88,6 +92,7 @@ fn end_interrupted(
                 change.to(),
                 change.underway.path.display()
             ));
+            // A person or a package manager has replaced the file, so neither program may be put over it.
             Underway::end(updater, home)?;
             swap::tidy(updater, home);
             Ok(false)
@@ -95,7 +100,7 @@ fn end_interrupted(
     }
 }
 
-/// What there is, and what could be had.
+/// The program in use, and the one that is available.
 struct Look {
     current: Program,
     path: PathBuf,
@@ -116,6 +121,7 @@ impl Look {
         };
         let (source, origin) = Source::choose(home, said)?;
         let is_named = said.from.or(said.reference).is_some();
+        // A commit that is in use needs no question to the network.
         let tip = if choice::has_to_ask(&current, &source, is_named) {
             Some(choice::ask(&origin, &source)?)
         } else {
@@ -147,6 +153,7 @@ fn forward(
             look.source.from, look.uncommitted
         ));
     }
+    // A tag that points to another commit than before may be an attack, so a person has to name the commit.
     if let Decision::Moved(moved) = &look.decision {
         let moved = InstallError::Moved { repository: look.source.from.clone(), moved: moved.clone() };
         return Err(report::stays(&look.current, OwnError::from(moved).into()));
@@ -155,13 +162,14 @@ fn forward(
         report::nothing_done(home, &look, context);
         return Ok(Exit::Done);
     };
-    // An interrupted build goes on without being told again from where.
+    // The source is stored before the build, so that an interrupted build continues without naming it again.
     look.source.remember(home)?;
     choice::note(home, &look.source, &tip)?;
     let shown = Shown::of(context, "flock");
     let events = |event: crate::install::Event<'_>| shown.event(&event);
     let made = build::build(updater, home, &look.source, &look.origin, &tip, &events);
     let built = made.map_err(|error| not_made(updater, home, &look, error, context))?;
+    // The full commit is known only after the fetch, if a shortened one was asked for.
     let known = failed::all(home).remove(&built.commit).filter(|_| !args.retry);
     if look.current.is_of(&built.commit) || known.is_some() {
         shown.end();
@@ -181,6 +189,7 @@ fn forward(
         follows: tip.is_branch,
         origin: Some(look.source.from.clone()),
         built_at: Some(clock::unix_ms() / 1000),
+        // The program is copied next to the others before its build folder is removed.
         sha256: swap::take_up(updater, home, &built.file)?,
     };
     build::clear(updater, home)?;
@@ -189,6 +198,7 @@ fn forward(
         Underway { way, path: look.path, from: look.current, to, ran: false, migrates, back: false };
     let mut change = Change { updater, home, context, underway };
     let serves = change.run()?;
+    // A commit that works now is no longer passed over.
     failed::forget(home, &built.commit)?;
     report::changed(home, &change.underway, serves, context);
     Ok(Exit::Done)
@@ -199,6 +209,7 @@ fn back(updater: &Updater, home: &Home, path: PathBuf, context: &Context) -> Res
     let previous = Program::previous(home).ok_or(OwnError::NoPrevious)?;
     let file = swap::previous_file(home);
     let shown = Shown::of(context, "flock");
+    // The earlier program is tried too: the database may have been migrated since it ran last.
     let tried = trial::run(updater, home, &file, &previous.version, &|event| shown.event(&event));
     let tried = tried.map_err(|error| report::stays(&current, error.into()))?;
     shown.end();
@@ -212,7 +223,7 @@ fn back(updater: &Updater, home: &Home, path: PathBuf, context: &Context) -> Res
     Ok(Exit::Done)
 }
 
-/// A commit that could not be made or did not pass its trial is remembered where that is its own fault.
+/// Reports a commit that can't be built or failed its trial, and remembers it if that is the commit's own fault.
 fn not_made(updater: &Updater, home: &Home, look: &Look, error: OwnError, context: &Context) -> Failure {
     let reason = match &error {
         OwnError::Install(InstallError::Step { command, how, own: true, .. }) => {
@@ -224,13 +235,13 @@ fn not_made(updater: &Updater, home: &Home, look: &Look, error: OwnError, contex
     let commit = look.tip.as_ref().and_then(|tip| tip.commit.clone());
     if let (Some(reason), Some(commit)) = (reason, commit) {
         remember(home, &commit, reason, context);
-        // It is not gone on with. What can't be removed now, the next build does.
+        // The build is not continued. Files that can't be removed now are removed by the next build.
         drop(build::clear(updater, home));
     }
     report::stays(&look.current, error.into())
 }
 
-/// That it could not be remembered changes nothing about what failed.
+/// Records a failed commit. An error of recording is only a warning, because it changes nothing about what failed.
 fn remember(home: &Home, commit: &str, reason: String, context: &Context) {
     let failure = Failed { version: None, reason, at: clock::unix_ms() / 1000, doubtful: false };
     if let Err(error) = failed::remember(home, commit, failure) {

@@ -1,4 +1,4 @@
-//! What `flock update` says.
+//! Output of `flock update`.
 
 use serde_json::{Value, json};
 
@@ -18,12 +18,12 @@ use crate::install::{InstallError, Version, versions};
 use crate::openclaw::OpenClawError;
 use crate::ui::{Line, Tone, time};
 
-/// A version in a sentence, as in `OpenClaw 2026.9.6 (0123456789ab, main)`.
+/// Formats a version, such as `OpenClaw 2026.9.6 (0123456789ab, main)`.
 pub fn name(version: &Version) -> String {
     format!("OpenClaw {}", named(version))
 }
 
-/// There is no OpenClaw here.
+/// Prints that the home has no OpenClaw.
 pub fn nothing_installed(context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"state": "none", "installed": null}));
@@ -32,7 +32,7 @@ pub fn nothing_installed(context: &Context) {
     context.printer.say("there is no OpenClaw in this home, and flock's own gateway comes with flock itself");
 }
 
-/// What `--check` found.
+/// Prints the result of `--check`.
 pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&value(home, current, look));
@@ -63,7 +63,7 @@ pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
     }
 }
 
-/// There was nothing to do.
+/// Prints that there was nothing to do.
 pub fn nothing_done(home: &Home, current: &Version, look: &Look, context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&value(home, current, look));
@@ -73,7 +73,7 @@ pub fn nothing_done(home: &Home, current: &Version, look: &Look, context: &Conte
     context.printer.line(named(current));
 }
 
-/// Another version is in use.
+/// Prints that another version is in use.
 pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) {
     let state = match change.way {
         Way::Update => "updated",
@@ -93,7 +93,7 @@ pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) 
     context.printer.line(named(change.to));
 }
 
-/// Another version is in use, in words.
+/// Prints for people that another version is in use.
 pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
     let text = match change.way {
         Way::Update => format!(
@@ -118,14 +118,14 @@ pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
     }
 }
 
-/// What was asked for stays out of use, since it did not work here.
+/// Warns that the wanted version stays out of use, because it did not work here.
 pub fn passed_over(look: &Look, context: &Context) {
     if matches!(look.decision, Decision::Failed(..)) {
         context.printer.warn(&why(&look.decision, look));
     }
 }
 
-/// Why a commit could not be made.
+/// Returns the error for a commit that could not be built.
 pub fn not_made(
     current: &Version,
     error: InstallError,
@@ -135,6 +135,7 @@ pub fn not_made(
     let step = match &error {
         InstallError::Step { log, .. } => Some(format!("less {}", log.display())),
         _ => None,
+    // The build log explains the failure better than any text here.
     };
     let mut failure = words(error);
     failure.message = format!("{}; {} is in use as before", failure.message, name(current));
@@ -145,8 +146,9 @@ pub fn not_made(
     failure
 }
 
-/// An error of asking or making, in the words of an update: nothing of it is about the command line, and going on is
-/// another command than for who installs.
+/// Converts an error of asking or building for an update.
+///
+/// An update has no repository on its command line, and it is continued by another command than an installation.
 pub fn in_own_words(error: InstallError) -> Failure {
     let is_repository = matches!(error, InstallError::Repository { .. });
     let mut failure = Failure::from(error);
@@ -163,7 +165,7 @@ pub fn in_own_words(error: InstallError) -> Failure {
 const AGAIN: &str = "it may have been the machine's fault: the next flock update tries this commit again";
 const RETRY: &str = "flock update --retry tries this commit again, else it is passed over";
 
-/// Why a version was not put in use.
+/// Returns the error for a version that was not put in use.
 pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) -> Failure {
     let is_tried = matches!(error, OpenClawError::Untried { .. });
     let mut failure = Failure::from(error);
@@ -173,6 +175,7 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
         failure.message,
         name(change.from)
     );
+    // A version that is not remembered is tried again by the next update, which the hint has to say.
     if remembered || (is_tried && change.way == Way::Update) {
         let look = failure.hint.filter(|hint| hint.starts_with("less ")).map(|hint| format!("{hint}; "));
         let more = if remembered { RETRY } else { AGAIN };
@@ -181,7 +184,7 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
     failure
 }
 
-/// A version was put in use, and was taken back.
+/// Returns the error for a version that was put in use and taken back.
 pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unproved>) -> Failure {
     let now = match serves {
         Ok(true) => format!("{} serves again", name(change.from)),
@@ -201,7 +204,7 @@ pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unpro
     Failure::new(Kind::Failed, text).hint(hint)
 }
 
-/// A version was put in use, and nobody knows whether it gets healthy.
+/// Returns the error for a version in use of which nobody knows if it becomes healthy.
 pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
     let text = match why {
         Unproved::Stopped | Unproved::Fault(_) => why.to_string(),
@@ -211,7 +214,7 @@ pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
     Failure::new(Kind::Failed, text).hint("flock update")
 }
 
-/// A version was put in use by a change that was interrupted, has served, and does not get healthy any more.
+/// Returns the error for a version that served after an interrupted change and is no longer healthy.
 pub fn no_longer(change: &Change<'_>, why: &Unproved) -> Failure {
     let text = format!(
         "{} does not get healthy: {why}; it has served since it was put in use, so it is not taken back",
@@ -223,7 +226,7 @@ pub fn no_longer(change: &Change<'_>, why: &Unproved) -> Failure {
     })
 }
 
-/// There is no version to go back to.
+/// Returns the error that there is no version to roll back to.
 pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Failure {
     let Some((version, failed)) = left else {
         let text = format!("there is no version before {}", name(current));
@@ -238,12 +241,12 @@ pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Fail
     Failure::new(Kind::Failed, text).hint("flock update --retry")
 }
 
-/// The version before is no longer what was built.
+/// Returns the error for an earlier version whose files have changed since its build.
 pub fn altered(before: &Version, error: InstallError) -> Failure {
     Failure::from(error).hint(format!("flock update --ref {} builds it anew", before.commit))
 }
 
-/// Why there is nothing to do.
+/// Returns the reason for which there is nothing to do.
 fn why(decision: &Decision, look: &Look) -> String {
     let reference = &look.wanted.reference;
     match decision {
@@ -263,7 +266,7 @@ fn why(decision: &Decision, look: &Look) -> String {
     }
 }
 
-/// Says of a tag that it was moved upstream; `command` takes the commit that it is at now.
+/// Returns a text about a tag that was moved in the repository. `command` takes the commit that it points to now.
 pub(super) fn is_moved(moved: &Moved, command: &str) -> String {
     format!(
         "{} was at {} when it was first seen here and is at {} now; {command} --ref {} takes that",

@@ -10,29 +10,29 @@ use crate::supervise::control::{Connection, ControlError, Request, UnitName, Uni
 use crate::supervise::state::Standing;
 use crate::supervise::unit::OPENCLAW;
 
-/// Why it is not known that a version is healthy.
+/// The reason for which a version is not known to be healthy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
-    /// The version is not.
+    /// The version is not healthy.
     #[error("{0}")]
     Fault(String),
-    /// It was stopped before that was known.
+    /// OpenClaw was stopped before its health was known.
     #[error("OpenClaw was stopped meanwhile")]
     Stopped,
-    /// There is a supervisor, and it does not say.
+    /// A supervisor runs but does not answer.
     #[error("{0}")]
     Unasked(String),
 }
 
-/// How OpenClaw stands in the supervisor; `None` where no supervisor runs, or it runs none.
+/// Returns OpenClaw's state in the supervisor, or `None` if no supervisor runs or it does not run OpenClaw.
 ///
 /// # Errors
 ///
-/// [`Unproved::Unasked`] where one runs that can't be asked.
+/// Returns [`Unproved::Unasked`] if a supervisor runs but can't be asked.
 pub async fn look(home: &Home) -> Result<Option<UnitStatus>, Unproved> {
     match ask(home).await {
         Ok(found) => Ok(found),
-        // It answers from its beginning to its end; its lock is what says whether there is one.
+        // A supervisor answers during its whole life, and its lock shows if there is one.
         Err(_) if matches!(Lock::is_held(&home.supervisor_lock()), Ok(false)) => Ok(None),
         Err(error) => Err(Unproved::Unasked(chain(&error))),
     }
@@ -44,20 +44,20 @@ async fn ask(home: &Home) -> Result<Option<UnitStatus>, ControlError> {
     Ok(reply.status.and_then(|status| status.unit(OPENCLAW).cloned()))
 }
 
-/// How long a restart may take.
+/// The time limits of a restart.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Until the version before has ended and this one is started.
+    /// Time until the old version has ended and the new one is started.
     pub turn: Duration,
-    /// From then to its first answer.
+    /// Time from then to its first answer.
     pub start: Duration,
 }
 
-/// Has the supervisor start OpenClaw anew and waits until this version is healthy.
+/// Lets the supervisor restart OpenClaw and waits until this version is healthy.
 ///
 /// # Errors
 ///
-/// Why it is not.
+/// Returns the reason for which it is not known to be healthy.
 pub async fn restart(
     home: &Home,
     version: &Version,
@@ -74,7 +74,8 @@ pub async fn restart(
     let mut answered = false;
     loop {
         tokio::select! {
-            // It waits for everything that the supervisor runs; here only OpenClaw counts.
+            // The answer comes when everything that the supervisor runs is ready. Here only OpenClaw counts, so the
+            // state is polled too.
             _ = &mut request, if !answered => {
                 answered = true;
                 watch.taken = true;
@@ -88,11 +89,12 @@ pub async fn restart(
         {
             return proved;
         }
+        // The second time limit begins when the new version is seen to start.
         if !was_started && watch.crashes.is_some() {
             end = Instant::now() + patience.start;
         }
         if Instant::now() >= end {
-            // A supervisor that ends, or is busy, may not answer for a while.
+            // A supervisor that ends, or is busy, may not answer for a while. Only its last silence is an error.
             let now = looked?;
             let limit = if was_started { patience.start } else { patience.turn };
             let said = now.and_then(|unit| unit.check.or(unit.reason)).map(|said| format!(": {said}"));
@@ -105,24 +107,26 @@ pub async fn restart(
     }
 }
 
-/// What has been seen since the restart was asked for.
+/// The observations since the restart was requested.
 struct Watch<'a> {
     before: &'a UnitStatus,
     name: &'a str,
-    /// Whether the supervisor has begun with it: until then it tells of what was before.
+    /// `true` if the supervisor has begun with the restart. Until then it reports the old process.
     taken: bool,
-    /// How often it had crashed when the version was seen to be started.
+    /// Number of crashes when the version was first seen to run.
     crashes: Option<usize>,
 }
 
 impl Watch<'_> {
-    /// What is known now: healthy, or why it never will be. One crash is enough: what crashes once where it was tried a
-    /// minute ago is not what should go on.
+    /// Returns the result, if it is known: healthy, or the reason for which it never will be.
+    ///
+    /// One crash is enough. A version that crashes where it was tried a minute ago should not stay in use.
     fn judge(&mut self, now: Option<&UnitStatus>) -> Option<Result<(), Unproved>> {
-        // It was there before, so it was told to end, alone or with the supervisor.
+        // OpenClaw was there before, so somebody has stopped it, alone or together with the supervisor.
         let Some(now) = now else { return Some(Err(Unproved::Stopped)) };
         self.taken |=
             now.state != self.before.state || now.pid != self.before.pid || now.build != self.before.build;
+        // The build tells the new process from the old one, which may still be reported as healthy.
         let is_it = now.build.as_deref() == Some(self.name);
         if is_it && now.state == Standing::Healthy && self.taken {
             return Some(Ok(()));
@@ -130,6 +134,7 @@ impl Watch<'_> {
         let reason = || {
             now.reason.clone().or_else(|| now.check.clone()).unwrap_or_else(|| "it gave no reason".to_owned())
         };
+        // The count of crashes continues over versions, so only an increase means anything.
         let crashed = is_it && self.taken && now.crashes > *self.crashes.get_or_insert(now.crashes);
         let over = matches!(now.state, Standing::Failed | Standing::BreakerOpen | Standing::BackingOff);
         if self.taken && (crashed || over) {
@@ -139,9 +144,9 @@ impl Watch<'_> {
     }
 }
 
-/// For one look.
+/// Time limit for one look.
 const QUICK: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Facts of the program, the engine and the machine.
+//! Facts about the program, the engine and the machine, for a report.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::error::chain;
 use crate::home::{FORMAT, atomic};
 use crate::sandbox::engine::Engine;
 
-/// The most bytes of a file of the kernel's.
+/// Largest part in bytes that is read of a kernel file.
 const CAP: u64 = 256 << 10;
 
-/// Of this program.
+/// Returns the version of this program and the formats it writes.
 pub fn version() -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -24,7 +24,7 @@ pub fn version() -> Value {
     })
 }
 
-/// Of the engine, or why it says nothing.
+/// Returns the engine's description of itself, or the error it gave.
 pub async fn engine() -> Value {
     let engine = Engine::from_env();
     match engine.facts().await {
@@ -33,11 +33,12 @@ pub async fn engine() -> Value {
     }
 }
 
-/// Of this machine.
+/// Returns the kernel, memory and limits of this machine.
 pub fn system() -> Value {
     let line = |path: &str| text(path).map(|text| text.trim().to_owned());
     let lines = |path: &str, names: &[&str]| -> Vec<String> {
         let text = text(path).unwrap_or_default();
+        // Only the named lines are taken: other lines of these files say more about the machine than a report needs.
         let known = |line: &&str| names.iter().any(|name| line.starts_with(name));
         text.lines().filter(known).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };

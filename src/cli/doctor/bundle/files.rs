@@ -1,5 +1,7 @@
-//! The home's files with their modes, sizes and times. Where names are an agent's or its owner's, only their number and
-//! size.
+//! A listing of the home's files with their modes, sizes and times.
+//!
+//! Names of files that an agent or the owner chose are left out: such folders show only the number and size of their
+//! files.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -7,12 +9,12 @@ use std::path::Path;
 
 use crate::home::Home;
 
-/// The most lines of the listing.
+/// Largest number of lines in the listing.
 const MOST: usize = 5_000;
-/// The most entries that are counted below one folder.
+/// Largest number of entries that are counted below one folder.
 const COUNTED: u64 = 200_000;
 
-/// A line for each file: mode, owner, size, time of the last change in seconds, path.
+/// Returns one line for each file: mode, owner, size, time of the last change in Unix seconds, path.
 pub fn listing(home: &Home) -> String {
     let opaque = [
         home.vaults(),
@@ -26,7 +28,7 @@ pub fn listing(home: &Home) -> String {
     ];
     let mut list = Listing { home: home.root(), text: String::new(), lines: 0 };
     list.entry(home.root(), &|path| {
-        // A folder of versions holds whole programs.
+        // A folder of an OpenClaw version holds a whole program, far too many files to list.
         let parent = path.parent();
         opaque.iter().any(|folder| folder == path)
             || parent == Some(&home.workspaces())
@@ -89,7 +91,7 @@ fn sorted(folder: &Path) -> Vec<std::path::PathBuf> {
     paths
 }
 
-/// How many files there are below a folder and how large they are together, following no link.
+/// Counts the files below a folder and adds up their sizes. It follows no symbolic link.
 fn weigh(folder: &Path) -> (u64, u64) {
     let (mut count, mut bytes, mut seen) = (0, 0, 0);
     let mut folders = vec![folder.to_owned()];
@@ -100,6 +102,7 @@ fn weigh(folder: &Path) -> (u64, u64) {
             if seen > COUNTED {
                 return (count, bytes);
             }
+            // `DirEntry::metadata` does not follow links, so a loop of links can't keep this running.
             match entry.metadata() {
                 Ok(meta) if meta.is_dir() => folders.push(entry.path()),
                 Ok(meta) => (count, bytes) = (count + 1, bytes + meta.len()),

@@ -1,4 +1,4 @@
-//! `flock doctor --bundle`: what somebody needs who looks for a defect, without keys and without anybody's words.
+//! `flock doctor --bundle`: a file with what a bug report needs, without keys and without anybody's words.
 
 mod facts;
 mod files;
@@ -21,14 +21,14 @@ use crate::supervise::follow::Follower;
 use crate::supervise::unit::GATEWAY;
 use redact::Redactor;
 
-/// The most lines of a log.
+/// Number of lines that are taken from the end of a log.
 const LINES: usize = 1000;
-/// The most bytes of a line.
+/// Longest part of a log line in bytes that is kept.
 const LINE: usize = 4000;
-/// How long the database is checked.
+/// Time limit for checking the database.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What is never in a bundle, for whoever reads it.
+/// A list for the reader of what a bundle never contains.
 const LEFT_OUT: [&str; 5] = [
     "keys, tokens and passwords: of secrets/, of the configuration, of the environment",
     "transcripts, messages, requests and vaults: only their numbers and sizes",
@@ -37,19 +37,19 @@ const LEFT_OUT: [&str; 5] = [
     "OpenClaw's own log, state and configuration",
 ];
 
-/// A file of the bundle.
+/// One file of the bundle.
 struct Part {
     name: &'static str,
-    /// What it is, for whoever reads it.
+    /// A short description for the reader.
     about: String,
     text: String,
 }
 
-/// Refuses a file that is there already.
+/// Checks that the file may be written.
 ///
 /// # Errors
 ///
-/// If it is there and not to be replaced.
+/// Returns an error if the file exists and `replaces` is `false`.
 pub fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
     if replaces || fs_err::symlink_metadata(file).is_err() {
         return Ok(());
@@ -58,11 +58,11 @@ pub fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
     Err(Failure::new(Kind::Conflict, text).hint(format!("flock doctor --bundle {} --force", file.display())))
 }
 
-/// Writes the bundle and says what is in it.
+/// Writes the bundle and lists its contents.
 ///
 /// # Errors
 ///
-/// If the file can't be written. What can't be looked at is no error: the bundle says so.
+/// Returns an error if the file can't be written. Something that can't be examined is no error: the bundle reports it.
 pub fn write(
     file: &Path,
     replaces: bool,
@@ -73,11 +73,13 @@ pub fn write(
     let progress = context.printer.progress("collecting what a report needs");
     let mut parts = context.block_on(async { Ok(Box::pin(collect(checks, home)).await) })?;
     let redactor = Redactor::new(home);
+    // Every part goes through the redactor, also the parts that should hold no secret.
     parts.iter_mut().for_each(|part| part.text = redactor.text(&part.text));
     parts.insert(0, readme(&parts));
     let bytes = packed(&parts).map_err(|error| Failure::caused("failed to pack the bundle", &error))?;
     if replaces {
         atomic::write(file, &bytes, 0o600)?;
+    // The file may have been created since the first check, so writing refuses an existing one again.
     } else if !atomic::write_new(file, &bytes, 0o600)? {
         check(file, false)?;
     }
@@ -136,11 +138,13 @@ fn part(name: &'static str, about: &str, value: &Value) -> Part {
     Part { name, about: about.to_owned(), text }
 }
 
-/// The configuration without what is secret in it. One that is no JSON is left out: nobody can tell what in it is a key.
+/// Returns the configuration without its secrets. A file that is not JSON is left out, because nothing tells which part
+/// of it is a key.
 fn configuration(home: &Home) -> Part {
     match file::read_document(home) {
         Ok((_, document)) => part("config.json", "the configuration without keys and tokens", &document),
         Err(error) => {
+            // The size helps to recognise an empty or truncated file.
             let size = atomic::read(&home.config(), CAP).ok().flatten().map(|bytes| bytes.len());
             let why = json!({"problem": chain(&error), "bytes": size});
             part("config.json", "why the configuration is left out", &why)

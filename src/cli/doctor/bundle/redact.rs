@@ -1,4 +1,4 @@
-//! Takes keys out of a text: those that are known, in the forms in which programs write them, and what looks like one.
+//! Removal of keys from a text: known keys in every form in which programs write them, and words that look like keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -9,13 +9,13 @@ use crate::env;
 use crate::home::{Home, atomic};
 use crate::provider::placeholder;
 
-/// What stands in the place of a key.
+/// The text that replaces a key.
 pub const GONE: &str = "[removed]";
 
-/// The characters of the shortest key that is looked for everywhere.
+/// Length in characters of the shortest key that is searched for everywhere.
 pub const SHORTEST: usize = 6;
 
-/// The most bytes of a file with a key.
+/// Largest file in bytes that is read as a secret.
 const CAP: u64 = 64 << 10;
 
 /// Words in the names of settings and variables that hold keys.
@@ -32,7 +32,7 @@ const NAMES: [&str; 10] = [
     "private_key",
 ];
 
-/// What the keys of well-known services begin with.
+/// Prefixes of the keys of well-known services.
 const PREFIXES: [&str; 26] = [
     "sk-",
     "sk_",
@@ -62,14 +62,14 @@ const PREFIXES: [&str; 26] = [
     "SG.",
 ];
 
-/// Takes keys out.
+/// Removes keys from texts.
 pub struct Redactor {
-    /// Every form of every key, the longest first: one may be a part of another.
+    /// Every form of every key, the longest first, because one form may be part of another.
     forms: Vec<String>,
 }
 
 impl Redactor {
-    /// Knows the keys of the home's secrets, of its configuration and of the environment.
+    /// Collects the keys from the home's secrets, its configuration and the environment.
     pub fn new(home: &Home) -> Self {
         let mut keys = Vec::new();
         for entry in fs_err::read_dir(home.secrets()).into_iter().flatten().flatten() {
@@ -86,6 +86,7 @@ impl Redactor {
         }
         for (name, value) in env::inherited() {
             if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
+                // `_KEY` counts only at the end of a variable's name: in settings, "key" has many other meanings.
                 && (is_secret_name(name) || name.to_ascii_uppercase().ends_with("_KEY"))
             {
                 keys.push(value.trim().to_owned());
@@ -95,6 +96,7 @@ impl Redactor {
     }
 
     fn of(keys: &[String]) -> Self {
+        // A very short key would remove ordinary words everywhere, and a placeholder is not secret.
         let is_key = |key: &&String| key.chars().count() >= SHORTEST && !placeholder::is_filler_text(key);
         let mut forms: Vec<String> = keys.iter().filter(is_key).flat_map(|key| forms_of(key)).collect();
         forms.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
@@ -102,7 +104,7 @@ impl Redactor {
         Self { forms }
     }
 
-    /// The text without keys.
+    /// Returns the text without keys.
     pub fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for form in &self.forms {
@@ -114,19 +116,19 @@ impl Redactor {
     }
 }
 
-/// The keys in a file of secrets: all of it, its lines, and the texts in it where it is JSON.
+/// Returns the possible keys in a secret's file: the whole text, each line, and the strings in it if it is JSON.
 fn of_file(text: &str) -> Vec<String> {
     let mut keys = vec![text.trim().to_owned()];
     keys.extend(text.lines().map(|line| line.trim().to_owned()));
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         of_settings(&value, true, &mut keys);
     }
-    // A pair of an id and a key.
+    // The file may hold an id and a key, separated by a colon.
     keys.extend(text.trim().split(':').map(str::to_owned));
     keys
 }
 
-/// The texts below keys of the document that name secrets; with `all` every text.
+/// Collects the strings of settings whose names say that they are secret. With `all` it collects every string.
 fn of_settings(value: &Value, all: bool, keys: &mut Vec<String>) {
     match value {
         Value::String(text) if all && !is_reference(text) => keys.push(text.trim().to_owned()),
@@ -140,7 +142,7 @@ fn of_settings(value: &Value, all: bool, keys: &mut Vec<String>) {
     }
 }
 
-/// Takes the values out that a document says are keys: settings named so, and variables of sandboxes.
+/// Blanks the values that are secret by their name, and the variables of sandboxes.
 pub fn settings(value: &mut Value) {
     blank(value, false);
 }
@@ -160,7 +162,7 @@ fn blank(value: &mut Value, all: bool) {
     }
 }
 
-/// Takes out what agents and people said, where a report has it.
+/// Blanks the text of agents and people in a report.
 pub fn words(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(words),
@@ -169,6 +171,7 @@ pub fn words(value: &mut Value) {
                 let is_said = ["topic", "title", "text", "summary"].contains(&name.as_str());
                 match value {
                     Value::String(text) if is_said => *text = GONE.to_owned(),
+                    // The reason for which an agent sleeps is in the words of the person or agent who gave it.
                     Value::Object(asleep) if name == "asleep" => {
                         asleep.insert("reason".to_owned(), Value::from(GONE));
                     }
@@ -180,25 +183,25 @@ pub fn words(value: &mut Value) {
     }
 }
 
-/// Whether a setting or variable of this name holds a key.
+/// Returns `true` if a setting or variable of this name holds a key.
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
-    // How many tokens there are is no secret.
+    // A number of tokens, as in `maxTokens`, is not a secret.
     let counts = name.ends_with("tokens") || name.contains("max");
     !counts && NAMES.iter().any(|word| name.contains(word))
 }
 
-/// Whether everything below a setting of this name may be a key.
+/// Returns `true` if any value below a setting of this name may be a key.
 fn is_private(name: &str) -> bool {
     matches!(name, "env" | "headers")
 }
 
-/// Whether a text names a key instead of being one.
+/// Returns `true` if a text names a key and is not the key itself.
 fn is_reference(text: &str) -> bool {
     text.starts_with("secret:") || text.starts_with("env:") || text.starts_with("${")
 }
 
-/// A key as it is, as JSON has it, percent-encoded, in hex, and within a text that was encoded as base64.
+/// Returns the forms of a key: plain, escaped for JSON, percent-encoded, in hex, and inside a text encoded as base64.
 fn forms_of(key: &str) -> Vec<String> {
     let json = Value::from(key).to_string();
     let mut forms = vec![key.to_owned(), json[1..json.len() - 1].to_owned()];
@@ -207,10 +210,11 @@ fn forms_of(key: &str) -> Vec<String> {
         let hex = |byte: u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
         forms.push(key.bytes().map(hex).collect());
     }
+    // Base64 encodes three bytes at a time, so the same key has a different form for each of three offsets.
     for before in 0..3 {
         let mut bytes = vec![0; before];
         bytes.extend_from_slice(key.as_bytes());
-        // Characters that neighbours of the key have a part in.
+        // The first and last characters also depend on the bytes beside the key, so they are cut off.
         let first = [0, 2, 3][before];
         let last = usize::from(bytes.len() % 3 != 0);
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
@@ -231,7 +235,7 @@ fn percent(text: &str, upper: bool) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// Takes out what looks like a key although nobody said that it is one.
+/// Removes words that look like keys although no setting says that they are.
 fn without_unknown(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -259,7 +263,7 @@ const fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '+' | '=' | '%')
 }
 
-/// Whether the text before a word announces a key: `Authorization: Bearer `, `api_key=`, `"token": "`.
+/// Returns `true` if the text before a word announces a key: `Authorization: Bearer `, `api_key=`, `"token": "`.
 fn is_said_to_be_key(before: &str) -> bool {
     let tail = before.trim_end_matches([' ', '"', '\'', '\\', ':', '/']);
     let is_apart = tail.len() < before.len();
@@ -273,7 +277,7 @@ fn is_said_to_be_key(before: &str) -> bool {
         ))
 }
 
-/// A word of letters alone, as in `token: missing`.
+/// Returns `true` for a word of letters alone, as in `token: missing`. It is no key.
 fn is_plain(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_alphabetic() || c == '.' || c == '-') || word == GONE
 }
@@ -282,7 +286,7 @@ fn is_reference_to(word: &str, after: &str) -> bool {
     matches!(word, "secret" | "env") && after.starts_with(':')
 }
 
-/// A word without the key in it, if it looks as if there were one.
+/// Returns the word, with the part that looks like a key replaced.
 fn without_key(word: &str) -> String {
     if let Some((name, value)) = word.split_once('=')
         && is_secret_name(name)
@@ -292,6 +296,7 @@ fn without_key(word: &str) -> String {
     }
     for prefix in PREFIXES {
         for (at, _) in word.match_indices(prefix) {
+            // A prefix inside a longer word is an accident, as the "sk-" in "task-list".
             let is_begin = at == 0 || !word.as_bytes()[at - 1].is_ascii_alphanumeric();
             let key = &word[at + prefix.len()..];
             if is_begin && key.len() >= 12 && key.bytes().any(|byte| byte.is_ascii_digit()) {
@@ -302,8 +307,11 @@ fn without_key(word: &str) -> String {
     if is_random(word) { GONE.to_owned() } else { word.to_owned() }
 }
 
-/// Whether a word is long and mixed as only keys and digests in base64 are. Commits, ids and digests in hex are not.
+/// Returns `true` if a word is as long and as mixed as only keys and base64 digests are.
+///
+/// Commits, ids and digests in hex do not match, because they have no upper case letters. A report needs them.
 fn is_random(word: &str) -> bool {
+    // The longest part decides: names and paths have dots and equal signs between short words.
     let longest = word.split(['.', '=', '%', '~']).max_by_key(|part| part.len()).unwrap_or_default();
     let has = |is: fn(&u8) -> bool| longest.as_bytes().iter().any(is);
     let changes = longest.as_bytes().windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
@@ -323,7 +331,7 @@ const fn class(byte: u8) -> u8 {
     }
 }
 
-/// Addresses without the login in them: `https://user:password@host`.
+/// Removes the login from URLs such as `https://user:password@host`.
 fn without_logins(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -333,6 +341,7 @@ fn without_logins(text: &str) -> String {
         let end = after
             .find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#'))
             .unwrap_or(after.len());
+        // A password may itself contain an `@`, so the last one ends the login.
         rest = match after[..end].rfind('@') {
             Some(login) => {
                 result.push_str(GONE);

@@ -1,4 +1,4 @@
-//! From one program to another: stopped, swapped, started anew, proved, or taken back.
+//! The change from one program to another: stopping, swapping, starting, proving, or taking it back.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -28,18 +28,20 @@ pub struct Change<'a> {
     pub underway: Underway,
 }
 
-/// How long a program may take from its start until its gateway is healthy.
+/// Time that a program may take from its start until its gateway is healthy.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
 impl Change<'_> {
-    /// Does all of it; says whether what runs is the new program now.
+    /// Carries out the whole change. Returns `true` if the new program runs afterwards.
     ///
     /// # Errors
     ///
-    /// What failed. The program that was in use is in use again, unless the text says otherwise.
+    /// Returns the error of the step that failed. The earlier program is then in use again, unless the text says
+    /// otherwise.
     pub fn run(&mut self) -> Result<bool, Failure> {
         let running = self.supervisor()?;
         self.underway.ran = running.is_some();
+        // A migration needs a database that nobody uses, and this command can't stop a supervisor of a service manager.
         if running.as_ref().is_some_and(|status| status.foreground) && self.underway.migrates {
             let text = format!(
                 "{} changes the database, and a service manager holds the supervisor: it has to be stopped first",
@@ -48,6 +50,7 @@ impl Change<'_> {
             return Err(Failure::new(Kind::Failed, text)
                 .hint("flock service remove, flock update --self, flock service install"));
         }
+        // The copy comes before the record: a recorded change can always be taken back.
         swap::keep(self.updater, self.home, &self.underway.path)?;
         self.underway.note(self.updater, self.home)?;
         let changed = self.exchange(running.as_ref());
@@ -55,7 +58,7 @@ impl Change<'_> {
         self.prove()
     }
 
-    /// Stops what runs and puts the new program in place.
+    /// Stops everything that runs and puts the new program in place.
     fn exchange(&self, running: Option<&Status>) -> Result<(), Failure> {
         if running.is_some_and(|status| !status.foreground) {
             self.halt()?;
@@ -64,17 +67,19 @@ impl Change<'_> {
             Way::Update => "program.update",
             Way::Rollback => "program.rollback",
         };
+        // The row is written by the old program, before a new one may migrate the database.
         self.audit(
             action,
             format!("{} to {}{}", self.underway.from.version, self.underway.to.version, self.origin()),
         );
+        // The old program can't read a migrated database, so taking back needs this copy.
         if self.underway.migrates {
             swap::keep_state(self.updater, self.home)?;
         }
         Ok(swap::swap(self.updater, self.home, &self.underway)?)
     }
 
-    /// Has the new program prove itself where the gateway ran, or takes the change back.
+    /// Starts the new program if a gateway ran and waits until it is healthy, or takes the change back.
     fn prove(&self) -> Result<bool, Failure> {
         if !self.underway.ran {
             self.conclude()?;
@@ -89,16 +94,16 @@ impl Change<'_> {
         }
     }
 
-    /// Ends a change that was interrupted after the program was replaced.
+    /// Completes a change that was interrupted after the program was replaced.
     ///
     /// # Errors
     ///
-    /// As [`Change::run`].
+    /// Returns an error if the new program does not become healthy.
     pub fn go_on(&self) -> Result<bool, Failure> {
         if !self.underway.migrates || !self.underway.ran {
             return self.prove();
         }
-        // It may have served since and written to the database, which the old program can't read any more.
+        // The new program may have served and written to the database since, which the old program can't read any more.
         match self.start(&self.to()) {
             Ok(()) => {
                 self.conclude()?;
@@ -114,23 +119,23 @@ impl Change<'_> {
         }
     }
 
-    /// Ends a change that was interrupted while it was taken back.
+    /// Completes a change that was interrupted while it was taken back.
     ///
     /// # Errors
     ///
-    /// If the old program does not get healthy.
+    /// Returns an error if the old program does not become healthy.
     pub fn go_back(&self) -> Result<(), Failure> {
         self.restore()?;
         self.started_again()?;
         self.end()
     }
 
-    /// Ends a change that was interrupted before the program was replaced: nothing has happened, but what ran may be
-    /// stopped.
+    /// Ends a change that was interrupted before the program was replaced. Only the processes may have to be started
+    /// again.
     ///
     /// # Errors
     ///
-    /// If it does not start again.
+    /// Returns an error if they do not start again.
     pub fn give_up(&self) -> Result<(), Failure> {
         if self.supervisor()?.is_none() {
             self.started_again()?;
@@ -148,10 +153,12 @@ impl Change<'_> {
     }
 
     fn take_back(&self, reason: &str) -> Failure {
+        // Only an update is remembered as failed. A rollback was a person's choice.
         if let (Way::Update, Some(commit)) = (self.underway.way, &self.underway.to.commit) {
             remember(self.home, commit, format!("it did not get healthy: {reason}"), self.context);
         }
-        // Without it only an interruption right now would be taken for one before the new program had a chance.
+        // Without this record only an interruption right now would be misread, as one from before the new program's
+        // start.
         let underway = Underway { back: true, ..self.underway.clone() };
         drop(underway.note(self.updater, self.home));
         let restored = self.restore().and_then(|()| self.started_again());
@@ -176,11 +183,13 @@ impl Change<'_> {
         }
     }
 
-    /// Puts the old program in place, and the database that it can read.
+    /// Puts the old program in place, and a database that it can read.
     fn restore(&self) -> Result<(), Failure> {
+        // A supervisor of a service manager keeps running: it starts the program that is in place.
         if self.supervisor()?.is_none_or(|status| !status.foreground) {
             self.halt()?;
         }
+        // An earlier attempt may have replaced the file already.
         if self.underway.reached()? != super::Reached::Old {
             swap::swap_back(self.updater, self.home, &self.underway)?;
         }
@@ -203,6 +212,7 @@ impl Change<'_> {
     }
 
     fn conclude(&self) -> Result<(), Failure> {
+        // A version that a person rolled back must not come back with the next update.
         if let (Way::Rollback, Some(commit)) = (self.underway.way, &self.underway.from.commit) {
             remember(self.home, commit, "it was rolled back".to_owned(), self.context);
         }
@@ -216,7 +226,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The supervisor that runs, if one does.
+    /// Returns the status of the running supervisor, if there is one.
     fn supervisor(&self) -> Result<Option<Status>, Failure> {
         self.context.block_on(async { Ok(supervisor(self.home).await) })
     }
@@ -245,7 +255,7 @@ impl Change<'_> {
 
     async fn started(&self) -> Result<(), String> {
         if supervisor(self.home).await.is_some_and(|status| status.foreground) {
-            // It is not this command's to stop; it starts the program that is in place now.
+            // A service manager owns this supervisor, so it is not stopped. It starts the program that is in place now.
             let config = config::read(self.home).map_err(|error| chain(&error))?;
             start::up(self.home, &config, Request::Restart).await.map_err(|failure| failure.text())?;
             if let Some(command) = service::restart_command(self.home) {
@@ -256,12 +266,12 @@ impl Change<'_> {
         let said = run_start(&self.underway.path, self.home).await?;
         match supervisor(self.home).await.and_then(|status| status.unit(GATEWAY).cloned()) {
             Some(unit) if unit.state == Standing::Healthy => Ok(()),
-            // OpenClaw may be what the start complains of; here the gateway counts.
+            // The start may complain about OpenClaw only. Here the gateway decides.
             _ => Err(said),
         }
     }
 
-    /// Writes into the audit who did it. An audit that can't be written is no reason to leave things half done.
+    /// Records the change in the audit log. If that fails, the change is completed all the same, with a warning.
     fn audit(&self, action: &'static str, detail: String) {
         if !self.home.database().exists() {
             return;
@@ -277,12 +287,12 @@ impl Change<'_> {
         }
     }
 
-    /// The new program in a sentence.
+    /// Returns the new program's name for a sentence.
     pub fn to(&self) -> String {
         named(&self.underway.to)
     }
 
-    /// The old one.
+    /// Returns the old program's name for a sentence.
     pub fn from(&self) -> String {
         named(&self.underway.from)
     }
@@ -298,7 +308,7 @@ impl Change<'_> {
     }
 }
 
-/// A program in a sentence, as in `flock 0.2.0 (0123456789ab)`.
+/// Formats a program, such as `flock 0.2.0 (0123456789ab)`.
 pub fn named(program: &Program) -> String {
     format!("flock {}", program.version)
 }
@@ -308,9 +318,10 @@ async fn supervisor(home: &Home) -> Option<Status> {
     connection.ask(Request::Status, start::QUICK).await.ok()?.status
 }
 
-/// Runs `flock start` of the program in place, and returns the last that it said.
+/// Runs `flock start` with the program in place and returns its last message.
 async fn run_start(program: &Path, home: &Home) -> Result<String, String> {
     let mut command = tokio::process::Command::new(program);
+    // The text is parsed below, so it must have no colours.
     command.arg("--home").arg(home.root()).arg("start").env(env::NO_COLOR.name, "1").stdin(Stdio::null());
     command.kill_on_drop(true);
     let output = match tokio::time::timeout(START_LIMIT, command.output()).await {
@@ -318,7 +329,7 @@ async fn run_start(program: &Path, home: &Home) -> Result<String, String> {
         Err(_) => return Err(format!("it was not up within {} seconds", START_LIMIT.as_secs())),
     };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // As with the build, that it can't be written down changes nothing.
+    // As with the build log, an error of writing it changes nothing.
     drop(build::log(home).append(format!("$ flock start\n{text}\n").as_bytes()));
     let error = text.lines().find(|line| line.starts_with("error: ")).or_else(|| text.lines().last());
     let said = error.unwrap_or_default().trim_start_matches("error: ");

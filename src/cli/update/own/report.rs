@@ -1,4 +1,4 @@
-//! What `flock update --self` says.
+//! Output of `flock update --self`.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::install::update::Decision;
 use crate::install::versions::short;
 use crate::ui::{Line, Tone};
 
-/// What `--check` found.
+/// Prints the result of `--check`.
 pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&value(home, look, is_interrupted));
@@ -35,7 +35,7 @@ pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) 
     }
 }
 
-/// There was nothing to do.
+/// Prints that there was nothing to do.
 pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&value(home, look, false));
@@ -45,7 +45,7 @@ pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
     context.printer.line(look.current.version.as_str());
 }
 
-/// Another program is in use.
+/// Prints that another program is in use.
 pub fn changed(home: &Home, change: &Underway, serves: bool, context: &Context) {
     if context.printer.json_wanted() {
         let state = match change.way {
@@ -74,13 +74,14 @@ pub fn changed(home: &Home, change: &Underway, serves: bool, context: &Context) 
         ),
     };
     context.printer.say(Line::new().with(Tone::Good, text));
+    // Nothing ran before the change either, so nothing was started.
     if !serves {
         context.printer.say("the gateway does not run now; the next start takes it");
     }
     context.printer.line(change.to.version.as_str());
 }
 
-/// Why the program in use stays.
+/// Adds to an error that the program in use has not changed.
 pub fn stays(current: &Program, mut failure: Failure) -> Failure {
     failure.message = format!("{}; {} is in use as before", failure.message, named(current));
     failure
