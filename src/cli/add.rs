@@ -80,7 +80,7 @@ pub struct Args {
     pub no_container: bool,
 }
 
-/// Adds the agent.
+/// Checks the options, adds the agent and prints the result.
 ///
 /// # Errors
 ///

@@ -48,6 +48,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         action: args.action.clone(),
         ..AuditFilter::default()
     };
+    // A limit of zero would show nothing at all.
     let limit = args.limit.clamp(1, MAX_AUDIT_ROWS);
     let rows = reader.map(|reader| reader.audit_rows(&filter, limit)).transpose()?.unwrap_or_default();
     if context.printer.json_wanted() {
@@ -63,6 +64,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 fn table(rows: &[AuditRow]) -> Table {
     let mut table = Table::new(&["ROW", "TIME", "WHO", "LEVEL", "ACTION", "SUBJECT", "DETAIL"]);
     for row in rows {
+        // The level is a text from the database. A newer flock may have written one that is unknown here.
         let tone = match row.level.parse() {
             Ok(Level::Red) => Tone::Bad,
             Ok(Level::Yellow) => Tone::Warn,

@@ -51,6 +51,7 @@ struct As {
 impl As {
     /// Returns the given name, or the login name in which characters that a name can't hold are replaced.
     fn name(&self) -> String {
+        // A login may have characters that no name in a channel can hold. `Party::human` replaces them.
         match (&self.name, Party::human(&person::login())) {
             (Some(name), _) => name.clone(),
             (None, Party::Human(login)) => login,

@@ -52,7 +52,7 @@ pub struct Args {
     force: bool,
 }
 
-/// Runs every check.
+/// Runs every check and prints the results.
 ///
 /// # Errors
 ///

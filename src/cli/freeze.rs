@@ -121,6 +121,7 @@ async fn change(
     };
     let waiting = Waiting::default();
     if let Some(gateway) = waiting.gateway(home, context).await? {
+        // Freezing twice has the same result, so the request may be repeated.
         let path = match agent {
             Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
             None => format!("/api/{verb}?by={login}"),

@@ -106,6 +106,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // The images come last: they take minutes and need an engine, and the home works without them.
     if !args.no_images {
         context.block_on(async {
+            // The engine is asked here for the first time. Before this point `init` works on a machine without Docker.
             let engine = team::engine().await?;
             images::make(&engine, &home, &config, context).await?;
             let progress = context.printer.progress("making the package store");
@@ -119,6 +120,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&said);
     } else {
+        // The address works at once, after a restart, or after a start, and the text says which.
         let when = match served {
             Some(port) if port == config.port => " runs",
             Some(_) => " once restarted",

@@ -51,6 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let path = home.log(name);
     let unreadable =
         |error: &std::io::Error| Failure::caused(format!("failed to read {}", path.display()), error);
+    // The position at the end is taken together with the lines, so that no line is shown twice or lost in between.
     let (mut follower, lines) = Follower::at_end(&path, args.lines).map_err(|error| unreadable(&error))?;
     if lines.is_empty() && !args.follow {
         context.printer.say(format!("the {name} has written nothing yet"));
@@ -79,6 +80,7 @@ fn show(lines: &[String], name: &str, context: &Context) {
 
 /// Returns a log line for programs: `{"log","at","level","text"}`. Time and level are null if the line has none.
 fn record(line: &str, name: &str) -> Value {
+    // The gateway's lines begin with a time. Lines of OpenClaw and of panics may have another form.
     let (at, rest) = match line.split_once(' ') {
         Some((first, rest)) if first.parse::<jiff::Timestamp>().is_ok() => (Some(first), rest.trim_start()),
         _ => (None, line),

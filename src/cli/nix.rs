@@ -153,6 +153,7 @@ fn pin(
     };
     let before = Pin::read(home, config.nix_flake.as_deref())?;
     let pin = match (rev, folder) {
+        // Without a revision and `--update` the command only shows the pin.
         (None, _) if !update => before.clone(),
         // A folder is hashed by flock itself, so pinning it needs neither the engine nor the network.
         (None, Some(folder)) => Some(Pin::folder(home, folder)?),
@@ -168,6 +169,7 @@ fn pin(
             Some(moved?)
         }
     };
+    // Only a folder is hashed again: nothing can change the content of a pinned commit.
     let now = match (folder, &pin) {
         (Some(folder), Some(_)) => Some(pin::folder_hash(folder)?),
         _ => None,
@@ -177,6 +179,7 @@ fn pin(
         return Err(Failure::new(Kind::Failed, text).hint("flock nix pin --update"));
     };
     let is_changed = now.as_ref().is_some_and(|now| *now != pin.nar_hash);
+    // The pin may have moved even if the reference is the same, so the document says so.
     let value = json!({"flake": pin.flake, "locked": pin.locked, "narHash": pin.nar_hash, "changed": is_changed,
         "moved": before.as_ref() != Some(&pin)});
     said(context, &value, &format!("packages come from {} with the content {}", pin.locked, pin.nar_hash));
@@ -221,6 +224,7 @@ async fn list(
     };
     let mut all: Vec<(&AgentId, Vec<Installed>)> = Vec::new();
     for agent in agents {
+        // The agents are asked one after another, since the store runs one command at a time.
         all.push((agent, store.installed(agent).await?));
     }
     if context.printer.json_wanted() {

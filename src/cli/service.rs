@@ -181,7 +181,7 @@ fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure
 #[derive(Clone, Debug)]
 pub struct Installed {
     service: Service,
-    /// The unit file.
+    /// Path of its unit file.
     pub path: PathBuf,
 }
 

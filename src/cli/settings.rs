@@ -13,6 +13,7 @@ use crate::sandbox::spec;
 
 /// Returns the settings in flock's own block that it does not read. The list is empty if the file can't be read.
 pub fn unread(home: &Home) -> Vec<Unread> {
+    // A file that can't be read is reported by the command that needs it, so this list is just empty.
     config::file::read_document(home)
         .map(|(_, document)| unread::settings(&document, home))
         .unwrap_or_default()
@@ -28,6 +29,7 @@ pub fn warn_of_unread(home: &Home, context: &Context) {
 /// Returns an error for each sandbox that can't be made as configured. Its agent can run no command.
 pub fn refused(home: &Home, config: &Config) -> Vec<SandboxError> {
     let engine = Engine::from_env();
+    // Only agents with a sandbox can be refused. The settings of the others have no effect.
     let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
     let check = |agent: &Agent| spec::check(home, agent, engine.socket()).err();
     sandboxed.filter_map(check).collect()
@@ -42,6 +44,7 @@ pub fn planned(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<(), ConfigError>,
 ) -> Result<(Value, Config), Failure> {
+    // The change is made on a copy of the document, and the file itself is not locked.
     let (_, mut document) = config::file::read_document(home)?;
     change(&mut document)?;
     let config = parse::config(&document, home)
@@ -55,6 +58,7 @@ pub fn planned(
 ///
 /// Returns an error that lists these settings, each with the most similar known key.
 pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Failure> {
+    // Settings that were there before do not count. An old mistake must not stop an unrelated change.
     match unread::added(before, after, home) {
         unread if unread.is_empty() => Ok(()),
         unread => Err(not_read(&unread).hint("flock config get plugins.entries.flock.config")),
@@ -82,6 +86,7 @@ pub fn check(home: &Home, config: &Config) -> Result<(), Failure> {
     if refused.is_empty() {
         return Ok(());
     }
+    // All of them are reported at once, so that a person can repair them together.
     let texts: Vec<String> = refused.iter().map(ToString::to_string).collect();
     Err(Failure::new(Kind::Failed, texts.join("\n")).hint("flock config get agents"))
 }

@@ -34,7 +34,9 @@ pub struct Args {
 /// Returns an error if the gateway does not become healthy. Everything that was started for it is stopped again.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
+    // An invalid configuration is reported here, where the person sees it, and not in the gateway's log.
     let config = config::read(&home)?;
+    // Folders that a person has deleted are made again before the supervisor needs them.
     home.make_folders()?;
     settle(&home, context)?;
     settings::warn_of_unread(&home, context);
@@ -118,6 +120,7 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
     if !port_is_ours {
         port::check(home, config.port, &identity).await?;
     }
+    // The limit covers the whole start, because a gateway that crashes is started again meanwhile.
     let started = launch::ensure(home, want, limit).await?;
     if started.status.unit(GATEWAY).is_some_and(|unit| unit.state == Standing::Healthy) {
         return Ok(started.status);
@@ -156,6 +159,7 @@ fn failure(status: &Status, unit: &UnitStatus) -> Failure {
         _ => format!("{name} does not run: {reason}"),
     };
     let kind = failure_kind(status).unwrap_or(Kind::Failed);
+    // The best hint depends on the kind of failure: a damaged database is not explained by a log.
     let hint = match kind {
         Kind::Damaged => "flock restore".to_owned(),
         Kind::Unreadable => KERNEL_LOG.to_owned(),

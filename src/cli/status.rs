@@ -24,7 +24,7 @@ pub struct Args {
     probe: bool,
 }
 
-/// Shows the state.
+/// Measures the state of the home and prints it.
 ///
 /// # Errors
 ///

@@ -54,6 +54,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let home = context.home()?;
     let filter = TaskFilter { party: args.agent.clone(), state: args.state, ..TaskFilter::default() };
+    // A home without a database has no tasks.
     let found = match Reader::open(&home)? {
         Some(reader) => reader.tasks(&filter, args.limit)?,
         None => Vec::new(),
@@ -81,6 +82,7 @@ fn row(task: &Task) -> Vec<(Tone, String)> {
         TaskState::Submitted | TaskState::Working | TaskState::Canceled => Tone::Plain,
         TaskState::InputRequired | TaskState::Failed | TaskState::Rejected => Tone::Warn,
     };
+    // The summary is cut for the table. `--json` has all of it.
     let what: String = task.summary.chars().take(60).collect();
     vec![
         (Tone::Plain, task.id.clone()),

@@ -61,6 +61,7 @@ impl Operator {
     ///
     /// Returns the error of the step that failed.
     pub async fn finish(&self, pending: Pending, context: &Context) -> Result<(), Failure> {
+        // Opening the store here is safe even beside a gateway: SQLite serialises the writers.
         let swarm = self.swarm()?;
         let hands = AtHand { operator: self, context };
         let warnings = operation::finish(&swarm, &hands, pending).await?;
@@ -100,6 +101,7 @@ pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), 
         return Err(Failure::new(Kind::Conflict, text).hint("flock restart"));
     }
     context.printer.say(format!("finishing {}, which was interrupted", pending.title()));
+    // The command is kept for the hint, because the operation is moved into the call below.
     let command = pending.command();
     operator.finish(pending, context).await.map_err(|failure| match failure.hint {
         Some(_) => failure,
@@ -122,6 +124,7 @@ impl Hands for AtHand<'_> {
                 None => team::unmake(home, config, agent).await,
             };
             let name = names::sandbox(home, agent);
+            // A container that remains is only a warning for the operation, which continues.
             removed.map_err(|failure| format!("the container {name} may be left: {}", failure.text()))
         })
     }

@@ -216,7 +216,7 @@ fn take(
 ) -> Result<Taken, Failure> {
     let look = Look::at(home, current, search, context)?;
     let wanted = &look.wanted;
-    // A tag that points to another commit than before may be an attack, so a person has to name the commit.
+    // A tag that was moved upstream would give another program under the same name, so a person has to name the commit.
     if let Decision::Moved(moved) = &look.decision {
         let moved = InstallError::Moved { repository: wanted.repository.clone(), moved: moved.clone() };
         return Err(report::not_made(current, moved, false, look.words));

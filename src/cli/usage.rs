@@ -29,7 +29,7 @@ pub struct Args {
     by: UsageBy,
 }
 
-/// Prints the sums.
+/// Prints the sums for a period of time.
 ///
 /// # Errors
 ///

@@ -89,7 +89,7 @@ impl Editor {
         let _ = self.prompts.send(Ask::Know(completion));
     }
 
-    /// Reads one text.
+    /// Reads one text from the person.
     ///
     /// Drop the future before it is ready only if the editor is dropped next: the thread's read can't be cancelled.
     pub async fn read(&mut self, prompt: &str) -> Input {

@@ -11,7 +11,7 @@ use crate::error::{Explain, Kind};
 pub struct Failure {
     /// The kind of failure, which decides the exit code.
     pub kind: Kind,
-    /// What failed and on which thing.
+    /// The action that failed and the thing that it failed on.
     pub message: String,
     /// The causes, the nearest one first.
     pub causes: Vec<String>,

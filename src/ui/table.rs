@@ -32,12 +32,14 @@ impl Table {
     pub fn render(&self, color: bool, terminal: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
+        // comfy-table asks the terminal for its width in this mode.
         if terminal {
             table.set_content_arrangement(ContentArrangement::Dynamic);
         } else {
             // Scripts read a row as a line, so cells must not be wrapped to some guessed width.
             table.force_no_tty();
         }
+        // Without this comfy-table leaves colours out when it sees no terminal, also with `--color always`.
         if color {
             table.enforce_styling();
         }
@@ -46,6 +48,7 @@ impl Table {
             table.add_row(row.iter().map(|(tone, text)| cell(*tone, &clean::inline(text))));
         }
         for column in table.column_iter_mut() {
+            // No padding on the left keeps the first column at the left edge.
             column.set_padding((0, 2));
         }
         table.trim_fmt()

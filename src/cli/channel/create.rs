@@ -41,11 +41,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         message: args.message.clone(),
         name: Some(args.by.name()),
     };
+    // The topic and the members are checked where the channel is made, in the gateway or in `Desk::here`.
     let made = context.block_on(async { Desk::open(home, context).await?.create(new).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&made);
     } else {
         let line = Line::new().with(Tone::Good, "made").plain(" ").accent(format!("#{}", args.id));
+        // The answer has the members in their stored spelling, which the options need not have.
         context.printer.line(line.plain(format!(" with {}", show::names(&made["members"], 20))));
     }
     Ok(Exit::Done)

@@ -40,6 +40,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let reading =
         Reading { after: args.after, before: args.before, limit: Some(args.limit), q: args.search.clone() };
     context.block_on(async {
+        // Opening the backend first also reports a gateway that runs but can't be used.
         let mut desk = Desk::open(home, context).await?;
         if args.follow {
             return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
@@ -57,10 +58,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 fn shown(answer: &Value, args: &Args, context: &Context) {
     let printer = &context.printer;
     let messages = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // The messages arrive oldest first, so the newest one ends up beside the prompt.
     messages.iter().for_each(|message| show::message(message, printer));
     if messages.is_empty() {
         printer.say("there is nothing to read");
     }
+    // The numbers for the next command are given only if there are more messages in that direction.
     if let Some(before) = answer["before"].as_u64() {
         printer.say(format!("earlier ones: flock channel read {} --before {before}", args.id));
     }

@@ -40,6 +40,7 @@ pub struct Topic {
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the name is empty or too long.
 pub fn rename(args: &Rename, context: &Context) -> Result<Exit, Failure> {
+    // Only the field that is set changes. The other one keeps its value.
     let change = Retitle { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
     let changed = change_it(&args.id, change, context)?;
     say(&changed, "is now called", "name", context);
@@ -70,5 +71,6 @@ fn say(channel: &Value, what: &str, key: &str, context: &Context) {
     }
     let text = |key: &str| channel[key].as_str().unwrap_or_default();
     let line = Line::new().with(Tone::Accent, format!("#{}", text("channelId")));
+    // The text is printed quoted, so that its beginning and end are visible.
     context.printer.line(line.plain(format!(" {what} {:?}", text(key))));
 }

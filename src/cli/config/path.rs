@@ -35,6 +35,7 @@ impl FromStr for Path {
         let mut steps = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
+            // Brackets hold an index, an id, or a quoted key with a dot in it.
             if let Some(inside) = rest.strip_prefix('[') {
                 let end = inside.find(']').ok_or_else(|| bad("a \"[\" has no \"]\""))?;
                 steps.push(
@@ -118,6 +119,7 @@ impl Path {
                 Step::Index(index) => {
                     let list =
                         at.as_array_mut().ok_or_else(|| self.blocked("what holds the number is no list"))?;
+                    // The length is read before the push, for the error message below.
                     let length = list.len();
                     // The index one after the last entry appends to the list.
                     if *index == length {
@@ -143,6 +145,7 @@ impl Path {
     /// Removes the value at this path. Returns `true` if there was one.
     pub fn remove(&self, document: &mut Value) -> bool {
         let Some((last, way)) = self.steps.split_last() else { return false };
+        // Steps through missing entries end the walk, because there is nothing to remove behind them.
         let holder = way.iter().try_fold(document, |at, step| match step {
             Step::Key(key) => at.get_mut(key),
             Step::Index(index) => at.get_mut(index),

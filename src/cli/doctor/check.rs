@@ -10,7 +10,7 @@ use crate::home::Home;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nothing is wrong.
+    /// The part is as it should be.
     Ok,
     /// Something to know. flock works.
     Warn,
@@ -48,14 +48,17 @@ impl Check {
 
     /// Makes the repair if there is one and the check found a fault.
     pub fn mend_now(&mut self, home: &Home, context: &Context) {
+        // `take` makes a second call do nothing, so no repair is made twice.
         let Some(fix) = self.fix.take().filter(|_| self.state != State::Ok) else { return };
         match fix.apply(home, context) {
             Ok(done) => {
+                // The state is what remains after the repair, because the exit code depends on it.
                 self.state = State::Ok;
                 self.mend = None;
                 self.fixed = Some(done);
             }
             Err(failure) => {
+                // The first message stays: the reason why the repair failed does not replace what is wrong.
                 self.message = format!("{}; it was not mended: {}", self.message, failure.text());
                 self.mend = failure.hint.or_else(|| self.mend.take());
             }

@@ -101,6 +101,7 @@ fn writes(home: &Home) -> Option<Check> {
     let row = reader.audit_rows(&filter, 1).ok()?.pop()?;
     let text = format!("the disk lost writes, as the start at {} found: {}", time::local(row.at), row.detail);
     Some(Check::warn(
+        // The newest report is enough: earlier ones are in the audit log.
         NAME,
         text,
         "look at the disk, and at what was said last: dmesg; flock audit --action disk",
@@ -110,6 +111,7 @@ fn writes(home: &Home) -> Option<Check> {
 fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
     const NAME: &str = "sessions";
     let paths = survey::all(home);
+    // A glance reads only the beginning and the end of each transcript.
     let look = if deep { survey::read_whole } else { survey::glance };
     let flaws: Vec<Flaw> = paths.iter().filter_map(|path| look(path)).collect();
     if flaws.is_empty() {

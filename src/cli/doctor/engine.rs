@@ -67,6 +67,7 @@ fn warn(part: Part, version: &str, known: &Advisory) -> Check {
     let package = match part {
         Part::Engine => "docker.io",
         Part::Runc => "runc",
+    // The names of Debian's packages, which are also those in `apt-get changelog`.
     };
     // One of several names is enough to find the entry in a changelog.
     let first = known.names.split(',').next().unwrap_or_default();
@@ -102,6 +103,7 @@ async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
     if wanted.is_empty() {
         return Vec::new();
     }
+    // The engine is asked once for all agents.
     let known = match engine.runtimes().await {
         Ok(known) => known,
         Err(error) => return vec![Check::failed("runtime", error.into())],

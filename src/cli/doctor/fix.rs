@@ -39,6 +39,7 @@ impl Fix {
     pub fn apply(&self, home: &Home, context: &Context) -> Result<String, Failure> {
         match self {
             Self::Mode(path, mode) => {
+                // The mode is only ever made stricter, so nothing that the owner does can break.
                 fs_err::set_permissions(path, std::fs::Permissions::from_mode(*mode)).map_err(|error| {
                     Failure::caused(format!("failed to close {}", path.display()), &error)
                 })?;
@@ -52,6 +53,7 @@ impl Fix {
                 instance::settle(home)?;
                 Ok("gave the home a new identity".to_owned())
             }
+            // Only drafts that no living writer holds are removed.
             Self::Drafts => Ok(format!("removed {} drafts", drafts::sweep(home))),
             Self::Pid(path) => {
                 // A process that has started since the check has written its own PID, so the file is read again.

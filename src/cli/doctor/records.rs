@@ -16,6 +16,7 @@ use crate::supervise::{SUPERVISOR, pid};
 
 /// Reports an interrupted update of flock's own program.
 pub fn update(home: &Home) -> Option<Check> {
+    // It is read from the record that an update writes before it replaces the program.
     let change = Underway::interrupted(home)?;
     let text =
         format!("an update from flock {} to {} was interrupted", change.from.version, change.to.version);
@@ -27,6 +28,7 @@ pub fn unfinished(home: &Home) -> Vec<Check> {
     const NAME: &str = "agents";
     match pending::all(home) {
         Ok(all) => {
+            // A rename or removal is named by its own title, with the command that completes it.
             let check = |pending: pending::Pending| {
                 let text = format!("{} was interrupted and is not finished", pending.title());
                 Check::warn(NAME, text, pending.command()).fixed_by(Fix::Operation(pending.agent))
@@ -55,6 +57,7 @@ pub fn drafts(home: &Home) -> Option<Check> {
 
 /// Reports PID files of processes that have ended. It reports nothing while the home's supervisor runs.
 pub fn processes(home: &Home) -> Vec<Check> {
+    // An unreadable lock counts as held: with a running supervisor the PID files are in use.
     if Lock::is_held(&home.supervisor_lock()).unwrap_or(true) {
         return Vec::new();
     }
@@ -81,6 +84,7 @@ pub fn tokens(home: &Home) -> Vec<Check> {
         let name = &token.name;
         let text = match token.expires_at {
             Some(end) if end <= now => format!("token {name} expired on {}", clock::local(end)),
+            // A token for certain agents outlives them, but opens nothing any more.
             _ if token.agents.as_ref().is_some_and(Vec::is_empty) => {
                 format!("the agents of token {name} were removed: it opens nothing")
             }

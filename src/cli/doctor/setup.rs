@@ -36,6 +36,7 @@ pub fn home(home: &Home) -> Vec<Check> {
         let text = format!("{} {verb} missing", missing.join(", "));
         checks.push(Check::bad(NAME, text, "flock doctor --fix").fixed_by(Fix::Folders));
     }
+    // The bits for group and others must be zero.
     let is_open = |path: &PathBuf| fs_err::metadata(path).is_ok_and(|meta| meta.mode() & 0o077 != 0);
     for (folder, _) in folders.into_iter().filter(|(folder, mode)| *mode == 0o700 && is_open(folder)) {
         let text = format!("others can look into {}", folder.display());
@@ -44,6 +45,7 @@ pub fn home(home: &Home) -> Vec<Check> {
     }
     let secrets = fs_err::read_dir(home.secrets()).into_iter().flatten().flatten();
     let is_file = |entry: &fs_err::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    // Only plain files are keys. A folder in `secrets` is not read by flock.
     for file in secrets.filter(is_file).map(|entry| entry.path()).filter(is_open) {
         let text = format!("others could read the key in {}", file.display());
         let mend = format!("chmod 600 {}", file.display());
@@ -117,6 +119,7 @@ pub async fn openclaw(home: &Home, config: &Config) -> Vec<Check> {
     const NAME: &str = "openclaw";
     let agents = crate::openclaw::agents(config).count();
     let mut checks: Vec<Check> = Vec::new();
+    // A trouble that stops the agents is an error here, any other one a warning.
     for trouble in bundled::troubles(home, config).await {
         let make = if trouble.breaks { Check::bad } else { Check::warn };
         checks.push(make(NAME, trouble.text, trouble.mend));
@@ -164,6 +167,7 @@ pub fn models(home: &Home, config: &Config) -> Vec<Check> {
     let catalog = Catalog::new(home.clone());
     let mut seen = HashSet::new();
     let mut checks = Vec::new();
+    // An agent without a model can't run at all, so it comes before the models in use.
     for agent in &config.agents {
         if agent.model.is_none() {
             let set = format!("flock config set agents.list[{}].model.primary PROVIDER/MODEL", agent.id);

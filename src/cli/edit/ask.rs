@@ -33,6 +33,7 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Want
     keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
     let runtimes: Vec<&str> = [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect();
     keep(Setting::Runtime, json!(one("Runtime of its turns", &runtimes, &now(Setting::Runtime))?));
+    // An empty answer can't clear a setting by accident: the default word does that.
     keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), wanted::model)?);
     let efforts = [wanted::DEFAULT, "off", "low", "medium", "high"];
     let effort = one("How much its model thinks", &efforts, &now(Setting::Effort))?;

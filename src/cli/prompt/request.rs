@@ -64,12 +64,14 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     let made = preview.of(agent, model, session.as_ref())?;
+    // Programs get one document. People get the facts on stderr and the exact body on stdout.
     if context.printer.json_wanted() {
         let key = session.as_ref().map(|session| &session.key);
         context.printer.json(&for_programs(&agent.id, key, &made)?);
         return Ok(Exit::Done);
     }
     tell(&made, context);
+    // The body is printed byte for byte, so that it can be compared with a recorded request.
     context.printer.document(&made.body);
     Ok(Exit::Done)
 }

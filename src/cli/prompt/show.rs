@@ -92,6 +92,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         None => clock::unix_ms(),
     };
     let is_native = agent.runtime == NATIVE;
+    // The same policy decides here as in a turn, so the list is what the model would be offered.
     let mut tools = policy::offered(agent, &tools::specs(&live)?);
     if is_native {
         locale::describe(home, agent.language.as_deref(), &mut tools);
@@ -114,6 +115,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         zone: &TimeZone::system(),
     };
     let (builder, inputs) = if is_native {
+        // A native agent gets the whole prompt. A program gets only flock's part, in front of its own.
         (SystemPromptBuilder::for_team(), context.inputs())
     } else {
         (SystemPromptBuilder::for_runtime(), format!("{} {}", agent.runtime, context.inputs()))
@@ -157,6 +159,7 @@ fn table(shown: &Shown) -> Table {
         ]);
     };
     for part in &shown.parts {
+        // The estimate is the one that decides about compaction, so the numbers can be compared.
         add(Tone::Accent, &part.name, text_cost(&part.text), part.text.len().to_string());
     }
     add(Tone::Strong, "system prompt", prompt_cost(shown), prompt_bytes(shown).to_string());

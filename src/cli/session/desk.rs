@@ -52,6 +52,7 @@ impl<'a> Desk<'a> {
     pub async fn report(&self, key: &SessionKey) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
             let path = format!("/api/sessions/{key}");
+            // A report changes nothing, so it may be asked again.
             return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, LIMIT).await).await;
         }
         let report = self.engine()?.report(key)?.ok_or_else(|| TurnError::NoSession(key.clone()))?;
@@ -91,6 +92,7 @@ impl<'a> Desk<'a> {
             let asked = json!({"key": key, "file": file});
             return self.post(gateway, "/api/sessions", &asked).await.map(drop);
         }
+        // Without a gateway this process is the only writer.
         team::require_none(&self.home)?;
         let store = Store::open(&self.home)?;
         let new = NewSession { key: key.clone(), file: file.to_owned() };

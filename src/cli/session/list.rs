@@ -27,8 +27,10 @@ pub struct Args {
 /// Returns an error if there is no home, or if its database can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
+    // The list is read from the database directly, so it works with and without a gateway.
     let found = match Reader::open(&home)? {
         Some(reader) => reader.sessions(args.agent.as_ref(), args.limit)?,
+        // A home without a database has no sessions, which is no error.
         None => Vec::new(),
     };
     let found: Vec<SessionInfo> = found.into_iter().map(SessionInfo::from).collect();
@@ -42,6 +44,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["SESSION", "TURNS", "LAST USED", "MODEL"]);
+    // The order is that of the database: the session that was used last comes first.
     for session in &found {
         table.toned_row(vec![
             (Tone::Accent, session.key.to_string()),

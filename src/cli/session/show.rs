@@ -28,6 +28,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&report);
         return Ok(Exit::Done);
     }
+    // The rows have the order in which the numbers add up: the room is the context less the three rows before it.
     let mut table = Table::new(&["WHAT", "TOKENS"]);
     for (name, key) in [
         ("context of the model", "window"),
@@ -58,6 +59,8 @@ pub fn show_compaction(compaction: &Value, context: &Context) {
         compaction["after"]
     ));
     for key in ["marker", "summary"] {
+        // A summary is the text of a model and may have many lines. Each is indented to stand apart from flock's own
+        // words.
         for line in compaction[key].as_str().into_iter().flat_map(str::lines) {
             context.printer.line(format!("    {line}"));
         }

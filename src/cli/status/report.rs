@@ -56,7 +56,7 @@ pub struct Report {
 pub struct Supervisor {
     pub pid: i32,
     pub version: String,
-    /// Unix seconds.
+    /// Start time in Unix seconds.
     pub started_at: i64,
     /// `true` if a service manager runs it.
     pub foreground: bool,
@@ -77,7 +77,7 @@ pub struct Gateway {
     /// The problem with its answer, or the reason for which it is unhealthy.
     pub problem: Option<String>,
     pub version: Option<String>,
-    /// Unix seconds.
+    /// Start time in Unix seconds.
     pub started_at: Option<i64>,
     pub uptime_ms: Option<i64>,
     /// CPU time over its whole life, in percent of one core.

@@ -22,6 +22,7 @@ pub fn show(report: &Report, context: &Context) {
     for text in [&gateway.problem, &gateway.unit.reason].into_iter().flatten() {
         printer.line(title("").with(Tone::Warn, text.clone()));
     }
+    // OpenClaw is shown only if it is installed or needed.
     if let Some(bundle) = &report.openclaw {
         openclaw(bundle).into_iter().for_each(|line| printer.line(line));
     }
@@ -35,6 +36,7 @@ pub fn show(report: &Report, context: &Context) {
         let text = format!("{} running, {} waiting{sessions}", turns["running"], turns["waiting"]);
         printer.line(title("turns").plain(text));
     }
+    // Without a gateway nothing is known about the team, so the line is left out.
     if let Some(team) = &report.team {
         printer.line(title("team").plain(channels(team)));
         for breaker in team["breakers"].as_array().into_iter().flatten() {
@@ -94,6 +96,7 @@ fn gateway(report: &Report) -> Line {
         return line.with(Tone::Bad, state(&gateway.unit)).plain(crashes(&gateway.unit));
     }
     let mut text = format!(" at {}", report.url.as_deref().unwrap_or_default());
+    // Values that are unknown are left out, not shown as unknown.
     for (what, value) in [
         (", pid ", gateway.unit.pid.map(|pid| pid.to_string())),
         (", version ", gateway.version.clone()),
@@ -124,6 +127,7 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
     let line = title("openclaw");
     let mut lines = Vec::new();
     lines.push(match (&bundle.serving, bundle.healthy) {
+        // The running version is shown, not the installed one: only it answers.
         (Some(serving), healthy) => {
             let mut text = format!(", serves {}", build(serving));
             for (what, value) in [
@@ -165,6 +169,7 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
 }
 
 fn state(unit: &Unit) -> String {
+    // The state is a word with hyphens for programs and with spaces for people.
     unit.state.replace('-', " ")
 }
 
@@ -173,6 +178,7 @@ fn crashes(unit: &Unit) -> String {
     if let Some(restarts) = unit.restarts.filter(|restarts| *restarts > 0) {
         let _ = write!(text, ", restarted {restarts} times");
     }
+    // After this number of crashes nothing restarts it, so a person has to.
     if let Some(opened) = unit.breaker_opened_at {
         let since = ago(clock::unix_ms() - opened);
         let _ = write!(text, " {since} ago after {} crashes; `flock start` tries again", unit.crashes);
@@ -186,6 +192,7 @@ fn crashes(unit: &Unit) -> String {
 fn channels(team: &Value) -> String {
     let count = |state: &str| team["channels"][state].as_u64().unwrap_or_default();
     let (active, archiving, archived) = (count("active"), count("archiving"), count("archived"));
+    // A channel that is being archived can still be used, so it counts as one of the channels.
     let mut text = format!("{} channels", active + archiving);
     if archiving > 0 {
         let _ = write!(text, ", {archiving} being archived");
@@ -201,6 +208,7 @@ fn channels(team: &Value) -> String {
 fn down(breaker: &Value) -> String {
     let now = clock::unix_ms();
     let time = |name: &str| breaker[name].as_i64().unwrap_or(now);
+    // The breaker is a circuit breaker: while it is open, the provider is not asked.
     let next = match (breaker["trying"].as_bool(), time("retryAt") - now) {
         (Some(true), _) => "it is being tried now".to_owned(),
         (_, wait @ 1..) => format!("tried again in {}", ago(wait)),
@@ -231,6 +239,7 @@ fn agents(report: &Report) -> Table {
         let model = match (&agent.model, agent.scripted) {
             (Some(model), true) => format!("{model} ({})", crate::provider::script::LABEL),
             (Some(model), false) => model.clone(),
+            // An agent without a model also has a warning below the table.
             (None, _) => "none".to_owned(),
         };
         let tone = if agent.warning.is_some() { Tone::Warn } else { Tone::Plain };
@@ -255,6 +264,7 @@ fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
     }
     let all = report.containers.as_ref().and_then(Value::as_array);
     let Some(container) = all.and_then(|all| all.iter().find(|one| one["agent"] == id)) else {
+        // A sandbox is made at the agent's first command, so a new agent has none.
         return (Tone::Dim, "none yet".to_owned());
     };
     let state = container["state"].as_str().unwrap_or("unknown");

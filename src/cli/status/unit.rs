@@ -34,6 +34,7 @@ pub struct Unit {
 impl Unit {
     /// Returns the unit of this name from the supervisor's report. `port` is used if the supervisor names none.
     pub fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
+        // The supervisor knows the present state, which is better than anything on disk.
         if let Some(unit) = said {
             return Self {
                 state: state_word(unit.state),
@@ -63,5 +64,6 @@ impl Unit {
 /// Returns the state's word for programs.
 fn state_word(standing: Standing) -> String {
     let word = || word(standing).to_owned();
+    // serde's name of the state is used, so that this word and the JSON of the control socket are the same.
     serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)
 }

@@ -87,7 +87,6 @@ pub enum InEngine {
     Found(Belongings),
     /// The engine can't be asked.
     Silent {
-        /// The reason.
         reason: String,
         /// `true` if there may be objects. An engine that is not installed and was never used has none.
         suspect: bool,
@@ -109,7 +108,6 @@ pub struct Belongings {
     pub sandboxes: Vec<String>,
     pub volumes: Vec<String>,
     pub networks: Vec<String>,
-    /// Tags of images.
     pub images: Vec<String>,
 }
 
@@ -139,6 +137,7 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
     };
     Ok(Facts {
         there,
+        // These facts are read from the disk, the engine and the process table, in this order, and nothing is changed.
         proven: there && is_proven(home),
         entries: entries.unwrap_or_default(),
         running: runs(home),
@@ -163,6 +162,7 @@ fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
     };
     let mut entries = Vec::new();
     for entry in listed {
+        // A link is recorded with its target, so that the person learns where it led.
         let path = entry.map_err(unreadable)?.path();
         entries.push(Entry {
             name: path.file_name().unwrap_or_default().to_owned(),
@@ -253,6 +253,7 @@ fn removal(program: &Path) -> String {
         let list = atomic::read(&root.join(".crates.toml"), 16 << 20).ok().flatten().unwrap_or_default();
         String::from_utf8_lossy(&list).contains("\n\"flock ")
     });
+    // Cargo lists its installed packages in this file, each in a line of its own.
     match root {
         Some(root) if by_cargo && root.ends_with(".cargo") => "cargo uninstall flock".to_owned(),
         Some(root) if by_cargo => format!("cargo uninstall --root {} flock", root.display()),
@@ -264,6 +265,7 @@ fn removal(program: &Path) -> String {
 fn completions() -> Vec<PathBuf> {
     let Some(user) = dirs::home_dir() else { return Vec::new() };
     let places = [
+        // These are the places that the help of `flock completions` names.
         (Shell::Bash, ".local/share/bash-completion/completions/flock"),
         (Shell::Zsh, ".zfunc/_flock"),
         (Shell::Fish, ".config/fish/completions/flock.fish"),

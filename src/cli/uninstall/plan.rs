@@ -58,7 +58,7 @@ impl Step {
 /// Something related to flock that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Its path or name.
+    /// Its path, or a short name for it.
     pub what: String,
     /// The reason for which it stays.
     pub why: String,
@@ -112,7 +112,7 @@ const DATA: [(&str, &str); 13] = [
 /// Entries that belong to OpenClaw, which are collected separately.
 const OPENCLAWS: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-openclaw"];
 
-/// Makes the plan.
+/// Decides what an uninstall does.
 ///
 /// # Errors
 ///
@@ -127,6 +127,7 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
         plan.left.push(stranger(home));
         return Ok(plan);
     }
+    // State without any program files can be left from an earlier uninstall without `--purge`.
     let purges_state = request.purge && !facts.openclaw_state.is_empty();
     if facts.openclaw.is_empty() && !purges_state && sandboxes(facts).is_empty() {
         keep_state(&mut plan, facts);
@@ -145,6 +146,7 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
 
 /// Returns an error if an agent needs OpenClaw.
 fn needless(facts: &Facts) -> Result<(), Failure> {
+    // Only the first agent is named in the hint. The next call names the next one.
     match &facts.on_openclaw {
         OnOpenClaw::Agents(agents) => {
             let Some(first) = agents.first() else { return Ok(()) };
@@ -188,6 +190,7 @@ fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
     } else if facts.there {
         unproven(&mut plan, home, &facts.entries);
     }
+    // A workspace outside the home was chosen by a person and may hold anything.
     plan.left.extend(facts.workspaces.iter().map(|path| Left {
         what: path.display().to_string(),
         why: "the workspace of an agent, in a folder of yours".to_owned(),
@@ -279,6 +282,7 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
             plan.steps.push(Step::Files(names));
         }
         plan.steps.push(Step::Home);
+    // Empty folders are not worth mentioning as kept.
     } else {
         let is_empty = |name: &str| facts.entries.iter().any(|entry| entry.name == name && entry.empty);
         let full = there.filter(|(name, _)| !is_empty(name));
@@ -294,6 +298,7 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
 fn versions_last(steps: &mut Vec<Step>) {
     let Some(at) = steps.iter().position(|step| matches!(step, Step::OpenClaw(_))) else { return };
     let versions = steps.remove(at);
+    // The versions go after the last step that removes files, or stay where they were.
     let after = steps.iter().rposition(|step| matches!(step, Step::Files(_))).map_or(at, |files| files + 1);
     steps.insert(after.max(at), versions);
 }
@@ -323,6 +328,7 @@ fn told(entry: &Entry, purge: bool) -> Option<Left> {
 ///
 /// An `init` that was killed at its beginning leaves such a folder.
 fn unproven(plan: &mut Plan, home: &Path, entries: &[Entry]) {
+    // A name that flock never uses belongs to somebody else, even if the folder is empty.
     let goes = |entry: &&Entry| entry.empty && entry.name.to_str().is_some_and(is_known);
     let empty: Vec<PathBuf> = entries.iter().filter(goes).map(|entry| PathBuf::from(&entry.name)).collect();
     let all = empty.len() == entries.len();

@@ -57,6 +57,7 @@ impl Report<'_> {
         if kind.is_some() {
             let line = self.command();
             context.printer.say(format!("not all of it could be removed; `{line}` does the rest"));
+        // Nothing to remove is a success with its own text.
         } else if self.plan.is_idle() {
             let text = if self.request.openclaw {
                 format!("there is no OpenClaw in {}", self.home.root().display())
@@ -111,6 +112,7 @@ impl Report<'_> {
             for (path, what) in &self.plan.kept {
                 lines.push(row(&path.display().to_string(), what));
             }
+            // The suggested command keeps the other options of this call.
             let purge = Request { purge: true, ..self.request };
             let line = Report { request: purge, ..*self }.command();
             lines.push(Line::new().plain("  to delete that as well: ").accent(line));
@@ -130,6 +132,7 @@ impl Report<'_> {
             .flat_map(rows)
             .flat_map(|(what, names)| names.into_iter().map(move |name| json!({"what": what, "name": name})))
             .collect();
+        // The paths are relative to the home in the plan and absolute for programs.
         let kept = self
             .plan
             .kept
@@ -188,6 +191,7 @@ fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// Returns `true` if the end of a step is worth a line.
+// The home's folder may stay because of files that are not flock's, so its removal is not announced.
 pub fn is_shown(step: &Step) -> bool {
     *step != Step::Home && (*step == Step::StopOpenClaw || !rows(step).is_empty())
 }

@@ -153,7 +153,7 @@ fn forward(
             look.source.from, look.uncommitted
         ));
     }
-    // A tag that points to another commit than before may be an attack, so a person has to name the commit.
+    // A tag that was moved upstream would give another program under the same name, so a person has to name the commit.
     if let Decision::Moved(moved) = &look.decision {
         let moved = InstallError::Moved { repository: look.source.from.clone(), moved: moved.clone() };
         return Err(report::stays(&look.current, OwnError::from(moved).into()));

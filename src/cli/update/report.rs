@@ -26,6 +26,7 @@ pub fn name(version: &Version) -> String {
 /// Prints that the home has no OpenClaw.
 pub fn nothing_installed(context: &Context) {
     if context.printer.json_wanted() {
+        // No OpenClaw is no failure: the command succeeds and has nothing to do.
         context.printer.json(&json!({"state": "none", "installed": null}));
         return;
     }
@@ -49,6 +50,7 @@ pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
         Line::new()
             .plain("followed   ")
             .plain(format!("{} of {}", look.wanted.reference, look.wanted.repository)),
+    // The commit is unknown until the repository was asked, and then the reference stands for it.
     );
     let (tone, text) = match &look.decision {
         Decision::New(commit) => {
@@ -58,6 +60,7 @@ pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
         other => (Tone::Plain, format!("new        nothing: {}", why(other, look))),
     };
     printer.line(Line::new().with(tone, text));
+    // A change before its swap needs no mention: the version in use never changed.
     if matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })) {
         printer.warn("an earlier change of versions was interrupted; flock update ends it");
     }
@@ -79,6 +82,7 @@ pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) 
         Way::Update => "updated",
         Way::Rollback => "rolled-back",
     };
+    // The document for programs has the same keys for an update and a rollback.
     if context.printer.json_wanted() {
         context.printer.json(&json!({
             "state": state,
@@ -108,6 +112,7 @@ pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
         ),
     };
     context.printer.say(Line::new().with(Tone::Good, text));
+    // The conversations since the newer version's start are invisible to the older one, which a person must know.
     if done.put_back {
         context.printer.warn(
             "it does not read what the newer version made of the conversations: OpenClaw's agents know what was said until that one was put in use",
@@ -132,6 +137,7 @@ pub fn not_made(
     remembered: bool,
     words: fn(InstallError) -> Failure,
 ) -> Failure {
+    // The hint is taken before the error is converted, because the conversion drops the path of the log.
     let step = match &error {
         InstallError::Step { log, .. } => Some(format!("less {}", log.display())),
         _ => None,
@@ -156,6 +162,7 @@ pub fn in_own_words(error: InstallError) -> Failure {
         failure.kind = Kind::Failed;
         failure.hint =
             Some("flock init --gateway openclaw --repo URL --ref REF takes another repository".to_owned());
+    // The general error names the command of an installation, which would be the wrong one here.
     } else {
         failure.hint = failure.hint.map(|hint| hint.replace("flock init --gateway openclaw", "flock update"));
     }
@@ -177,6 +184,7 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
     );
     // A version that is not remembered is tried again by the next update, which the hint has to say.
     if remembered || (is_tried && change.way == Way::Update) {
+        // A log that the error names is more useful than any other hint, so it stays in front.
         let look = failure.hint.filter(|hint| hint.starts_with("less ")).map(|hint| format!("{hint}; "));
         let more = if remembered { RETRY } else { AGAIN };
         failure.hint = Some(format!("{}{more}", look.unwrap_or_default()));
@@ -216,6 +224,7 @@ pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
 
 /// Returns the error for a version that served after an interrupted change and is no longer healthy.
 pub fn no_longer(change: &Change<'_>, why: &Unproved) -> Failure {
+    // Taking it back would lose the conversations since then.
     let text = format!(
         "{} does not get healthy: {why}; it has served since it was put in use, so it is not taken back",
         name(change.to)
@@ -269,6 +278,7 @@ fn why(decision: &Decision, look: &Look) -> String {
 /// Returns a text about a tag that was moved in the repository. `command` takes the commit that it points to now.
 pub(super) fn is_moved(moved: &Moved, command: &str) -> String {
     format!(
+        // The hint names the full commit, which can't be moved.
         "{} was at {} when it was first seen here and is at {} now; {command} --ref {} takes that",
         moved.tag,
         short(&moved.was),
@@ -291,6 +301,7 @@ fn value(home: &Home, current: &Version, look: &Look) -> Value {
             "was": decision.was(),
         },
         "failed": decision.failed().map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
+        // This is asked again at the time of printing, so it also covers a change that this command has just completed.
         "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })),
     })
 }

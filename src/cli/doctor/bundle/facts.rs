@@ -43,6 +43,7 @@ pub fn system() -> Value {
         text.lines().filter(known).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };
     json!({
+        // The whole version line is taken, because it also names the compiler and the distribution's patches.
         "kernel": line("/proc/version"),
         "distribution": lines("/etc/os-release", &["PRETTY_NAME=", "ID=", "VERSION_ID="]),
         "memory": lines("/proc/meminfo", &["MemTotal", "MemAvailable", "SwapTotal", "SwapFree"]),
@@ -51,6 +52,7 @@ pub fn system() -> Value {
         "limits": lines("/proc/self/limits", &["Max open files", "Max processes", "Max file size", "Max core"]),
         "user": nix::unistd::Uid::effective().as_raw(),
         "cgroup_v2": Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
+        // AppArmor, cgroups and user namespaces decide which sandbox settings the engine can apply.
         "apparmor": line("/sys/module/apparmor/parameters/enabled"),
         "user_namespaces": line("/proc/sys/user/max_user_namespaces"),
         "inotify_instances": line("/proc/sys/fs/inotify/max_user_instances"),

@@ -27,6 +27,7 @@ pub fn listing(home: &Home) -> String {
         home.openclaw_state(),
     ];
     let mut list = Listing { home: home.root(), text: String::new(), lines: 0 };
+    // The folders in this list hold names that agents or the owner chose.
     list.entry(home.root(), &|path| {
         // A folder of an OpenClaw version holds a whole program, far too many files to list.
         let parent = path.parent();
@@ -48,6 +49,7 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     fn entry(&mut self, path: &Path, is_opaque: &dyn Fn(&Path) -> bool) {
+        // The limit counts lines of the whole listing, so a damaged home can't make the bundle huge.
         if self.lines >= MOST {
             return;
         }
@@ -86,6 +88,7 @@ impl Listing<'_> {
 
 fn sorted(folder: &Path) -> Vec<std::path::PathBuf> {
     let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
+    // A folder with more entries than the listing can show need not be read to its end.
     let mut paths: Vec<_> = entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     paths

@@ -71,6 +71,7 @@ pub fn write(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let progress = context.printer.progress("collecting what a report needs");
+    // The parts are collected before the redactor is made, which reads all secrets.
     let mut parts = context.block_on(async { Ok(Box::pin(collect(checks, home)).await) })?;
     let redactor = Redactor::new(home);
     // Every part goes through the redactor, also the parts that should hold no secret.
@@ -114,6 +115,7 @@ async fn collect(checks: &[Check], home: &Home) -> Vec<Part> {
         part("doctor.json", "what flock doctor finds", &json!({"checks": checks})),
     ];
     let mut status = status::report(home).await;
+    // Topics, titles and summaries are words of people and agents, and a bundle holds none.
     redact::words(&mut status);
     parts.push(part("status.json", "what flock status shows", &status));
     parts.push(configuration(home));
@@ -157,6 +159,7 @@ fn log(home: &Home, name: &str, file: &'static str) -> Part {
     match Follower::at_end(&path, LINES) {
         Ok((_, lines)) => {
             let cut = |line: &String| crate::tool::bounded::start(line, LINE).to_owned();
+            // A single line can hold a whole request, for example with `FLOCK_DEBUG`.
             let text = lines.iter().map(cut).collect::<Vec<_>>().join("\n");
             Part { name: file, about: format!("the last {} lines of the {name}'s log", lines.len()), text }
         }
@@ -180,6 +183,7 @@ fn database(home: &Home) -> Value {
     let Ok(meta) = fs_err::metadata(&path) else {
         return json!({"there": false, "backups": list});
     };
+    // A deep check can take minutes on a large database, so it is limited here.
     let check = match damage::check(&path, Depth::Quick(PATIENCE)) {
         Ok(checked) => json!({"whole": checked.is_whole(), "found": checked}),
         Err(error) => json!({"whole": null, "problem": chain(&error)}),
@@ -195,6 +199,7 @@ fn audit(home: &Home) -> Value {
     let verified =
         Reader::open(home).and_then(|reader| reader.map(|reader| reader.verify_audit()).transpose());
     match verified {
+        // Whether the audit is complete is known only after all its rows were read, which is done here.
         Ok(Some(verified)) => json!({
             "valid": verified.broken.is_none(),
             "rows": verified.rows,
@@ -233,6 +238,7 @@ fn packed(parts: &[Part]) -> std::io::Result<Vec<u8>> {
     for part in parts {
         let mut header = tar::Header::new_gnu();
         header.set_size(part.text.len() as u64);
+        // Everything in the bundle is private to its owner, also after unpacking.
         header.set_mode(0o600);
         header.set_mtime(now);
         archive.append_data(&mut header, format!("flock-report/{}", part.name), part.text.as_bytes())?;
