@@ -120,7 +120,7 @@ impl Context {
 fn relocate(home: &Home) -> Result<(), Failure> {
     let Ok(Some(from)) = instance::came_from(home) else { return Ok(()) };
     let Ok((_, mut document)) = config::file::read_document(home) else { return Ok(()) };
-    // Other settings of the configuration are not touched by this.
+    // Only paths that lead into the home it was copied from change, and the volume of the package store.
     if config::relocate::relocate(&mut document, &from, home) && config::read(home).is_ok() {
         // The change is computed again under the lock of the file, because another process may have changed it.
         config::edit(home, |document| {

@@ -100,7 +100,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
     let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
-    // An interrupted removal or renaming would meet an agent with other settings than those it recorded.
     if let Some(pending) = pending::read(&home, &id)? {
         let text = format!("{} was interrupted and comes first", pending.title());
         return Err(Failure::new(Kind::Conflict, text).hint(pending.command()));
@@ -183,7 +182,7 @@ impl Plan {
         config: &Config,
         context: &Context,
     ) -> Result<(), Failure> {
-        // Checking OpenClaw runs the program, so an unrelated change does not pay for it.
+        // The checks below are slow, so an unrelated change is not held up by them.
         let depends = [
             Setting::Runtime,
             Setting::Model,

@@ -16,7 +16,7 @@ use crate::ui::Progress;
 /// Returns an error if the engine does not answer, or if an image can't be made.
 pub async fn make(engine: &Engine, home: &Home, config: &Config, context: &Context) -> Result<(), Failure> {
     let shown = Mutex::new(None::<(Recipe, Progress)>);
-    // The callback may be called from several tasks, so the progress is behind a lock.
+    // The sink is shared, so it can change the progress only behind a lock.
     let sink = |progress: image::Progress| {
         let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
         let image::Progress { recipe, step, detail } = progress;

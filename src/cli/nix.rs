@@ -224,7 +224,6 @@ async fn list(
     };
     let mut all: Vec<(&AgentId, Vec<Installed>)> = Vec::new();
     for agent in agents {
-        // The agents are asked one after another, since the store runs one command at a time.
         all.push((agent, store.installed(agent).await?));
     }
     if context.printer.json_wanted() {

@@ -37,7 +37,8 @@ use crate::swarm::triage;
 ///
 /// # Errors
 ///
-/// Returns an error if OpenClaw is not installed, if it refuses the configuration, or if a provider key is missing.
+/// Returns an error if OpenClaw is not installed, if its configuration can't be derived, or if a provider key is
+/// missing.
 pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<(), Failure> {
     let program = installed(home)?;
     if let Some(port) = port::choose(config) {
@@ -138,7 +139,6 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
     let version = versions::current(home).ok_or(OpenClawError::NotInstalled)?;
     let live = Arc::new(Live::open(home.clone())?);
     let tools = tools::specs(&live)?;
-    // The plugin goes first: the configuration below refers to its files.
     plugin::install(home, &tools)?;
     place::made(home, plugin::SECRET)?;
     for agent in agents(&live.current()) {

@@ -15,7 +15,7 @@ use crate::runtime::cli::{self, Program, host, locate};
 /// Returns the installed programs.
 pub async fn installed() -> Vec<Installed> {
     let found = cli::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
-    // Each program is run for its version. They are asked at the same time, since some take a second to start.
+    // Each program is run to ask for its version, so all of them are asked at the same time.
     let asked = found.map(|(program, found)| async move { Installed::ask(program, &found).await });
     future::join_all(asked).await
 }

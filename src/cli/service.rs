@@ -79,7 +79,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
         fs_err::create_dir_all(folder)
             .map_err(|error| Failure::caused("failed to make the service's folder", &error))?;
     }
-    // The unit holds no secret, and systemd expects it to be readable by everybody.
+    // Everybody may read the unit, so no secret goes into it.
     atomic::write(&path, text.as_bytes(), 0o644)?;
     let commands = service.enable();
     let active = options.root.is_none() && systemd_runs();
@@ -255,7 +255,6 @@ fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
     let program = launch::program()
         .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
     let root = Uid::effective().is_root();
-    // Root gets a service of the system, since root usually has no user manager that runs from boot on.
     let scope = if options.system || (root && !options.user) { Scope::System } else { Scope::User };
     // A service manager gives a service its own short PATH, and not the variables that name Docker's socket or
     // certificates.

@@ -61,7 +61,6 @@ impl Operator {
     ///
     /// Returns the error of the step that failed.
     pub async fn finish(&self, pending: Pending, context: &Context) -> Result<(), Failure> {
-        // Opening the store here is safe even beside a gateway: SQLite serialises the writers.
         let swarm = self.swarm()?;
         let hands = AtHand { operator: self, context };
         let warnings = operation::finish(&swarm, &hands, pending).await?;

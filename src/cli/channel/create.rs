@@ -47,7 +47,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&made);
     } else {
         let line = Line::new().with(Tone::Good, "made").plain(" ").accent(format!("#{}", args.id));
-        // The answer has the members in their stored spelling, which the options need not have.
+        // The members are those of the channel as it was made.
         context.printer.line(line.plain(format!(" with {}", show::names(&made["members"], 20))));
     }
     Ok(Exit::Done)

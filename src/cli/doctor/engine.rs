@@ -33,7 +33,7 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
                 }
                 checks.extend(runtimes(&engine, config).await);
                 let running = store(engine.clone(), home, config).await;
-                // Building is tried only if the store runs: otherwise the check would start it.
+                // A build needs a running store.
                 if running.state == State::Ok {
                     checks.push(builds(engine, home, config).await);
                 }

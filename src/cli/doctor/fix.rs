@@ -39,7 +39,7 @@ impl Fix {
     pub fn apply(&self, home: &Home, context: &Context) -> Result<String, Failure> {
         match self {
             Self::Mode(path, mode) => {
-                // The mode is only ever made stricter, so nothing that the owner does can break.
+                // The checks ask only for the modes 0700 and 0600, which close a file to others and to nobody else.
                 fs_err::set_permissions(path, std::fs::Permissions::from_mode(*mode)).map_err(|error| {
                     Failure::caused(format!("failed to close {}", path.display()), &error)
                 })?;
@@ -53,7 +53,7 @@ impl Fix {
                 instance::settle(home)?;
                 Ok("gave the home a new identity".to_owned())
             }
-            // Only drafts that no living writer holds are removed.
+            // Only drafts are removed whose writer is gone, so a file that is being written is safe.
             Self::Drafts => Ok(format!("removed {} drafts", drafts::sweep(home))),
             Self::Pid(path) => {
                 // A process that has started since the check has written its own PID, so the file is read again.

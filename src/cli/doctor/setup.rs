@@ -45,7 +45,7 @@ pub fn home(home: &Home) -> Vec<Check> {
     }
     let secrets = fs_err::read_dir(home.secrets()).into_iter().flatten().flatten();
     let is_file = |entry: &fs_err::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
-    // Only plain files are keys. A folder in `secrets` is not read by flock.
+    // Only plain files are checked, because each key is a plain file.
     for file in secrets.filter(is_file).map(|entry| entry.path()).filter(is_open) {
         let text = format!("others could read the key in {}", file.display());
         let mend = format!("chmod 600 {}", file.display());

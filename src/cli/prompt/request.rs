@@ -71,7 +71,6 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     tell(&made, context);
-    // The body is printed byte for byte, so that it can be compared with a recorded request.
     context.printer.document(&made.body);
     Ok(Exit::Done)
 }

@@ -115,7 +115,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         zone: &TimeZone::system(),
     };
     let (builder, inputs) = if is_native {
-        // A native agent gets the whole prompt. A program gets only flock's part, in front of its own.
+        // A native agent gets the whole prompt. Another program has its own and gets only what flock adds.
         (SystemPromptBuilder::for_team(), context.inputs())
     } else {
         (SystemPromptBuilder::for_runtime(), format!("{} {}", agent.runtime, context.inputs()))

@@ -92,7 +92,6 @@ impl<'a> Desk<'a> {
             let asked = json!({"key": key, "file": file});
             return self.post(gateway, "/api/sessions", &asked).await.map(drop);
         }
-        // Without a gateway this process is the only writer.
         team::require_none(&self.home)?;
         let store = Store::open(&self.home)?;
         let new = NewSession { key: key.clone(), file: file.to_owned() };

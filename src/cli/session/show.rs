@@ -28,7 +28,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&report);
         return Ok(Exit::Done);
     }
-    // The rows have the order in which the numbers add up: the room is the context less the three rows before it.
+    // The room is the context less the three rows before it, as a reader can check.
     let mut table = Table::new(&["WHAT", "TOKENS"]);
     for (name, key) in [
         ("context of the model", "window"),

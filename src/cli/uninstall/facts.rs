@@ -137,7 +137,6 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
     };
     Ok(Facts {
         there,
-        // These facts are read from the disk, the engine and the process table, in this order, and nothing is changed.
         proven: there && is_proven(home),
         entries: entries.unwrap_or_default(),
         running: runs(home),

@@ -40,7 +40,7 @@ impl Look {
     /// Returns an error if the repository does not answer.
     pub fn at(home: &Home, current: &Version, search: Search, context: &Context) -> Result<Self, Failure> {
         let Search { wanted, asked, retry, words } = search;
-        // A commit that is in use needs no question to the network.
+        // A tag or a commit in use stays what it is, whatever upstream makes of it, so nothing has to be asked.
         let (tip, moved) = if has_to_ask(current, &wanted, asked) {
             let progress = context.printer.progress("asking OpenClaw's repository");
             let asked = Origin::secured(&wanted.repository).and_then(|origin| {

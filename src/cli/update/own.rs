@@ -121,7 +121,7 @@ impl Look {
         };
         let (source, origin) = Source::choose(home, said)?;
         let is_named = said.from.or(said.reference).is_some();
-        // A commit that is in use needs no question to the network.
+        // A tag or a commit in use stays what it is, whatever upstream makes of it, so nothing has to be asked.
         let tip = if choice::has_to_ask(&current, &source, is_named) {
             Some(choice::ask(&origin, &source)?)
         } else {

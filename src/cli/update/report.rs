@@ -50,10 +50,10 @@ pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
         Line::new()
             .plain("followed   ")
             .plain(format!("{} of {}", look.wanted.reference, look.wanted.repository)),
-    // The commit is unknown until the repository was asked, and then the reference stands for it.
     );
     let (tone, text) = match &look.decision {
         Decision::New(commit) => {
+            // The full commit is unknown if a shortened one was named. Then the reference is shown.
             let commit = commit.as_deref().map_or(look.wanted.reference.as_str(), short);
             (Tone::Good, format!("new        {commit}; flock update takes it"))
         }
@@ -82,7 +82,6 @@ pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) 
         Way::Update => "updated",
         Way::Rollback => "rolled-back",
     };
-    // The document for programs has the same keys for an update and a rollback.
     if context.printer.json_wanted() {
         context.printer.json(&json!({
             "state": state,
@@ -137,7 +136,7 @@ pub fn not_made(
     remembered: bool,
     words: fn(InstallError) -> Failure,
 ) -> Failure {
-    // The hint is taken before the error is converted, because the conversion drops the path of the log.
+    // The hint is taken first, because the conversion consumes the error with the path of its log.
     let step = match &error {
         InstallError::Step { log, .. } => Some(format!("less {}", log.display())),
         _ => None,
@@ -301,7 +300,6 @@ fn value(home: &Home, current: &Version, look: &Look) -> Value {
             "was": decision.was(),
         },
         "failed": decision.failed().map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
-        // This is asked again at the time of printing, so it also covers a change that this command has just completed.
         "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })),
     })
 }

@@ -43,7 +43,7 @@ pub fn system() -> Value {
         text.lines().filter(known).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };
     json!({
-        // The whole version line is taken, because it also names the compiler and the distribution's patches.
+        // The whole line is taken, because it also names the compiler and the build of the distribution.
         "kernel": line("/proc/version"),
         "distribution": lines("/etc/os-release", &["PRETTY_NAME=", "ID=", "VERSION_ID="]),
         "memory": lines("/proc/meminfo", &["MemTotal", "MemAvailable", "SwapTotal", "SwapFree"]),

@@ -71,7 +71,6 @@ pub fn write(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let progress = context.printer.progress("collecting what a report needs");
-    // The parts are collected before the redactor is made, which reads all secrets.
     let mut parts = context.block_on(async { Ok(Box::pin(collect(checks, home)).await) })?;
     let redactor = Redactor::new(home);
     // Every part goes through the redactor, also the parts that should hold no secret.
@@ -159,7 +158,7 @@ fn log(home: &Home, name: &str, file: &'static str) -> Part {
     match Follower::at_end(&path, LINES) {
         Ok((_, lines)) => {
             let cut = |line: &String| crate::tool::bounded::start(line, LINE).to_owned();
-            // A single line can hold a whole request, for example with `FLOCK_DEBUG`.
+            // A single line may hold the raw output of a provider or a program, so its length is limited.
             let text = lines.iter().map(cut).collect::<Vec<_>>().join("\n");
             Part { name: file, about: format!("the last {} lines of the {name}'s log", lines.len()), text }
         }

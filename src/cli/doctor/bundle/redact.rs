@@ -171,7 +171,7 @@ pub fn words(value: &mut Value) {
                 let is_said = ["topic", "title", "text", "summary"].contains(&name.as_str());
                 match value {
                     Value::String(text) if is_said => *text = GONE.to_owned(),
-                    // The reason for which an agent sleeps is in the words of the person or agent who gave it.
+                    // The reason for sleeping is in the words of the agent.
                     Value::Object(asleep) if name == "asleep" => {
                         asleep.insert("reason".to_owned(), Value::from(GONE));
                     }

@@ -24,7 +24,7 @@ pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) 
     printer.line(Line::new().plain("followed   ").plain(followed(&look.source)));
     let (tone, text) = match &look.decision {
         Decision::New(commit) => {
-            // The commit is unknown until the repository was asked, and then the reference stands for it.
+            // The full commit is unknown if a shortened one was named. Then the reference is shown.
             let commit = commit.as_deref().map_or(look.source.reference.as_str(), short);
             (Tone::Good, format!("new        {commit}; flock update --self takes it"))
         }
@@ -130,7 +130,6 @@ fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
             "repo": look.source.from,
             "ref": look.source.reference,
             "follows": look.tip.as_ref().map_or(look.current.follows, |tip| tip.is_branch),
-            // A branch without a new commit keeps the commit of the program in use here.
             "commit": decision.commit(look.current.commit.as_deref()),
             "was": decision.was(),
         },
