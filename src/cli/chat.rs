@@ -69,8 +69,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let Some(gateway) = Waiting::default().gateway(&home, context).await? else {
             return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
         };
+        // Without this warning `--wait` would look like a command that hangs.
         if args.wait
-            // Without this warning `--wait` would look like a command that hangs.
             && let Some(freeze) = team::frozen(&home).of(&agent.id)
         {
             let text = team::frozen_text(freeze);

@@ -89,8 +89,8 @@ impl<'a> Place<'a> {
             } else if !is_over && word.starts_with('-') && word.len() > 1 {
                 // The option is unknown, so the meaning of the words after it is unknown too.
                 return None;
-            // A verb can only stand before the first positional value.
             } else if let Some(verb) = command.find_subcommand(word).filter(|_| positional == 0) {
+                // A verb can only stand before the first positional value.
                 verbs.push(verb.get_name());
                 command = verb;
             } else {

@@ -52,7 +52,7 @@ impl Printer {
         let color = |terminal: bool| match options.color {
             Color::Always => true,
             Color::Never => false,
-            // The mere presence of NO_COLOR counts, also with an empty or a non-UTF-8 value.
+            // Any value of NO_COLOR that is not empty counts.
             Color::Auto => terminal && !dumb && env::NO_COLOR.get_os().is_none(),
         };
         let talks = !options.quiet && !options.json;

@@ -84,8 +84,8 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 fn time(milliseconds: i64) -> String {
+    // A time outside the range that jiff supports is printed as a number.
     jiff::Timestamp::from_millisecond(milliseconds).map_or_else(
-        // A time outside the range that jiff supports is printed as a number.
         |_| milliseconds.to_string(),
         |time| time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
     )

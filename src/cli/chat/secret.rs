@@ -47,8 +47,8 @@ fn is_separator(c: char) -> bool {
 fn is_key(word: &str) -> bool {
     let is_long =
         word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./+".contains(&byte));
+    // Words like `sk-something-readable` have a prefix of a key, but no digit.
     is_long
-        // Words like `sk-something-readable` have a prefix of a key, but no digit.
         && word.bytes().any(|byte| byte.is_ascii_digit())
         && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }

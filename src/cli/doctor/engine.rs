@@ -64,10 +64,10 @@ fn warn(part: Part, version: &str, known: &Advisory) -> Check {
         known.source,
         advisory::LOOKED_UP
     );
+    // The names of Debian's packages, which are also those in `apt-get changelog`.
     let package = match part {
         Part::Engine => "docker.io",
         Part::Runc => "runc",
-    // The names of Debian's packages, which are also those in `apt-get changelog`.
     };
     // One of several names is enough to find the entry in a changelog.
     let first = known.names.split(',').next().unwrap_or_default();

@@ -28,7 +28,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&report);
         return Ok(Exit::Done);
     }
-    // The room is the context less the three rows before it, as a reader can check.
+    // The room is a little less than the difference of the rows before it: a twentieth of the context is held back.
     let mut table = Table::new(&["WHAT", "TOKENS"]);
     for (name, key) in [
         ("context of the model", "window"),

@@ -282,8 +282,8 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
             plan.steps.push(Step::Files(names));
         }
         plan.steps.push(Step::Home);
-    // Empty folders are not worth mentioning as kept.
     } else {
+        // Empty folders are not worth mentioning as kept.
         let is_empty = |name: &str| facts.entries.iter().any(|entry| entry.name == name && entry.empty);
         let full = there.filter(|(name, _)| !is_empty(name));
         plan.kept.extend(full.map(|(name, what)| (PathBuf::from(name), *what)));

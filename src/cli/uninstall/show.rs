@@ -57,8 +57,8 @@ impl Report<'_> {
         if kind.is_some() {
             let line = self.command();
             context.printer.say(format!("not all of it could be removed; `{line}` does the rest"));
-        // Nothing to remove is a success with its own text.
         } else if self.plan.is_idle() {
+            // Nothing to remove is a success with its own text.
             let text = if self.request.openclaw {
                 format!("there is no OpenClaw in {}", self.home.root().display())
             } else {
@@ -191,8 +191,8 @@ fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// Returns `true` if the end of a step is worth a line.
-// The home's folder may stay because of files that are not flock's, so its removal is not announced.
 pub fn is_shown(step: &Step) -> bool {
+    // The home's folder may stay because of files that are not flock's, so its removal is not announced.
     *step != Step::Home && (*step == Step::StopOpenClaw || !rows(step).is_empty())
 }
 

@@ -142,8 +142,8 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
 async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
     let engine = Engine::from_env();
     let mut failures: Vec<Failure> = Vec::new();
+    // One object that can't be removed does not stop the removal of the others. The first error is reported.
     let mut note =
-        // One object that can't be removed does not stop the removal of the others. The first error is reported.
         |result: Result<(), crate::sandbox::SandboxError>| failures.extend(result.err().map(Failure::from));
     note(sandboxes::remove_all(&engine, home).await.map(drop));
     if everything {

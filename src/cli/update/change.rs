@@ -231,9 +231,9 @@ impl Change<'_> {
             OpenClawError::Untried { blame, .. } => *blame,
             OpenClawError::Invalid { .. } => Blame::Version,
             _ => Blame::Machine,
-        // A fault of the machine says nothing about the commit, so only other faults are remembered.
         };
         let doubtful = blame == Blame::Either;
+        // A fault of the machine says nothing about the commit, so only other faults are remembered.
         let remembered = blame != Blame::Machine
             && self.way == Way::Update
             && remember(self.home, self.to, error::chain(&error), doubtful);

@@ -140,11 +140,11 @@ pub fn not_made(
     let step = match &error {
         InstallError::Step { log, .. } => Some(format!("less {}", log.display())),
         _ => None,
-    // The build log explains the failure better than any text here.
     };
     let mut failure = words(error);
     failure.message = format!("{}; {} is in use as before", failure.message, name(current));
     if remembered {
+        // The build log explains the failure better than any text here.
         let look = step.map(|step| format!("{step}; ")).unwrap_or_default();
         failure.hint = Some(format!("{look}{RETRY}"));
     }
@@ -161,8 +161,8 @@ pub fn in_own_words(error: InstallError) -> Failure {
         failure.kind = Kind::Failed;
         failure.hint =
             Some("flock init --gateway openclaw --repo URL --ref REF takes another repository".to_owned());
-    // The general error names the command of an installation, which would be the wrong one here.
     } else {
+        // The general error names the command of an installation, which would be the wrong one here.
         failure.hint = failure.hint.map(|hint| hint.replace("flock init --gateway openclaw", "flock update"));
     }
     failure

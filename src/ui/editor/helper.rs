@@ -41,8 +41,8 @@ impl Completion {
             fits("@", &self.agents)
         } else if word.starts_with('#') {
             fits("#", &self.channels)
-        // An empty word would list every agent after each space.
         } else if word.is_empty() {
+            // An empty word would list every agent after each space.
             Vec::new()
         } else {
             fits("", &self.agents)
@@ -100,8 +100,8 @@ impl Highlighter for Helper {
 
     fn highlight_char(&self, line: &str, _: usize, _: CmdKind) -> bool {
         self.is_empty.set(line.is_empty());
+        // Returning `true` makes rustyline draw the whole line again through `highlight`, which escapes it.
         line.contains(is_hidden)
-    // Returning `true` makes rustyline draw the whole line again through `highlight`, which escapes it.
     }
 }
 

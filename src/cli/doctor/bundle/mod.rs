@@ -79,8 +79,8 @@ pub fn write(
     let bytes = packed(&parts).map_err(|error| Failure::caused("failed to pack the bundle", &error))?;
     if replaces {
         atomic::write(file, &bytes, 0o600)?;
-    // The file may have been created since the first check, so writing refuses an existing one again.
     } else if !atomic::write_new(file, &bytes, 0o600)? {
+        // The file may have been created since the first check, so writing refuses an existing one again.
         check(file, false)?;
     }
     drop(progress);

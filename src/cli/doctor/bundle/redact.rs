@@ -85,8 +85,8 @@ impl Redactor {
             of_settings(&document, false, &mut keys);
         }
         for (name, value) in env::inherited() {
+            // `_KEY` counts only at the end of a variable's name: in settings, "key" has many other meanings.
             if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
-                // `_KEY` counts only at the end of a variable's name: in settings, "key" has many other meanings.
                 && (is_secret_name(name) || name.to_ascii_uppercase().ends_with("_KEY"))
             {
                 keys.push(value.trim().to_owned());
