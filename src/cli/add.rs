@@ -145,7 +145,7 @@ async fn add(
         archetype: agent.archetype.as_deref(),
         archetypes: &home.archetypes(),
     };
-    // The workspace may already exist from an earlier agent with the same id. Its SOUL.md is replaced only if nobody
+    // The identity folder may still exist from an earlier agent with the same id. SOUL.md is replaced only if nobody
     // edited it.
     let kept = identity::renew_soul(&home.identity(id), &who)?;
     identity::write(&home.identity(id), &home.workspace(id), &who)?;

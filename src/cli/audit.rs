@@ -85,8 +85,8 @@ fn table(rows: &[AuditRow]) -> Table {
 
 fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exit, Failure> {
     let found = match reader {
-        // A home without a database has an empty audit log, which is valid.
         Some(reader) => reader.verify_audit()?,
+        // A home without a database has an empty audit log, which is valid.
         None => Verified { rows: 0, last: 0, broken: None },
     };
     let is_whole = found.broken.is_none();

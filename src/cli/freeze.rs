@@ -121,12 +121,12 @@ async fn change(
     };
     let waiting = Waiting::default();
     if let Some(gateway) = waiting.gateway(home, context).await? {
-        // Freezing twice has the same result, so the request may be repeated.
         let path = match agent {
             Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
             None => format!("/api/{verb}?by={login}"),
         };
         let ask = async |to: &Client| to.ask(Call::post(&path), LIMIT).await?.json::<Answer>(LIMIT).await;
+        // Freezing twice has the same result, so the request may be repeated.
         let answer = waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
         return Ok(answer.agents);
     }
@@ -138,9 +138,9 @@ async fn change(
     let who = frozen.then(|| by.party.to_string());
     let changed = if let Some(agent) = agent {
         let entry = freeze::entry(&by, agent, frozen);
-        // One transaction freezes all agents, together with the mark that also covers agents added later.
         vec![(agent.clone(), store.set_frozen(agent.clone(), who, entry, now).await?)]
     } else {
+        // One transaction freezes all agents, together with the mark that also covers agents added later.
         let agents: Vec<_> = config
             .agents
             .iter()

@@ -45,7 +45,6 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let purges = pending.purges();
     let workspace = workspace_of(&pending);
     context.block_on(async {
-        // The operator is chosen before the lock is taken: a running gateway takes the lock itself.
         let operator = unfinished::Operator::open(&home).await?;
         let _lock = pending::lock(&home)?;
         // The configuration may have changed while another process held the lock.

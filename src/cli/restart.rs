@@ -36,7 +36,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let is_held =
         context.block_on(async { Ok(supervisor(&home).await.is_some_and(|found| found.foreground)) })?;
     let status = context.block_on(async {
-        // A supervisor under a service manager is not stopped: the manager would take that for the end of the service.
+        // A supervisor in the foreground belongs to a service manager, and only that may stop it.
         if !is_held {
             let tell = |notice| context.printer.warn(&stop::notice_text(notice));
             halt_telling(&home, &Limits::default(), &tell).await?;

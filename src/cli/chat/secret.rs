@@ -58,14 +58,13 @@ fn gives_a_secret(line: &str) -> bool {
     line.match_indices(['=', ':']).any(|(at, _)| {
         let (before, after) = (&line[..at], &line[at + 1..]);
         let name = before.trim_end().trim_end_matches(['"', '\'']);
+        // The name starts after the last character that is neither a letter, a digit, `_` nor `-`.
         let start =
-            // The name ends where the first character stands that is neither a letter, a digit, `_` nor `-`.
             name.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
         let Some(name) = name.get(start..) else { return false };
         // The names are compared without separators, so that `API_KEY`, `api-key` and `apiKey` are one.
         let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
         let value = after.trim_start().split(char::is_whitespace).next().unwrap_or_default();
-        // Values of fewer than four characters are placeholders rather than secrets.
         value.len() >= 4 && NAMES.iter().any(|secret| name.ends_with(secret))
     })
 }

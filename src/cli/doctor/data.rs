@@ -98,10 +98,10 @@ fn writes(home: &Home) -> Option<Check> {
         since: Some(unix_ms().saturating_sub(NEWS)),
         ..AuditFilter::default()
     };
+    // The newest report is enough: earlier ones are in the audit log.
     let row = reader.audit_rows(&filter, 1).ok()?.pop()?;
     let text = format!("the disk lost writes, as the start at {} found: {}", time::local(row.at), row.detail);
     Some(Check::warn(
-        // The newest report is enough: earlier ones are in the audit log.
         NAME,
         text,
         "look at the disk, and at what was said last: dmesg; flock audit --action disk",

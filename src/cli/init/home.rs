@@ -52,8 +52,8 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     }
     let mut made = Made::default();
     if !home.config().exists() {
+        // Without a given port the choice is made once and written down, so that later starts use the same one.
         let port = match wanted.port {
-            // Without a given port the choice is made once and written down, so that later starts use the same one.
             Some(port) => port,
             None => free_port(&mut made.notes),
         };

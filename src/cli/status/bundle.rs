@@ -71,7 +71,7 @@ pub async fn collect(home: &Home, config: Option<&Config>, unit: Option<&UnitSta
     if installed.is_none() && count == 0 && unit.is_none() {
         return None;
     }
-    // A unit without a process is not asked: it would only time out.
+    // A unit without a process can't answer.
     let running = unit.filter(|unit| unit.pid.is_some());
     let serving = running.and_then(|unit| unit.build.as_ref());
     let asked = match running {

@@ -80,9 +80,9 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         settings::unread(home).iter().map(|unread| format!("{}; flock goes on without it", unread.text())),
     );
     let refused = config.as_ref().map(|config| settings::refused(home, config)).unwrap_or_default();
-    // OpenClaw writes its own identity files into its workspaces, so those are no surprise.
     for agent in config.iter().flat_map(|config| &config.agents) {
         let files = identity::unread(&agent.identity, &agent.workspace);
+        // OpenClaw writes its own identity files into its workspaces, so those are no surprise.
         if agent.runtime != crate::openclaw::RUNTIME && !files.is_empty() {
             let names: Vec<String> = files.iter().map(|file| file.found.display().to_string()).collect();
             warnings

@@ -161,10 +161,10 @@ fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
     };
     let mut entries = Vec::new();
     for entry in listed {
-        // A link is recorded with its target, so that the person learns where it led.
         let path = entry.map_err(unreadable)?.path();
         entries.push(Entry {
             name: path.file_name().unwrap_or_default().to_owned(),
+            // A link is recorded with its target, so that the person learns where it led.
             link: std::fs::read_link(&path).ok(),
             empty: is_empty(&path, LEVELS),
             draft: is_draft(&path),
@@ -249,10 +249,10 @@ pub async fn belongings(engine: &Engine, home: &Home) -> Result<Belongings, Sand
 fn removal(program: &Path) -> String {
     let root = program.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
     let by_cargo = root.is_some_and(|root| {
+        // Cargo lists its installed packages in this file, each in a line of its own.
         let list = atomic::read(&root.join(".crates.toml"), 16 << 20).ok().flatten().unwrap_or_default();
         String::from_utf8_lossy(&list).contains("\n\"flock ")
     });
-    // Cargo lists its installed packages in this file, each in a line of its own.
     match root {
         Some(root) if by_cargo && root.ends_with(".cargo") => "cargo uninstall flock".to_owned(),
         Some(root) if by_cargo => format!("cargo uninstall --root {} flock", root.display()),

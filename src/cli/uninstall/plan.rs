@@ -127,8 +127,8 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
         plan.left.push(stranger(home));
         return Ok(plan);
     }
-    // State without any program files can be left from an earlier uninstall without `--purge`.
     let purges_state = request.purge && !facts.openclaw_state.is_empty();
+    // State without any program files can be left from an earlier uninstall without `--purge`.
     if facts.openclaw.is_empty() && !purges_state && sandboxes(facts).is_empty() {
         keep_state(&mut plan, facts);
         return Ok(plan);
