@@ -1,3 +1,5 @@
+//! Tests of the plan of an uninstall.
+
 use super::*;
 
 const HOME: &str = "/home/ann/.flock";
