@@ -1,5 +1,7 @@
-//! Makes a picture smaller until it fits. Its bytes are hostile: what it says of itself is believed only as far as it
-//! costs nothing, and decoding is bounded in pixels and in memory.
+// ! Shrinks a picture until it fits given limits.
+// !
+// ! The bytes are hostile. The size that the header claims is only used to refuse a picture early, and decoding is
+// bounded in pixels and in memory.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
@@ -10,81 +12,83 @@ use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 
 use super::sniff::{self, Picture};
 
-/// The most bytes of a picture that are looked at.
+/// Number of bytes above which a picture is refused unread.
 pub const MOST_INPUT: usize = 10 * 1024 * 1024;
 
-/// The most pixels that are decoded: a few bytes can claim any number of them.
+/// Number of pixels above which a picture is not decoded. A file of a few bytes can claim any number of them.
 const MOST_PIXELS: u64 = 25_000_000;
 
-/// The most bytes that a decoded picture may have: a picture can have up to sixteen for each pixel.
+/// Maximum size of a decoded picture in bytes. A format can use up to sixteen bytes for each pixel.
 const MOST_DECODED: u64 = 100_000_000;
 
-/// The most memory that decoding may take.
+/// Maximum memory in bytes that the decoder may allocate.
 const MOST_MEMORY: u64 = 256 * 1024 * 1024;
 
-/// Pictures of more decoded bytes than this are looked at one at a time, however many turns there are.
+/// Size of a decoded picture in bytes above which pictures are decoded one at a time, whatever the number of turns.
 const LARGE: u64 = 16_000_000;
 
+/// Held while a picture above [`LARGE`] is decoded, so that several turns together cannot exhaust the memory.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Sides that are tried after the largest allowed one, in pixels.
+/// Longest sides in pixels that are tried after the largest allowed one.
 const SIDES: [u32; 6] = [1800, 1600, 1400, 1200, 1000, 800];
 
-/// Qualities of JPEG that are tried at each side.
+/// JPEG qualities that are tried for each side, best first.
 const QUALITIES: [u8; 6] = [85, 75, 65, 55, 45, 35];
 
-/// What a picture must fit in.
+/// The limits that a picture must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Its longest side, in pixels.
+    /// Longest side in pixels.
     pub side: u32,
-    /// Its bytes.
+    /// Size of the file in bytes.
     pub bytes: usize,
 }
 
-/// A picture that fits.
+/// The result of fitting a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// As it is.
+    /// The picture fitted already and is unchanged.
     AsIs(Picture),
-    /// Made anew, as JPEG.
+    /// The picture was scaled or compressed anew, as JPEG.
     Jpeg {
-        /// The new one's bytes.
         bytes: Vec<u8>,
         /// Width and height in pixels.
         size: (u32, u32),
     },
 }
 
-/// Why a picture can't be shown.
+/// The reason why a picture cannot be shown to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// It begins like none.
+    /// The first bytes belong to no known format.
     #[error("it is no PNG, JPEG, GIF or WebP")]
     Unknown,
-    /// Its head makes no sense.
+    /// The header has no usable size.
     #[error("it begins like {0}, but is damaged or incomplete")]
     Damaged(&'static str),
-    /// It is not even looked at.
+    /// The file has more than [`MOST_INPUT`] bytes and was not read. Holds the number of bytes.
     #[error("it has {0} bytes, and at most {MOST_INPUT} are looked at")]
     TooLarge(usize),
-    /// It would take too much memory.
+    /// Decoding would take too much memory. Holds width and height.
     #[error("it has {0}x{1} pixels, which is too many to look at")]
     TooManyPixels(u32, u32),
-    /// Its bytes could not be decoded.
+    /// The decoder failed.
     #[error("it could not be decoded: {0}")]
     Undecodable(String),
-    /// No size and no quality was enough.
+    /// Even the smallest side with the lowest quality has too many bytes.
     #[error("it does not get small enough")]
     NotSmallEnough,
 }
 
-/// Gives a picture that fits: the same one where it does, else one made smaller, never larger. It is decoded in either
-/// case, so that no damaged one passes.
+/// Returns the picture unchanged if it fits the limits, else a smaller JPEG of it. It is never enlarged.
+///
+/// A picture that fits is decoded too, so that no damaged one passes.
 ///
 /// # Errors
 ///
-/// [`Unfit`].
+/// Returns [`Unfit`] if the bytes are no complete picture of a known format, if it has too many bytes or pixels, or if
+/// no side and quality meets the limits.
 pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
     if bytes.len() > MOST_INPUT {
         return Err(Unfit::TooLarge(bytes.len()));
@@ -95,11 +99,12 @@ pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
     if u64::from(width) * u64::from(height) > MOST_PIXELS {
         return Err(Unfit::TooManyPixels(width, height));
     }
-    // A picture that is whole at its head and nowhere else is refused by whoever is shown it, with all that was said
-    // beside it: so it is decoded, even if it fits.
+    // A provider refuses a request with a damaged picture together with everything else in it. A valid header is no
+    // proof that the rest is there, so a picture that fits is decoded too.
     let fits = width.max(height) <= limits.side && bytes.len() <= limits.bytes;
     let decoder = decoder(bytes)?;
     let is_large = decoder.total_bytes() > LARGE;
+    // A poisoned lock is taken as it is: it guards no data.
     let _turn = is_large.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     if fits {
         DynamicImage::from_decoder(decoder).map_err(undecodable)?;
@@ -113,7 +118,7 @@ fn undecodable(error: image::ImageError) -> Unfit {
     Unfit::Undecodable(error.to_string())
 }
 
-/// What decodes a picture, within the limits.
+/// Returns a decoder for the picture, limited in memory and in pixels.
 fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Unfit> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| Unfit::Undecodable(error.to_string()))?;
@@ -121,7 +126,7 @@ fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Unfit> {
     limits.max_alloc = Some(MOST_MEMORY);
     reader.limits(limits);
     let decoder = reader.into_decoder().map_err(undecodable)?;
-    // The head may have lied to the reader above.
+    // The decoder's own size counts: the header may have told the sniffer another one.
     let (width, height) = decoder.dimensions();
     if u64::from(width) * u64::from(height) > MOST_PIXELS || decoder.total_bytes() > MOST_DECODED {
         return Err(Unfit::TooManyPixels(width, height));
@@ -130,14 +135,14 @@ fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Unfit> {
 }
 
 fn decode(mut decoder: impl ImageDecoder) -> Result<RgbImage, Unfit> {
-    // What a camera says of how it was held is lost with the rest of what it says.
+    // The new JPEG carries no metadata, so the orientation that the camera recorded has to be applied to the pixels.
     let orientation = decoder.orientation().map_err(undecodable)?;
     let mut decoded = DynamicImage::from_decoder(decoder).map_err(undecodable)?;
     decoded.apply_orientation(orientation);
     Ok(on_white(decoded))
 }
 
-/// JPEG knows no transparency; what is behind a picture is white on most screens.
+/// Lays a transparent picture on white, because JPEG has no transparency and most screens show a white background.
 fn on_white(decoded: DynamicImage) -> RgbImage {
     if !decoded.color().has_alpha() {
         return decoded.into_rgb8();
@@ -155,6 +160,7 @@ fn on_white(decoded: DynamicImage) -> RgbImage {
 
 fn shrink(picture: &RgbImage, limits: Limits) -> Result<Fit, Unfit> {
     let own = picture.width().max(picture.height());
+    // Quality is lost before size: text in a picture stays readable for longer that way.
     let most = limits.side.min(own).max(1);
     let sides = std::iter::once(most).chain(SIDES.into_iter().filter(|side| *side < most));
     for side in sides {
@@ -176,6 +182,8 @@ fn scaled(picture: &RgbImage, side: u32) -> RgbImage {
     let (width, height) = picture.dimensions();
     let long = u64::from(width.max(height));
     let part = |own: u32| {
+        // Multiplied in 64 bits before the division, so that rounding keeps the ratio. A very narrow picture keeps one
+        // pixel.
         let part = u64::from(own) * u64::from(side) / long;
         u32::try_from(part).unwrap_or(side).max(1)
     };

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A picture that compresses badly.
+/// Returns a picture of pseudo-random pixels, which compresses badly.
 fn noise(width: u32, height: u32) -> RgbImage {
     let mut state = 1u32;
     RgbImage::from_fn(width, height, |_, _| {
@@ -77,7 +77,7 @@ fn what_is_transparent_is_laid_on_white() {
 
 #[test]
 fn what_claims_too_much_or_lies_is_not_decoded() {
-    // Heads without bodies: nothing is allocated for what they claim.
+    // Headers without bodies: nothing is allocated for the size that they claim.
     let mut bomb = encoded(&DynamicImage::ImageRgb8(noise(2, 2)), image::ImageFormat::Png);
     bomb[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
     assert_eq!(fit(&bomb, ROOMY), Err(Unfit::TooManyPixels(65_535, 65_535)));
@@ -108,7 +108,7 @@ fn what_is_damaged_behind_its_head_is_not_shown_even_if_it_fits() {
 
 #[test]
 fn bytes_count_and_not_pixels_alone() {
-    // Few bytes, few pixels, and eight bytes for each of them.
+    // This picture has few bytes and few pixels, but eight bytes for each pixel.
     let deep = DynamicImage::new_rgba16(4_000, 4_000);
     let bytes = encoded(&deep, image::ImageFormat::Png);
     assert!(bytes.len() < 1 << 20, "{}", bytes.len());

@@ -1,15 +1,15 @@
-//! What kind of picture some bytes are, by their beginning and not by their name, and how large it is.
+// ! Detects the format and the size of a picture from its first bytes. The file's name is not used.
 
-/// A picture, as far as its head says.
+/// The format and the size that a picture's header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// As in `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: &'static str,
-    /// Width and height in pixels; `None` where the head is damaged.
+    /// Width and height in pixels; `None` if the header is damaged.
     pub size: Option<(u32, u32)>,
 }
 
-/// The picture that the bytes begin like.
+/// Returns the format and the size of a picture, or `None` if the bytes begin like no PNG, JPEG, GIF or WebP.
 #[must_use]
 pub fn sniff(bytes: &[u8]) -> Option<Picture> {
     let (media_type, size) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
@@ -34,7 +34,7 @@ fn png(bytes: &[u8]) -> Option<(u32, u32)> {
     side(16).zip(side(20))
 }
 
-/// Goes from marker to marker up to the one that starts a frame.
+/// Walks from marker to marker up to a start-of-frame marker, which holds the size.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut at = 2;
     loop {
@@ -42,15 +42,18 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
             return None;
         }
         match *bytes.get(at + 1)? {
-            // Filling.
+            // Fill bytes may stand before a marker.
             0xff => at += 1,
-            // Markers without a body.
+            // TEM and the restart markers have no body.
             0x01 | 0xd0..=0xd7 => at += 2,
+            // All start-of-frame markers. 0xc4, 0xc8 and 0xcc lie among them and mean something else.
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
                 return big(bytes, at + 7).zip(big(bytes, at + 5));
             }
+            // The image data or the end of the file comes before any frame header.
             0xd8..=0xda => return None,
             _ => {
+                // The length counts its own two bytes, so less would not advance.
                 let length = big(bytes, at + 2).filter(|length| *length >= 2)?;
                 at += 2 + length as usize;
             }
@@ -64,6 +67,7 @@ fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
             if bytes.get(23..26)? != b"\x9d\x01\x2a" {
                 return None;
             }
+            // The two high bits of each side are a scaling hint.
             Some((little(bytes, 26)? & 0x3fff, little(bytes, 28)? & 0x3fff))
         }
         b"VP8L" => {
@@ -71,6 +75,7 @@ fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
                 return None;
             }
             let bits = u32::from_le_bytes(bytes.get(21..25)?.try_into().ok()?);
+            // Lossless and extended files store each side less one.
             Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
         }
         b"VP8X" => {

@@ -1,4 +1,4 @@
-//! An answer being put together from the pieces of a stream, whatever its wire format.
+// ! Builds an answer from the pieces of a stream, for every wire format.
 
 use std::collections::HashSet;
 
@@ -7,25 +7,26 @@ use serde_json::Value;
 use super::ending::Ending;
 use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 
-/// A name a model made up may be any text; a longer one is of no use to anybody.
+/// Maximum bytes of a tool's name. A model can invent a name of any length; a longer one is useless.
 const LONGEST_NAME: usize = 256;
+/// Maximum bytes of a call's id.
 const LONGEST_ID: usize = 512;
-/// More calls than this in one answer are a model that has lost its way.
+/// Maximum number of blocks in an answer. A model that makes more calls than this has lost its way.
 pub const MOST_BLOCKS: usize = 512;
 
-/// The answer holds more than it may.
+/// The error of an answer that exceeds its limit of bytes or blocks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// What has come so far.
+/// The parts of an answer that have arrived so far.
 pub struct Assembly<'a> {
     parts: Vec<Part>,
     sink: Sink<'a>,
     bytes: usize,
-    /// Those of them that only the provider can read.
+    /// Number of these bytes that only the provider can read: signatures and redacted data.
     sealed: usize,
     limit: usize,
-    /// What it cost so far.
+    /// Tokens counted so far.
     pub usage: Usage,
 }
 
@@ -51,16 +52,16 @@ enum Part {
 }
 
 impl<'a> Assembly<'a> {
-    /// Nothing yet. Pieces go to `sink`; `limit` bounds the bytes of all parts.
+    /// Returns an empty answer. Pieces go to `sink`; `limit` bounds the bytes of all parts together.
     pub fn new(sink: Sink<'a>, limit: usize) -> Self {
         Self { parts: Vec::new(), sink, bytes: 0, sealed: 0, limit, usage: Usage::default() }
     }
 
-    /// More text; it goes on with the last part if that is text that is not signed yet.
+    /// Adds text. It continues the last part if that is text without a signature.
     ///
     /// # Errors
     ///
-    /// [`TooLong`], as for all that add.
+    /// Returns [`TooLong`] if the answer exceeds its limit. The same holds for all other methods that add to it.
     pub fn text(&mut self, piece: String) -> Result<(), TooLong> {
         if piece.is_empty() {
             return Ok(());
@@ -75,21 +76,21 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A new part of text, also after another one; returns what [`Assembly::more`] knows it by.
+    /// Starts a new part of text, even after another one, and returns its index for [`Assembly::more`].
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer has too many parts.
     pub fn open_text(&mut self) -> Result<usize, TooLong> {
         self.push(Part::Text { text: String::new(), signature: None })?;
         Ok(self.parts.len() - 1)
     }
 
-    /// More of a part of text or thinking, wherever it stands.
+    /// Adds to a part of text or thinking, at any position.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn more(&mut self, part: usize, piece: String) -> Result<(), TooLong> {
         if piece.is_empty() {
             return Ok(());
@@ -109,11 +110,12 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// What the provider wants back with a part, whatever it is; the later of two is kept.
+    /// Sets the data that the provider wants back with a part of any kind. A second call replaces the data of the
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn sign(&mut self, part: usize, signed: String) -> Result<(), TooLong> {
         self.seal(signed.len())?;
         match self.parts.get_mut(part) {
@@ -124,23 +126,23 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The part that came last.
+    /// Returns the index of the last part.
     #[must_use]
     pub fn last(&self) -> Option<usize> {
         self.parts.len().checked_sub(1)
     }
 
-    /// Whether a part is text, signed or not.
+    /// Returns `true` if a part is text, signed or not.
     #[must_use]
     pub fn is_text(&self, part: usize) -> bool {
         matches!(self.parts.get(part), Some(Part::Text { .. }))
     }
 
-    /// More thinking; it goes on with the last part if that is thinking that is not signed yet.
+    /// Adds thinking. It continues the last part if that is thinking without a signature.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn thinking(&mut self, piece: String) -> Result<(), TooLong> {
         if piece.is_empty() {
             return Ok(());
@@ -160,21 +162,21 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A new part of thinking, which what follows belongs to; `redacted` is its opaque data.
+    /// Starts a new part of thinking, which the following pieces belong to. `redacted` is the provider's opaque data.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn open_thinking(&mut self, redacted: Option<String>) -> Result<(), TooLong> {
         self.seal(redacted.as_ref().map_or(0, String::len))?;
         self.push(Part::Thinking { thinking: String::new(), signature: String::new(), redacted })
     }
 
-    /// More of the signature of the last part of thinking.
+    /// Adds to the signature of the last part, if that is thinking.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn signature(&mut self, piece: &str) -> Result<(), TooLong> {
         self.seal(piece.len())?;
         if let Some(Part::Thinking { signature, .. }) = self.parts.last_mut() {
@@ -183,11 +185,11 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A new call; returns what [`Assembly::arguments`] knows it by.
+    /// Starts a new tool call and returns its index for [`Assembly::arguments`].
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn open_call(&mut self, id: &str, name: &str) -> Result<usize, TooLong> {
         self.count(id.len() + name.len())?;
         self.push(Part::Call {
@@ -202,11 +204,11 @@ impl<'a> Assembly<'a> {
         Ok(self.parts.len() - 1)
     }
 
-    /// More of a call's arguments, and its name where it comes late.
+    /// Adds to a call's arguments, and sets its name if it had none.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn arguments(&mut self, call: usize, late_name: &str, piece: &str) -> Result<(), TooLong> {
         self.count(piece.len())?;
         if let Some(Part::Call { name, arguments, ending, .. }) = self.parts.get_mut(call) {
@@ -219,16 +221,17 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A call's arguments once more, now all of them: these are the ones that count.
+    /// Replaces a call's arguments by the complete ones, which some providers send again at the end.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn all_arguments(&mut self, call: usize, all: &str) -> Result<(), TooLong> {
         let known = match self.parts.get(call) {
             Some(Part::Call { arguments, .. }) if arguments != all => arguments.len(),
             _ => return Ok(()),
         };
+        // Only the bytes beyond the streamed arguments are new.
         self.count(all.len().saturating_sub(known))?;
         if let Some(Part::Call { arguments, ending, .. }) = self.parts.get_mut(call) {
             all.clone_into(arguments);
@@ -238,11 +241,11 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A call's arguments, given as JSON and not as text.
+    /// Sets a call's arguments from JSON instead of text.
     ///
     /// # Errors
     ///
-    /// [`TooLong`].
+    /// Returns [`TooLong`] if the answer exceeds its limit.
     pub fn whole_arguments(&mut self, call: usize, value: Value) -> Result<(), TooLong> {
         self.count(value.to_string().len())?;
         if let Some(Part::Call { whole, .. }) = self.parts.get_mut(call) {
@@ -251,7 +254,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Whether a call's arguments are complete JSON already, so that more belongs to another call.
+    /// Returns `true` if a call's arguments are complete JSON already. Further pieces then belong to another call.
     #[must_use]
     pub fn is_complete(&self, call: usize) -> bool {
         match self.parts.get(call) {
@@ -261,7 +264,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The id a call was opened with.
+    /// Returns the id that a call was started with.
     #[must_use]
     pub fn call_id(&self, call: usize) -> &str {
         match self.parts.get(call) {
@@ -270,17 +273,20 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Whether nothing has come.
+    /// Returns `true` if no part has arrived.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// The answer. A call is what makes a model stop for tools, whatever it says of itself; a call that was
-    /// cut by the limit is kept, so that the model is told its arguments are broken.
+    /// Returns the whole answer.
+    ///
+    /// An answer with a call stops for tools, whatever reason the model gives. A call that the length limit cut off is
+    /// kept, so that the model is told that its arguments are broken.
     #[must_use]
     pub fn finish(self, stop: StopReason, request: &Request) -> Response {
         let withheld = stop == StopReason::Refusal;
+        // A refused answer is incomplete. None of its calls may be run.
         let parts = self.parts.into_iter().filter(|part| !withheld || !matches!(part, Part::Call { .. }));
         let mut content: Vec<Block> = parts.filter_map(into_block).collect();
         let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall { .. }));
@@ -304,7 +310,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Bytes of text, thinking and arguments.
+    /// Returns the number of bytes of text, thinking and arguments.
     pub const fn readable(&self) -> usize {
         self.bytes - self.sealed
     }
@@ -339,13 +345,14 @@ fn into_block(part: Part) -> Option<Block> {
     }
 }
 
-/// How deep arguments may be nested. What reads a transcript gives up at twice that depth, and an answer that can't be
-/// read again would be lost.
+/// Maximum nesting depth of arguments. The reader of transcripts gives up at twice that depth, and an answer that
+/// cannot be read back would be lost.
 const DEEPEST: usize = 64;
 
-/// Arguments as they are; as text, which no call takes, where they are nested too deep.
+/// Returns the arguments unchanged, or as a text if they are nested too deeply. No tool accepts a text as arguments.
 #[must_use]
 pub fn shallow(arguments: Value) -> Value {
+    // The depth is bounded by `left`, so hostile nesting cannot overflow the stack.
     fn is_deep(value: &Value, left: usize) -> bool {
         let Some(left) = left.checked_sub(1) else { return true };
         match value {
@@ -357,8 +364,7 @@ pub fn shallow(arguments: Value) -> Value {
     if is_deep(&arguments, DEEPEST) { Value::String(arguments.to_string()) } else { arguments }
 }
 
-/// Arguments as an object where they are one, also where a model wrote the object into a string; the text
-/// itself where they are not.
+/// Parses arguments. They may be an object, or a string that contains an object. Anything else is kept as text.
 fn parse(text: String) -> Value {
     if text.trim().is_empty() {
         return Value::Object(serde_json::Map::new());
@@ -374,7 +380,7 @@ fn parse(text: String) -> Value {
     }
 }
 
-/// Gives a new id to each call that has none, or one that the conversation has already: results could not
+/// Gives a new id to each call without an id, or with an id that the conversation already uses. Their results could not
 /// be told apart, and providers refuse such a history.
 fn distinguish(content: &mut [Block], request: &Request) {
     let mut seen: HashSet<&str> =
@@ -391,6 +397,7 @@ fn distinguish(content: &mut [Block], request: &Request) {
 
 fn new_id() -> String {
     let mut id = uuid::Uuid::new_v4().simple().to_string();
+    // Together with the prefix, 24 characters: short enough for every wire format but Mistral's.
     id.truncate(20);
     id.insert_str(0, "call");
     id

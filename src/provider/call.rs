@@ -1,41 +1,46 @@
-//! Tool calls as a wire takes them: id, name and arguments. A conversation may have begun with another provider, whose ids
-//! this one would refuse. Deterministic, so that a call and its result agree and a prompt cache holds.
+// ! Rewrites ids, names and arguments of tool calls into forms that a wire format accepts.
+// !
+// ! A conversation may have begun with another provider, and this one would refuse its ids. The functions are
+// deterministic, so that a call and its result keep matching and a prompt cache stays valid.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// What a wire takes.
+/// The form of call ids that a wire format accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Letters, digits, `_` and `-`, at most 64.
+    /// Letters, digits, `_` and `-`, at most [`LONGEST`].
     Plain,
-    /// Nine letters and digits, as Mistral wants them.
+    /// Exactly nine letters and digits, which Mistral requires.
     Nine,
-    /// Anything up to 40 bytes.
+    /// Any text of up to 40 bytes.
     Short,
 }
 
-/// The most characters of a name, and of most ids.
+/// Maximum number of characters of a tool name, and of an id in most wire formats.
 pub const LONGEST: usize = 64;
 
-/// Whether an id or a name is as most wires take it: letters, digits, `_` and `-`, at most [`LONGEST`]. Hygiene goes by it
-/// too.
+/// Returns `true` if an id or a name has the form that most wire formats accept: letters, digits, `_` and `-`, at most
+/// [`LONGEST`].
+///
+/// The transcript hygiene uses the same test.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
     (1..=LONGEST).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Whether an id is as Mistral takes it: nine letters and digits.
+/// Returns `true` if an id has the form that Mistral requires: nine letters and digits.
 #[must_use]
 pub fn is_nine(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The id as `style` takes it. Hygiene has made those of a conversation so already; a request that is made without it is
-/// not refused for them either.
+/// Returns the id in a form that `style` accepts.
+///
+/// Hygiene has rewritten the ids of a conversation already. This call protects requests that were made without hygiene.
 #[must_use]
 pub fn wire_id(id: &str, style: Style) -> Cow<'_, str> {
     match style {
@@ -47,6 +52,7 @@ pub fn wire_id(id: &str, style: Style) -> Cow<'_, str> {
     }
 }
 
+/// Returns the first `digits` hexadecimal digits of the id's SHA-256 digest.
 fn digest(id: &str, digits: usize) -> String {
     let hash = Sha256::digest(id);
     let mut text = hash.iter().fold(String::with_capacity(64), |mut text, byte| {
@@ -59,7 +65,8 @@ fn digest(id: &str, digits: usize) -> String {
     text
 }
 
-/// A tool's name as every wire takes it: models make up names that none would take back.
+/// Returns the tool's name in a form that every wire format accepts. Models invent names that no provider would take
+/// back.
 #[must_use]
 pub fn tool_name(name: &str) -> Cow<'_, str> {
     if is_plain(name) {
@@ -70,8 +77,8 @@ pub fn tool_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(if clean.is_empty() { "unknown".to_owned() } else { clean })
 }
 
-/// Arguments as every wire takes them: an object. Those that were not JSON go back inside one, so that the
-/// model sees what it wrote.
+/// Returns the arguments as an object, which every wire format requires. Arguments that were no JSON are put into an
+/// object, so that the model sees what it wrote.
 #[must_use]
 pub fn input(arguments: &Value) -> Cow<'_, Value> {
     match arguments {

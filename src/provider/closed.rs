@@ -1,15 +1,18 @@
-//! A JSON schema as models can be held to it while they write: closed objects, no recursion, and no limits of numbers,
-//! lengths and counts, which their providers refuse (Anthropic's "JSON schema limitations", Bedrock's "Structured
-//! outputs"). What is left out only allows more: the answer is checked with the whole schema all the same.
+// ! Rewrites a JSON schema into the subset that providers can enforce while a model writes.
+// !
+// ! In that subset objects are closed, there is no recursion, and there are no limits on numbers, lengths and counts,
+// because the providers refuse those (Anthropic's "JSON schema limitations", Bedrock's "Structured outputs"). The
+// result only accepts more than the original. The answer is still checked against the whole schema.
 
 use serde_json::{Map, Value, json};
 
-/// Deeper schemas are not made ready.
+/// Nesting depth above which a schema is not rewritten.
 const DEEPEST: usize = 24;
-/// Larger ones neither, counted with each use of what is defined once.
+/// Number of subschemas above which a schema is not rewritten. A definition counts once for each reference to it.
 const MOST: usize = 1_000;
 
-/// The schema in that form; `None` where nothing like it can be said in it: then a model is not held to it.
+/// Returns the schema in the enforceable subset, or `None` if it cannot be expressed there. A model is then not held to
+/// it.
 pub(super) fn close(schema: &Value) -> Option<Value> {
     let mut closer = Closer { root: schema, open: Vec::new(), count: 0 };
     let closed = closer.one(schema, 0)?;
@@ -18,7 +21,7 @@ pub(super) fn close(schema: &Value) -> Option<Value> {
 
 struct Closer<'a> {
     root: &'a Value,
-    /// The definitions that are being written out.
+    /// References that are being expanded, outermost first.
     open: Vec<&'a str>,
     count: usize,
 }
@@ -32,7 +35,7 @@ impl<'a> Closer<'a> {
         }
         if let Some(target) = schema.get("$ref") {
             let target = target.as_str()?;
-            // One that holds itself has no end.
+            // A definition that refers to itself would expand forever.
             if self.open.contains(&target) {
                 return None;
             }
@@ -55,6 +58,7 @@ impl<'a> Closer<'a> {
         if let Some(all) = schema.get("enum") {
             let all = all.as_array()?;
             let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+            // An enum of objects or arrays cannot be enforced.
             closed.insert("enum".to_owned(), all.iter().all(is_plain).then(|| all.clone().into())?);
         }
         if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
@@ -68,12 +72,12 @@ impl<'a> Closer<'a> {
             let items = self.one(schema.get("items")?, depth + 1)?;
             closed.insert("items".to_owned(), items);
         }
-        // One that says nothing would allow anything.
+        // A schema with none of these keywords would accept anything.
         let says = ["type", "enum", "const", "anyOf"].iter().any(|key| closed.contains_key(*key));
         says.then_some(Value::Object(closed))
     }
 
-    /// An object has the properties that it names and no others.
+    /// Rewrites the properties of an object. The result accepts the named properties and no others.
     fn properties(
         &mut self,
         schema: &'a Map<String, Value>,
@@ -83,6 +87,7 @@ impl<'a> Closer<'a> {
         let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
         let is_open = schema.contains_key("additionalProperties") && !is_closed;
         let known = schema.get("properties").and_then(Value::as_object);
+        // Closing an object that accepts unnamed properties would make the schema narrower, not wider.
         if is_open || (!is_closed && known.is_none_or(Map::is_empty)) {
             return None;
         }
@@ -91,6 +96,7 @@ impl<'a> Closer<'a> {
             properties.insert(name.clone(), self.one(one, depth + 1)?);
         }
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        // A required property that is not described could never be written in a closed object.
         for name in required.clone() {
             properties.get(name.as_str()?)?;
         }
@@ -111,7 +117,7 @@ fn is_of(schema: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// What is said of something beside the reference to it.
+/// Adds the description that stands beside a `$ref` to the expanded definition.
 fn described(mut closed: Value, beside: &Map<String, Value>) -> Value {
     if let Some(description) = beside.get("description") {
         closed["description"] = description.clone();
@@ -119,9 +125,11 @@ fn described(mut closed: Value, beside: &Map<String, Value>) -> Value {
     closed
 }
 
-/// Without these another schema would be left, not a wider one.
+/// Keywords that narrow a schema in a way that the subset cannot express. Dropping one would leave a different schema.
 const NARROWING: [&str; 4] = ["allOf", "patternProperties", "prefixItems", "$dynamicRef"];
+/// Keywords that are copied unchanged.
 const KEPT: [&str; 4] = ["type", "title", "description", "const"];
+/// Values of `format` that providers accept.
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 

@@ -1,15 +1,15 @@
-//! A picture as an address that holds it.
+// ! A `data:` URL that embeds a picture.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// `data:image/png;base64,…`, written without a copy of the picture.
+/// Formats as `data:image/png;base64,…` without copying the picture.
 #[derive(Clone, Copy, Debug)]
 pub struct DataUrl<'a> {
-    /// As in `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: &'a str,
-    /// Base64.
+    /// The picture in Base64.
     pub data: &'a str,
 }
 

@@ -1,16 +1,18 @@
-//! Which models are told how much to think. One that does not reason is told nothing: its provider may refuse whatever
-//! speaks of reasoning. Of one that nobody knows, its wire format decides.
+// ! Decides which models receive an agent's reasoning effort.
+// !
+// ! A model that does not reason receives none, because its provider may refuse any field about reasoning. For a model
+// that flock does not know, the wire format decides.
 
 use super::catalog::listing::reasons;
 use crate::config::{Agent, Config, Effort};
 
-/// What a model is told of an agent's effort.
+/// Returns the effort to send to a model. `reasons` is `Some(false)` if the model is known not to reason.
 #[must_use]
 pub fn told(reasons: Option<bool>, effort: Option<Effort>) -> Option<Effort> {
     effort.filter(|_| reasons != Some(false))
 }
 
-/// A sentence for each agent with an effort that one of its models can't be told.
+/// Returns one warning for each agent with an effort that one of its models does not support.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
     let wants = |agent: &&Agent| agent.effort.is_some_and(|effort| effort != Effort::Off);

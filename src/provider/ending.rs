@@ -1,31 +1,33 @@
-//! Whether arguments that come in pieces are whole: each byte is looked at once, however many pieces there are.
+// ! Detects the end of a JSON value that arrives in pieces. Each byte is read once, whatever the number of pieces.
 
-/// How far one JSON value has come. What is no JSON may be taken for whole or not; who reads it then will see.
+/// The state of one JSON value. It is no validator: text that is no JSON may count as complete or not, and the parser
+/// that reads it afterwards decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ending {
     depth: usize,
     in_text: bool,
     escaped: bool,
-    /// Whether a number or a word stands where a value begins.
+    /// Set while a number or a word stands where a value begins.
     bare: bool,
     ended: bool,
 }
 
 impl Ending {
-    /// Reads on.
+    /// Reads the next piece.
     pub(super) fn read(&mut self, piece: &str) {
         for byte in piece.bytes() {
             self.step(byte);
         }
     }
 
-    /// Whether the value has ended. A number could go on, but no tool takes one for its arguments.
+    /// Returns `true` if the value has ended. A number could continue, but no tool takes a number for its arguments.
     pub(super) const fn has_come(self) -> bool {
         self.ended || self.bare
     }
 
     fn step(&mut self, byte: u8) {
         if self.in_text {
+            // Brackets inside a string do not count.
             match byte {
                 _ if self.escaped => self.escaped = false,
                 b'\\' => self.escaped = true,
@@ -56,7 +58,7 @@ mod tests {
 
     fn is_whole(text: &str) -> bool {
         let mut ending = Ending::default();
-        // In pieces of one letter, as models send them.
+        // One character at a time, as models stream them.
         text.chars().for_each(|c| ending.read(c.encode_utf8(&mut [0; 4])));
         ending.has_come()
     }

@@ -1,88 +1,82 @@
-//! Why a model did not answer, and how an HTTP status becomes one of these reasons.
+// ! Errors of model calls, and the mapping from HTTP statuses to them.
 
 use std::time::Duration;
 
 use crate::error::Explain;
 
-/// Why a model did not answer.
+/// The reason why a model did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
     /// The model's provider is not configured, or has no key.
     #[error("the provider {provider} of the model {model} is not configured: {reason}")]
     NotConfigured {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// The model asked for.
         model: String,
-        /// What is missing.
+        /// The missing part.
         reason: String,
-        /// What mends it.
+        /// The command or setting that solves it.
         hint: String,
     },
-    /// It refused the key (401, 403).
+    /// The provider refused the key (401, 403).
     #[error("{provider} refused the key ({status}): {message}")]
     Unauthorised {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The provider's error text.
         message: String,
     },
-    /// It says that the request is wrong (other 4xx), or that no money is left.
+    /// The provider says that the request is wrong (other 4xx), or that no credit is left.
     #[error("{provider} rejected the request ({status}): {message}")]
     Rejected {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The provider's error text.
         message: String,
     },
-    /// It is overloaded or limits the rate (429, 529).
+    /// The provider is overloaded or limits the rate (429, 529).
     #[error("{provider} is limiting requests ({status}): {message}")]
     Limited {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The provider's error text.
         message: String,
-        /// When it wants to be asked again.
+        /// Time after which the provider accepts the next request, if it named one.
         retry_after: Option<Duration>,
     },
-    /// It failed (5xx), could not be reached, or broke off.
+    /// The provider failed (5xx), could not be reached, or broke off.
     #[error("{provider} failed: {message}")]
     Failed {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// What happened.
         message: String,
-        /// When it wants to be asked again.
+        /// Time after which the provider accepts the next request, if it named one.
         retry_after: Option<Duration>,
-        /// Whether nothing of the request has left this machine: there was no connection to send it over.
+        /// `true` if no byte of the request was sent, because there was no connection.
         unsent: bool,
     },
-    /// It sent nothing for too long.
+    /// The provider sent nothing for longer than the timeout.
     #[error("{provider} sent nothing for {} seconds", after.as_secs_f32().ceil())]
     TimedOut {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// How long.
+        /// The timeout that passed.
         after: Duration,
     },
-    /// What it sent is not its own format, or more than anyone could want.
+    /// The answer does not follow the wire format, or is larger than the limit.
     #[error("{provider} sent an answer that can't be read: {message}")]
     Garbled {
-        /// Its id.
+        /// The provider's id.
         provider: String,
-        /// What is wrong with it.
         message: String,
     },
 }
 
 impl ProviderError {
-    /// The error for an HTTP status that is not a success, or for an error event that carries one.
+    /// Returns the error for an HTTP status that is no success, or for an error event that carries a status.
     #[must_use]
     pub fn from_status(
         provider: &str,
@@ -94,7 +88,7 @@ impl ProviderError {
         match status {
             401 | 403 => Self::Unauthorised { provider, status, message },
             429 | 529 => Self::Limited { provider, status, message, retry_after },
-            // 424 is Bedrock's: the model failed, not the request.
+            // 424 comes from Bedrock and means that the model failed, not the request.
             408 | 409 | 424 | 425 | 500.. => {
                 let message = format!("status {status}: {message}");
                 Self::Failed { provider, message, retry_after, unsent: false }
@@ -103,32 +97,37 @@ impl ProviderError {
         }
     }
 
-    /// Whether it is the provider's trouble and may pass.
+    /// Returns `true` if the cause is on the provider's side and may pass by itself.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         matches!(self, Self::Limited { .. } | Self::Failed { .. } | Self::TimedOut { .. })
     }
 
-    /// Whether the thinking of earlier answers was refused, or what hangs on it: without it the conversation can go on.
-    /// Such a refusal comes before any of an answer, and there is no code for it.
+    /// Returns `true` if the provider refused the reasoning of earlier answers, or something that depends on it. The
+    /// conversation can continue without that reasoning.
+    ///
+    /// Providers have no error code for this, so the text is matched. Such a refusal comes before any part of an
+    /// answer.
     #[must_use]
     pub fn refuses_thinking(&self) -> bool {
         const SIGNS: [&str; 6] = ["cannot be modified", "signature", "invalid", "missing", "empty", "blank"];
-        // Responses name the item that can't be read, or that lacks the one it came with.
+        // The Responses API names the item that it cannot read, or whose companion item is missing.
         const ITEMS: [&str; 6] =
             ["encrypted content", "encrypted_content", "'reasoning'", "'rs_", "'fc_", "'msg_"];
         let Self::Rejected { message, status, .. } = self else { return false };
         let message = message.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-        // Servers with a closed format name the field that they do not know.
+        // A server with a strict format names the field that it does not know.
         let has_field = message.contains("reasoning_content") || message.contains("reasoning_details");
         let is_unknown = has(&["unsupported", "not supported", "unknown", "unrecognized", "not permitted"]);
         let is_named = message.contains("thinking") || message.contains("thought") || has_field;
         (is_named && has(&SIGNS)) || (has_field && is_unknown) || (matches!(status, 400 | 404) && has(&ITEMS))
     }
 
-    /// Whether a picture of the conversation was refused: with the pictures named instead it can go on. There is no code for
-    /// it either.
+    /// Returns `true` if the provider refused a picture of the conversation. The conversation can continue with a text
+    /// in the place of each picture.
+    ///
+    /// Providers have no error code for this, so the text is matched.
     #[must_use]
     pub fn refuses_pictures(&self) -> bool {
         const SIGNS: [&str; 12] = [
@@ -150,8 +149,10 @@ impl ProviderError {
         message.contains("image") && SIGNS.iter().any(|sign| message.contains(sign))
     }
 
-    /// Whether the form that the answer was to have was refused: without it the model can be asked again. There is no code
-    /// for it either.
+    /// Returns `true` if the provider refused the required form of the answer. The model can then be asked again
+    /// without it.
+    ///
+    /// Providers have no error code for this, so the text is matched.
     #[must_use]
     pub fn refuses_format(&self) -> bool {
         const NAMES: [&str; 12] = [
@@ -173,7 +174,7 @@ impl ProviderError {
         NAMES.iter().any(|name| message.contains(name))
     }
 
-    /// Whose failure it is.
+    /// Returns the id of the provider that failed.
     #[must_use]
     pub fn provider(&self) -> &str {
         match self {

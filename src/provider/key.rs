@@ -1,4 +1,4 @@
-//! API keys, and where they come from. A key is never shown, and never leaves in an error.
+// ! API keys and their sources. A key is never shown, and is removed from every error text.
 
 use std::fmt;
 
@@ -10,41 +10,44 @@ use crate::home::Home;
 use super::catalog::Endpoint;
 use super::placeholder;
 
-/// A provider's key. `Debug` shows that there is one, nothing of it.
+/// A provider's API key. `Debug` shows none of its characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// The key in this text, without the white space around it; `None` where nothing is left.
+    /// Returns the key in a text without surrounding white space, or `None` if nothing is left.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The key itself, for a request's header only.
+    /// Returns the key itself. Use it for a request header only.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The key, where it is a secret: local servers are given a short or well-known word instead of one.
+    /// Returns the key if it is a secret. The key of a local server is often a short or well-known word and no secret.
     pub(super) fn secret(&self) -> Option<&str> {
         placeholder::is_secret(&self.0).then_some(self.0.as_str())
     }
 
-    /// Returns the text with each secret of the key replaced by `[key]`: some providers repeat what they refuse. A key
-    /// that is a placeholder is no secret, and the text stays as it is.
+    /// Returns the text with each secret of the key replaced by `[key]`, because some providers repeat what they
+    /// refuse.
+    ///
+    /// A key that is a placeholder is no secret, and the text is returned unchanged.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // The secret and the token of a pair, too.
+        // A key may be a pair such as `id:secret`. Each part of it that is a secret is replaced too.
         let parts =
             self.0.split(':').filter(|part| part.len() < self.0.len() && placeholder::is_secret(part));
         for secret in self.secret().into_iter().chain(parts) {
             if text.contains(secret) {
                 text = text.replace(secret, "[key]");
             }
+            // Inside a JSON string the key may be escaped and would not match as it is.
             let escaped = escaped(secret);
             if escaped != secret && text.contains(&escaped) {
                 text = text.replace(&escaped, "[key]");
@@ -54,7 +57,7 @@ impl ApiKey {
     }
 }
 
-/// Returns a text as it stands in a JSON string.
+/// Returns a text with the escapes of a JSON string, without the quotes.
 pub(super) fn escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
@@ -66,12 +69,14 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// Finds a provider's key: what the configuration says, then the home's secrets, then the environment.
-/// `Ok(None)` means that there is none anywhere.
+/// Finds a provider's key: in the configuration, then in the home's secrets, then in the environment.
+///
+/// Returns `Ok(None)` if none of them has a key.
 ///
 /// # Errors
 ///
-/// A sentence for the person, where the configuration names a source that has nothing.
+/// Returns a sentence for the user if the configuration names a source that has no key, or if the secret cannot be
+/// read.
 pub fn find(
     home: &Home,
     provider: &str,
@@ -87,8 +92,10 @@ pub fn find(
     Ok(in_environment(known).and_then(|(_, key)| ApiKey::new(&key)))
 }
 
-/// The variable of the environment that [`find`] takes a provider's key from, if it comes from there: what
-/// another environment starts has no such key.
+/// Returns the environment variable that [`find`] takes a provider's key from, or `None` if the key comes from
+/// elsewhere.
+///
+/// A gateway that is started from another environment would not have such a key.
 #[must_use]
 pub fn variable(
     home: &Home,
@@ -105,12 +112,12 @@ pub fn variable(
     in_environment(known).map(|(variable, _)| variable.name.to_owned())
 }
 
-/// The first of a provider's variables that is set, and what it holds.
+/// Returns the first of a provider's variables that is set, and its value.
 fn in_environment(known: Option<&Endpoint>) -> Option<(env::Var, String)> {
     known?.keys.iter().find_map(|variable| Some((*variable, variable.get()?)))
 }
 
-/// The variable that a text of the configuration names.
+/// Returns the variable that a configured key refers to, written as `env:NAME` or `${NAME}`.
 fn referenced(written: &str) -> Option<&str> {
     written
         .strip_prefix("env:")
@@ -131,6 +138,7 @@ fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
 }
 
 fn secret(home: &Home, name: &str) -> Result<Option<ApiKey>, String> {
+    // A provider's id is also tried as a secret's name, and not every id is a valid one.
     if !config::secret::is_name(name) {
         return Ok(None);
     }

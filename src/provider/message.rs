@@ -1,5 +1,5 @@
-//! The provider-neutral form of what a model is sent and answers. Transcripts store these blocks, providers
-//! encode them to their wire and decode them from it.
+// ! The provider-neutral form of conversations and answers. Transcripts store these blocks, and each provider
+// translates them to and from its wire format.
 
 use std::sync::Arc;
 
@@ -8,45 +8,42 @@ use serde_json::Value;
 
 use super::parameters::Parameters;
 
-/// How a text block begins that flock put beside a person's words: the time, a client's system text. What
-/// is in it was not said by the person.
+/// The prefix of a text block that flock adds to a person's message: the time, or the system text of a client. The
+/// person did not write it.
 pub const CONTEXT_OPEN: &str = "<flock-context";
 
-/// Who a message is from, as a model sees it.
+/// The sender of a message, from the model's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
     /// A person, another agent, or flock itself.
     User,
-    /// The model.
     Assistant,
-    /// Results of tools the model called.
+    /// The results of tools that the model called.
     Tool,
 }
 
 /// One message: a role and its blocks, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who it is from.
     pub role: Role,
-    /// What it holds.
     pub content: Vec<Block>,
 }
 
 impl Message {
-    /// A message of one text.
+    /// Returns a message with a single text block.
     #[must_use]
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, content: vec![Block::text(text)] }
     }
 
-    /// All its text blocks, joined.
+    /// Returns all text blocks, concatenated.
     #[must_use]
     pub fn joined_text(&self) -> String {
         joined_text(&self.content)
     }
 
-    /// Its text blocks without what flock put beside them, joined.
+    /// Returns the text blocks that flock did not add, concatenated.
     #[must_use]
     pub fn said_text(&self) -> String {
         let said = self.content.iter().filter_map(|block| match block {
@@ -56,7 +53,7 @@ impl Message {
         said.collect()
     }
 
-    /// The tool calls in it, in order.
+    /// Returns the tool calls of the message, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = ToolCall<'_>> {
         self.content.iter().filter_map(|block| match block {
             Block::ToolCall { id, name, arguments, .. } => Some(ToolCall { id, name, arguments }),
@@ -70,13 +67,12 @@ impl Message {
 pub struct ToolCall<'a> {
     /// The provider's id for this call.
     pub id: &'a str,
-    /// The tool's name.
     pub name: &'a str,
-    /// Its arguments as the model wrote them. Broken JSON is kept as a JSON string.
+    /// Arguments as the model wrote them. Broken JSON is kept as a JSON string.
     pub arguments: &'a Value,
 }
 
-/// The text blocks of some content, joined.
+/// Returns the text blocks of some content, concatenated.
 #[must_use]
 pub fn joined_text(content: &[Block]) -> String {
     content
@@ -92,81 +88,79 @@ pub fn joined_text(content: &[Block]) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", try_from = "Flat")]
 pub enum Block {
-    /// Text.
     Text {
-        /// The text.
         text: String,
-        /// What the provider wants back with it: a signature, or the id of its item.
+        /// Data that must be sent back with the text: a signature, or the id of the provider's item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// What the model thought, with the provider's signature where it has one.
+    /// The model's reasoning.
     #[serde(rename_all = "camelCase")]
     Thinking {
-        /// The readable part; empty where the provider redacted it.
+        /// The readable part; empty if the provider redacted it.
         thinking: String,
-        /// To be given back unchanged, to the same provider only.
+        /// The provider's signature. It must be sent back unchanged, and to the same provider only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
         /// The provider's opaque data of a redacted block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redacted: Option<String>,
     },
-    /// The model wants a tool run.
+    /// A call of a tool by the model.
     ToolCall {
         /// The provider's id for this call.
         id: String,
-        /// The tool's name.
         name: String,
-        /// Arguments; a JSON string where the model's JSON was broken.
+        /// Arguments; a JSON string if the model's JSON was broken.
         arguments: Value,
-        /// What the provider wants back with it: the signature of the thinking that led to the call.
+        /// Data that must be sent back with the call: the signature of the reasoning that led to it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     #[serde(rename_all = "camelCase")]
     ToolResult {
-        /// The id of the call it answers.
+        /// The id of the answered call.
         call_id: String,
         /// The tool's name.
         name: String,
-        /// Text and images. Shared, because it is the bulk of a conversation: what changes the ids around it
-        /// does not copy it.
+        /// Text and images. They are shared because they are the bulk of a conversation: a change of the ids around
+        /// them must not copy them.
         content: Arc<[Block]>,
-        /// Whether the call failed.
+        /// `true` if the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
-    /// A picture.
     #[serde(rename_all = "camelCase")]
     Image {
-        /// As in `image/png`.
+        /// Media type, such as `image/png`.
         media_type: String,
-        /// Base64.
+        /// The picture in Base64.
         data: String,
     },
-    /// What a newer version stored, whole. It is kept, and never sent.
+    /// A block that a newer version of flock stored, as a whole. It is kept and never sent.
     #[serde(untagged)]
     Other(Value),
 }
 
 impl Block {
-    /// A text nobody signed.
+    /// Returns a text block without a signature.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), signature: None }
     }
 
-    /// A call nobody signed.
+    /// Returns a tool call without a signature.
     #[must_use]
     pub fn call(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self::ToolCall { id: id.into(), name: name.into(), arguments, signature: None }
     }
 }
 
-/// A block as it is read: with all fields of all kinds. A tagged enum would copy each block into a buffer
-/// before it knows its kind, and a transcript has thousands of them.
+/// A block as it is deserialised, with the fields of all kinds.
+///
+/// A tagged enum would copy each block into a buffer before it knows its kind, and a transcript has thousands of
+/// blocks.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Flat {
@@ -177,7 +171,7 @@ struct Flat {
     redacted: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    /// A call that was cut off has none, which is what `null` says too.
+    /// Missing for a call that was cut off; read as `null`.
     #[serde(default)]
     arguments: Value,
     call_id: Option<String>,
@@ -188,7 +182,7 @@ struct Flat {
     data: Option<String>,
 }
 
-/// Why something is no block.
+/// The reason why a value is no block.
 #[derive(Debug, thiserror::Error)]
 enum NoBlock {
     #[error("a block of the type {0} has no {1}")]
@@ -230,32 +224,32 @@ impl TryFrom<Flat> for Block {
     }
 }
 
-/// A tool as a model is told of it.
+/// The description of a tool for a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolSpec {
-    /// The name, at most 64 of `[a-zA-Z0-9_-]`.
+    /// Name of at most 64 characters from `[a-zA-Z0-9_-]`.
     pub name: String,
-    /// What it does and when to use it, short.
+    /// Short text about what the tool does and when to use it.
     pub description: String,
-    /// A JSON schema of an object.
+    /// JSON schema of an object.
     pub parameters: Parameters,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
-    /// It had said all.
+    /// The answer is finished.
     End,
-    /// It wants tools run.
+    /// The model waits for the results of its tool calls.
     ToolUse,
-    /// It reached the limit of its answer.
+    /// The answer reached its maximum length.
     Length,
     /// The provider withheld the answer.
     Refusal,
-    /// The call failed; what came before is kept.
+    /// The call failed; the part that had arrived is kept.
     Error,
-    /// The turn was stopped; what came before is kept.
+    /// The turn was cancelled; the part that had arrived is kept.
     Aborted,
 }
 
@@ -263,21 +257,21 @@ pub enum StopReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// Fresh input.
+    /// Input tokens that touched no cache.
     pub input: u64,
-    /// Output, thinking included.
+    /// Output tokens, including the reasoning.
     pub output: u64,
-    /// Input read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Input written to the provider's cache.
+    /// Input tokens written to the provider's cache.
     pub cache_write: u64,
-    /// What the provider says that it charges, in millionths of a dollar; `None` where it says nothing of money.
+    /// The provider's own charge in millionths of a dollar; `None` if it reports no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
 }
 
 impl Usage {
-    /// Whether nothing was counted.
+    /// Returns `true` if all counts are zero and no charge is known.
     fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -290,7 +284,8 @@ impl std::ops::AddAssign for Usage {
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
-        // Of a sum, what was charged is known only where it is known of each; nothing costs nothing.
+        // The charge of a sum is known only if every part's charge is known. An empty usage costs nothing and does not
+        // change it.
         self.cost = match (self.cost, other.cost) {
             (Some(cost), Some(more)) => Some(cost.saturating_add(more)),
             (cost, None) if other.is_nothing() => cost,

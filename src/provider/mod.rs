@@ -1,8 +1,8 @@
-//! Model APIs. A [`Provider`] takes the neutral [`Request`], speaks one wire format, streams what comes and
-//! returns the whole answer.
-//!
-//! Retry, time limits and the choice of a provider for a model live here too; what goes into a request is
-//! the agent's business. [`Catalog::resolve`] is the way in.
+// ! Clients for model APIs. A [`Provider`] takes a neutral [`Request`], speaks one wire format, streams the answer and
+// returns it as a whole.
+// !
+// ! Retries, timeouts and the choice of the provider for a model are here too. The agent decides what a request
+// contains. [`Catalog::resolve`] is the entry point.
 
 pub mod anthropic;
 mod assembly;
@@ -52,102 +52,103 @@ pub use route::Route;
 /// A boxed future that borrows for `'a`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a model is asked.
+/// A request to a model, independent of the provider.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The provider's name for the model.
     pub model: String,
-    /// The system prompt.
     pub system: String,
-    /// The conversation, oldest first. Shared with whoever keeps it: a long one is not copied for each call.
+    /// The conversation, oldest first. Messages are shared with their owner, so that a call does not copy a long
+    /// conversation.
     pub messages: Vec<Arc<Message>>,
-    /// The tools it may call.
+    /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// The most tokens it may answer with.
+    /// Maximum number of tokens in the answer.
     pub max_tokens: u32,
-    /// How much it is to think; `None` leaves it to the provider.
+    /// Effort for reasoning; `None` leaves it to the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// What a provider that keeps prompts finds the session's by: the same in all its requests, and nothing
-    /// that tells of the session.
+    /// Key under which a provider with a prompt cache finds the session's entries. It is the same in all requests of a
+    /// session and reveals nothing about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
-    /// The form of the answer's text, where the wire format can hold the model to one beside its tools.
+    /// Required form of the answer's text. Only set if the wire format can enforce one together with tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<AnswerFormat>,
-    /// The beginning of the body, where it was kept: `messages` are those that follow.
+    /// Cached beginning of the request body, if there is one; `messages` then holds only the messages that follow it.
     #[serde(skip)]
     pub prefix: Option<Arc<BodyPrefix>>,
 }
 
-/// The form of an answer's text.
+/// The required form of an answer's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AnswerFormat {
     /// Any JSON object.
     JsonObject,
-    /// JSON that a schema describes.
+    /// JSON that matches a schema.
     JsonSchema {
-        /// The schema's name.
         name: String,
-        /// The schema.
         schema: serde_json::Value,
-        /// Whether the model is to be held to every part of it.
+        /// `true` if the provider shall enforce every part of the schema; `None` leaves it to the provider.
         #[serde(skip_serializing_if = "Option::is_none")]
         strict: Option<bool>,
     },
 }
 
-/// A piece of an answer as it arrives.
+/// A piece of an answer, sent while the answer streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// More text.
     Text(String),
-    /// More thinking.
+    /// Text of the model's reasoning.
     Thinking(String),
-    /// A call of a tool begins; nothing of it is shown before it is whole.
+    /// The start of a tool call. The call itself is only available in the whole answer.
     ToolCall,
 }
 
-/// Receives the pieces; called in order, from one task.
+/// A callback for the pieces of an answer. It is called in order, from one task.
 pub type Sink<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
-    /// Text, thinking and tool calls, in the order they came.
+    /// Text, thinking and tool calls, in the order in which they arrived.
     pub content: Vec<Block>,
-    /// Why it ended.
     pub stop: StopReason,
-    /// What it cost.
+    /// Tokens that the provider counted.
     pub usage: Usage,
 }
 
-/// A model API.
+/// A client for one model API.
 pub trait Provider: Send + Sync {
-    /// The body of the request that [`Provider::call`] would send first, byte for byte. Nothing is sent, and no key is
-    /// in it: keys are headers.
+    /// Returns the request body that [`Provider::call`] would send first, byte for byte.
+    ///
+    /// Nothing is sent. The body contains no key, because keys are sent as headers.
     ///
     /// # Errors
     ///
-    /// If the request can't be written in this wire format.
+    /// Returns [`ProviderError`] if the request cannot be written in this wire format.
     fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError>;
 
-    /// Asks the model once and returns its whole answer; pieces go to `sink` as they arrive. Dropping the
-    /// future ends the request.
+    /// Asks the model once and returns its whole answer. Pieces go to `sink` as they arrive. Dropping the future
+    /// cancels the request.
     ///
     /// # Errors
     ///
-    /// As [`ProviderError`] says. What had reached `sink` before is not part of any answer.
+    /// Returns [`ProviderError`] if the provider cannot be reached, refuses the request, stays silent past the timeout,
+    /// breaks off, or sends an answer that cannot be read. Pieces that reached `sink` before the error belong to no
+    /// answer.
     fn call<'a>(
         &'a self,
         request: &'a Request,
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>>;
 
-    /// The way of a request that another program has written in this wire format already; `None` where there is none, as
-    /// each request is signed by itself, or nobody is asked.
+    /// Returns a way to forward a request that another program has already written in this wire format.
+    ///
+    /// Returns `None` if that is impossible: the API signs each request (AWS Signature), or the provider is a script
+    /// and asks nobody.
     fn passage(&self, _model: &str, _want: passing::Want) -> Option<passing::Passage> {
         None
     }

@@ -1,26 +1,26 @@
-//! Counts as providers send them: `12`, `12.0`, `"12"`, and now and then something that is no count. None of that is worth
-//! an answer.
+// ! Reads token counts as providers send them: `12`, `12.0`, `"12"`, and sometimes something that is no count. A count
+// that cannot be read is no reason to lose the answer.
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
-/// More tokens than this were never counted; sums of counts up to it do not overflow.
+/// Largest accepted count. No real count is larger, and sums of counts up to it do not overflow.
 const MOST: f64 = 1e12;
 
-/// A count; `None` where what stands there is none.
+/// Reads a count; `None` if the value is none.
 ///
 /// # Errors
 ///
-/// The JSON itself is broken.
+/// Returns an error only if the JSON itself is broken.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(of(&Value::deserialize(deserializer)?))
 }
 
-/// All counts of an answer; `None` where they can't be read.
+/// Reads all counts of an answer; `None` if they have another structure.
 ///
 /// # Errors
 ///
-/// The JSON itself is broken.
+/// Returns an error only if the JSON itself is broken.
 pub(super) fn counts<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

@@ -1,5 +1,5 @@
-//! The schema of a tool's parameters. A request has dozens of them and a turn makes its requests anew, so a copy shares
-//! what it is a copy of, and the text of each is written once.
+// ! The JSON schema of a tool's parameters. A request has dozens of them and a turn makes many requests, so clones
+// share the schema, and its text is written once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A JSON schema of an object.
+/// A JSON schema of an object, with its serialised text. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Parameters(Arc<Written>);
 
 #[derive(Debug)]
 struct Written {
     value: Value,
-    /// `None` where it can't be written, which a value always can.
+    /// The schema as JSON text. `None` if it cannot be serialised, which does not happen with a [`Value`].
     text: Option<Box<RawValue>>,
 }
 
 impl Parameters {
-    /// The schema as JSON, without spaces.
+    /// Returns the schema as JSON without spaces.
     #[must_use]
     pub fn text(&self) -> &str {
         self.0.text.as_deref().map_or("null", RawValue::get)

@@ -1,7 +1,7 @@
-//! Requests that another program has written in a provider's own wire format: flock puts its address, its headers and
-//! its key to them, passes the answer on as it comes, and reads from it meanwhile what it took.
-//!
-//! Nothing else is changed in either direction, so that what flock does not know yet works too.
+// ! Forwards requests that another program has written in a provider's own wire format.
+// !
+// ! flock sets the provider's address, headers and key, forwards the answer as it arrives, and reads the token counts
+// from it on the way. Nothing else is changed in either direction, so that features which flock does not know work too.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::stream::{Decoder, EventError, Progress, explain, take};
 use super::veil::{Veil, find};
 use super::{Delta, ProviderError, Sink, Usage};
 
-/// What a request is for.
+/// The purpose of a forwarded request. It selects the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// An answer; the body says whether in one piece, where the wire has one address for both.
+    /// An answer. If the wire format has one address for both forms, the body decides between one piece and a stream.
     Answer,
-    /// An answer in pieces, where the wire has an address of its own for that.
+    /// A streamed answer, for wire formats with a separate address for it.
     Stream,
     /// The number of tokens of a request.
     Count,
 }
 
-/// The way of one request to its provider.
+/// A prepared way to forward one request to its provider.
 pub struct Passage {
     endpoint: Endpoint,
     http: Arc<Http>,
@@ -39,11 +39,12 @@ impl Passage {
         Self { endpoint, http: Arc::clone(http), decoder }
     }
 
-    /// Sends a request with these parts of its address and these headers, and waits for the beginning of its answer.
+    /// Sends a request with this query and these headers, and waits for the first bytes of its answer.
     ///
     /// # Errors
     ///
-    /// As [`super::Provider::call`], and for an answer that begins with an error.
+    /// Returns [`Refused`] if the provider cannot be reached, answers with an error status, stays silent past the
+    /// timeout, closes the connection without an answer, or if its answer begins with an error event.
     pub async fn send(
         self,
         query: &[(&str, &str)],
@@ -60,6 +61,7 @@ impl Passage {
             Meter { endpoint: endpoint.clone(), decoder, form: Form::Unknown, longest: http.limits().answer };
         let secret = endpoint.key().and_then(ApiKey::secret).map(str::to_owned);
         let (status, mut headers, mut body) = endpoint.pass(&http, headers, body).await?;
+        // A server may repeat the key in a header of its answer. Such a header is dropped.
         if let Some(secret) = &secret {
             let kept =
                 headers.iter().filter(|(_, value)| find(value.as_bytes(), secret.as_bytes()).is_none());
@@ -74,11 +76,11 @@ impl Passage {
     }
 }
 
-/// An answer on its way. Dropping it ends the request.
+/// An answer that is arriving. Dropping it cancels the request.
 pub struct Answer {
-    /// Its status; a success.
+    /// The HTTP status; always a success.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers of the answer, without those that contain the key.
     pub headers: HeaderMap,
     body: Body<'static>,
     meter: Meter,
@@ -87,12 +89,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// The provider is silent for too long, breaks off, or reports that it failed. After the last of these there may
-    /// be more bytes, which say it in its own words.
+    /// Returns [`ProviderError`] if the provider is silent past the timeout, breaks off, or reports a failure. After a
+    /// reported failure there may be more bytes, which contain the failure in the provider's own words.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ProviderError> {
         loop {
             let piece = match self.first.take() {
@@ -111,7 +113,7 @@ impl Answer {
         }
     }
 
-    /// The bytes that came with its head, where there are some to pass on yet.
+    /// Returns the bytes that arrived with the head, unless they are held back as a possible part of the key.
     pub fn first(&mut self) -> Option<Bytes> {
         let passed = self.veil.pass(self.first.take()?);
         (!passed.is_empty()).then_some(passed)
@@ -123,43 +125,45 @@ impl Answer {
             self.body.settle();
         }
         let piece = match self.body.chunk().await {
-            // What goes wrong after the end is no reason to lose it.
+            // The answer is complete, so a later failure of the connection does not matter.
             Err(_) if is_complete => None,
             piece => piece?,
         };
         match &piece {
-            // What a broken event means is seen at the end; it is the reader's to judge.
+            // The meter remembers a broken event and reports it at the end. The program that reads the stream judges it
+            // itself.
             Some(piece) => drop(self.meter.feed(piece)),
             None => self.meter.end(),
         }
         Ok(piece)
     }
 
-    /// What it took: known when the answer is complete, and its provider has said so.
+    /// Returns the tokens of the answer. They are known once the answer is complete and its provider has counted.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.meter.usage()
     }
 
-    /// Tokens of what has come of its text, estimated. An answer in a form that flock does not read has none.
+    /// Estimates the tokens of the text so far, at four bytes each. It is zero for an answer in a format that flock
+    /// cannot read.
     #[must_use]
     pub fn written(&self) -> u64 {
         (self.meter.decoder.written() as u64).div_ceil(4)
     }
 
-    /// Whether it has all come, or as good as.
+    /// Returns `true` if the whole answer has arrived, though token counts may still follow.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.meter.is_complete()
     }
 
-    /// Whether nothing else comes.
+    /// Returns `true` if nothing else will arrive.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(&self.meter.form, Form::Events(_, Some(Progress::Done)) | Form::Whole)
     }
 
-    /// The failure that it reports, if it does.
+    /// Returns the failure that the provider reported within the answer, if there is one.
     #[must_use]
     pub const fn failure(&self) -> Option<&ProviderError> {
         match &self.meter.form {
@@ -168,14 +172,14 @@ impl Answer {
         }
     }
 
-    /// Whether it comes in a form that flock does not read: nobody knows how it ended.
+    /// Returns `true` if flock cannot read the answer's format and therefore does not know how it ended.
     #[must_use]
     pub const fn is_unread(&self) -> bool {
         matches!(&self.meter.form, Form::Lost(None))
     }
 }
 
-/// Reads along what an answer takes.
+/// Reads the token counts from an answer while it is forwarded.
 struct Meter {
     endpoint: Endpoint,
     decoder: Box<dyn Decoder + Send>,
@@ -183,23 +187,25 @@ struct Meter {
     longest: usize,
 }
 
-/// How an answer comes.
+/// The form in which an answer arrives.
 enum Form {
-    /// Nothing of it has come.
+    /// Nothing has arrived yet.
     Unknown,
-    /// In events.
+    /// A stream of events.
     Events(Events, Option<Progress>),
-    /// As one document, of which this much has come.
+    /// One document; holds the part that has arrived.
     Document(Vec<u8>),
-    /// It was one document, and it was complete.
+    /// One document, which was complete.
     Whole,
-    /// It can't be read; or it failed, and so.
+    /// An answer that cannot be read (`None`), or that reported a failure.
     Lost(Option<ProviderError>),
 }
 
 impl Meter {
-    /// An error is one that the provider reports, or that no program could read.
+    /// Reads the next bytes. The only errors are a failure that the provider reports, and a web page in place of an
+    /// answer.
     fn feed(&mut self, piece: &[u8]) -> Result<(), ProviderError> {
+        // The first byte tells the form. The content type does not: servers send either form under any name.
         if matches!(self.form, Form::Unknown) {
             match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => return Ok(()),
@@ -230,7 +236,7 @@ impl Meter {
                 self.form = Form::Lost(Some(error.clone()));
                 Err(error)
             }
-            // An answer that flock can't read may be one that the program can.
+            // The program that asked may understand an answer that flock cannot read, so it is forwarded all the same.
             Err(error) => {
                 let error = explain(&self.endpoint, error);
                 tracing::warn!(%error, "what an answer takes can't be read from it");
@@ -240,7 +246,7 @@ impl Meter {
         }
     }
 
-    /// Nothing more comes.
+    /// Reads what is left after the last bytes.
     fn end(&mut self) {
         let (endpoint, decoder) = (&self.endpoint, &mut *self.decoder);
         match &mut self.form {
@@ -252,7 +258,8 @@ impl Meter {
                 };
             }
             Form::Events(events, progress) => {
-                // The last event of a stream that broke off may be half of one.
+                // If the stream broke off, its last event may be incomplete. The missing end is reported, not this
+                // event.
                 drop(events.end(|data| take(endpoint, progress, data, decoder)));
             }
             Form::Unknown | Form::Whole | Form::Lost(_) => {}
@@ -265,13 +272,13 @@ impl Meter {
 
     fn usage(&self) -> Option<Usage> {
         let usage = self.decoder.usage();
-        // Servers that do not count, or are told not to, leave all of it at nothing.
+        // Servers that do not count, or were told not to, leave all counts at zero.
         (self.is_complete() && usage != Usage::default()).then_some(usage)
     }
 }
 
-/// Where the pieces of an answer go that is only counted.
+/// Returns a sink that discards the pieces, for an answer of which only the tokens are counted.
 pub(super) fn nowhere() -> Sink<'static> {
-    // A closure without a size: no memory is taken, so none is lost.
+    // The closure has no size, so leaking it leaks no memory.
     Box::leak(Box::new(|_: Delta| {}))
 }

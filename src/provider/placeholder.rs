@@ -1,10 +1,10 @@
-//! Keys that are no secrets. A model server of one's own often wants any key at all, so its owner writes `test`, `ollama`
-//! or `EMPTY`. Replacing such a word in what the server says would change answers.
+// ! Recognises keys that are no secrets. A local model server often accepts any key, so its owner writes `test`,
+// `ollama` or `EMPTY`. Replacing such a word in the server's answers would change them.
 
 /// Number of characters below which a key is no secret.
 const SHORTEST: usize = 16;
 
-/// Words that placeholders are made of, in lower case.
+/// Words that placeholders consist of, in lower case.
 const WORDS: &[&str] = &[
     "anthropic",
     "any",
@@ -88,25 +88,25 @@ const WORDS: &[&str] = &[
     "your",
 ];
 
-/// Returns `true` for a text that only its owner and the provider can know.
+/// Returns `true` for a key that only its owner and the provider can know.
 pub(super) fn is_secret(key: &str) -> bool {
     let mut parts = key.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
     key.chars().count() >= SHORTEST && !parts.all(is_filler)
 }
 
-/// Returns `true` for a text that only stands for a key: words, one character again and again, or a run.
+/// Returns `true` for a text that only stands for a key: known words, one repeated character, or a run.
 pub(crate) fn is_filler_text(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).all(is_filler)
 }
 
-/// Returns `true` for a part that stands for a key and is none: words, one character again and again, or a run like
-/// `1234567890` or `abcdef`.
+/// Returns `true` for a part of a placeholder: known words, one repeated character, or a run like `1234567890` or
+/// `abcdef`.
 fn is_filler(part: &str) -> bool {
     let part = part.to_lowercase();
     is_run(part.as_bytes()) || is_words(&part)
 }
 
-/// Returns `true` where each character is the one before it, or all are the ones after those before them.
+/// Returns `true` if all characters are equal, or if each one follows the one before it. 0 follows 9.
 fn is_run(part: &[u8]) -> bool {
     let follows = |pair: &[u8]| pair[1] == pair[0].wrapping_add(1) || (pair[0], pair[1]) == (b'9', b'0');
     part.windows(2).all(|pair| pair[0] == pair[1]) || part.windows(2).all(follows)
@@ -114,7 +114,7 @@ fn is_run(part: &[u8]) -> bool {
 
 /// Returns `true` for a concatenation of [`WORDS`].
 fn is_words(part: &str) -> bool {
-    // Ends of words, from the beginning on.
+    // Each position that some sequence of words can reach from the start is marked.
     let mut ends = vec![false; part.len() + 1];
     ends[0] = true;
     for at in 0..part.len() {

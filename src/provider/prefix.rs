@@ -1,24 +1,26 @@
-//! The beginning of a request's body that is the same in all requests of a session: what stands before the messages, and the
-//! first of these. All wire formats put the messages last, so that it can be kept as bytes and need not be written again.
+// ! The part of a request body that stays the same in all requests of a session: everything before the messages, and
+// the first of the messages. All wire formats put the messages last, so this part can be kept as bytes and need not be
+// written again.
 
 use super::{Block, Provider, Request};
 
-/// How a body ends whose messages come last.
+/// The last bytes of a body whose messages come last.
 const END: &[u8] = b"]}";
 
 /// The beginning of a body, up to the end of one of its messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BodyPrefix {
     bytes: Vec<u8>,
-    /// How much of it stands before the first message.
+    /// Number of bytes before the first message.
     head: usize,
-    /// The bytes of text in its messages.
+    /// Number of bytes of text in the messages.
     text: u64,
 }
 
 impl BodyPrefix {
-    /// The beginning of the body of this request with all its messages. `None` where the format doesn't put messages
-    /// last, or can't write them.
+    /// Returns the beginning of the body for this request with all its messages.
+    ///
+    /// Returns `None` if the wire format does not put the messages last, or cannot write them.
     pub fn new(provider: &dyn Provider, request: &Request) -> Option<Self> {
         let head = head(provider, request)?;
         let mut bytes = provider.body(&whole(request)).ok()?;
@@ -28,7 +30,8 @@ impl BodyPrefix {
         is_continued.then(|| Self { bytes, head: head.len(), text: text(request) })
     }
 
-    /// The same with the messages of this request behind it; `None` where what stands before them is another now.
+    /// Returns this prefix with the messages of the request appended, or `None` if the part before the messages has
+    /// changed.
     #[must_use]
     pub fn extended(&self, provider: &dyn Provider, request: &Request) -> Option<Self> {
         if request.messages.is_empty() {
@@ -39,19 +42,20 @@ impl BodyPrefix {
         Some(Self { bytes, head: self.head, text: self.text + text(request) })
     }
 
-    /// Whether the body of a request that has only the messages which follow begins with the same. What stands before the
-    /// messages may depend on them.
+    /// Returns `true` if the body of a request that has only the following messages begins in the same way. The part
+    /// before the messages may depend on them.
     #[must_use]
     pub fn fits(&self, provider: &dyn Provider, request: &Request) -> bool {
         provider.body(&whole(request)).is_ok_and(|body| body.starts_with(&self.bytes[..self.head]))
     }
 
-    /// A whole body of one that has only the messages which follow; `None` where that begins with something else.
+    /// Returns the whole body for one that has only the following messages, or `None` if the two do not begin alike.
     pub(super) fn joined(&self, body: &[u8]) -> Option<Vec<u8>> {
         let rest = body.strip_prefix(&self.bytes[..self.head])?;
         let mut whole = Vec::with_capacity(self.bytes.len() + 1 + rest.len());
         whole.extend_from_slice(&self.bytes);
-        // The first message comes without one, where nothing of flock's stands before it.
+        // Only a head that itself contains messages ends before a comma. Without such messages the first one comes
+        // without a comma, so one is added.
         if !rest.starts_with(b",") && rest != END {
             whole.push(b',');
         }
@@ -59,20 +63,19 @@ impl BodyPrefix {
         Some(whole)
     }
 
-    /// The bytes of text in its messages.
+    /// Returns the number of bytes of text in the messages.
     #[must_use]
     pub const fn text(&self) -> u64 {
         self.text
     }
 
-    /// Its size in bytes.
     #[must_use]
     pub const fn size(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// What stands before the messages of this request.
+/// Returns the part of the body that stands before the messages of this request.
 fn head(provider: &dyn Provider, request: &Request) -> Option<Vec<u8>> {
     let mut body = provider.body(&Request { messages: Vec::new(), ..whole(request) }).ok()?;
     let length = body.strip_suffix(END)?.len();
@@ -89,7 +92,7 @@ fn whole(request: &Request) -> Request {
     Request { prefix: None, ..request.clone() }
 }
 
-/// A conversation is nothing for a log.
+/// Shows sizes only: a conversation does not belong in a log.
 impl std::fmt::Debug for BodyPrefix {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BodyPrefix").field("size", &self.bytes.len()).field("head", &self.head).finish()

@@ -1,6 +1,8 @@
-//! What models cost. The list of well-known ones has it; what the configuration says of a model goes before it. Of a
-//! model in neither, nobody knows: its tokens count, its money does not. Where a price grows with the length of the
-//! input, and that length fits in the context flock gives a model, it is the higher one.
+// ! Prices of models. The configuration comes first, then flock's list of well-known models. For a model in neither the
+// price is unknown: its tokens are counted, its money is not.
+// !
+// ! Some prices grow with the length of the input. If that length fits in the context that flock gives the model, the
+// higher price is used.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +11,7 @@ use super::catalog::listing;
 use crate::config::{Agent, Config, ModelCost};
 use crate::id::ModelRef;
 
-/// What a model costs; `None` where nobody knows.
+/// Returns the price of a model, or `None` if it is unknown.
 #[must_use]
 pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
     let own = config.providers.get(model.provider());
@@ -17,7 +19,7 @@ pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
     own.and_then(|one| one.cost).or_else(|| listed(model))
 }
 
-/// The models of agents whose price nobody knows, where a budget counts money alone: they are not asked.
+/// Returns the agents' models with an unknown price if any budget counts money alone. These models are not asked.
 #[must_use]
 pub fn unbound(config: &Config) -> Vec<ModelRef> {
     let budgets = &config.budgets;
@@ -40,7 +42,7 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
     used.into_iter().filter_map(|model| model.parse().ok()).collect()
 }
 
-/// What a person is told of one of them.
+/// Returns the warning for the user about a model of [`unbound`].
 #[must_use]
 pub fn unbound_warning(model: &ModelRef) -> String {
     format!(
@@ -52,6 +54,7 @@ pub fn unbound_warning(model: &ModelRef) -> String {
 }
 
 fn listed(model: &ModelRef) -> Option<ModelCost> {
+    // Scripts run on this machine and cost nothing.
     if model.is_script() {
         return Some(ModelCost::default());
     }
@@ -73,14 +76,14 @@ fn micros(dollars: f64) -> u64 {
     (dollars * 1e6).round() as u64
 }
 
-/// What a call cost, in millionths of a dollar: what its provider charged, where it says that, else what its tokens
-/// cost by this price.
+/// Returns the cost of a call in millionths of a dollar: the provider's own charge if it reports one, else the cost of
+/// the tokens at this price.
 #[must_use]
 pub fn charged(price: Option<&ModelCost>, usage: &Usage) -> Option<u64> {
     usage.cost.or_else(|| price.map(|price| cost(price, usage)))
 }
 
-/// What this much costs, in millionths of a dollar, rounded up.
+/// Returns the cost of these tokens in millionths of a dollar, rounded up.
 #[must_use]
 pub fn cost(price: &ModelCost, usage: &Usage) -> u64 {
     let parts = [
@@ -89,15 +92,17 @@ pub fn cost(price: &ModelCost, usage: &Usage) -> u64 {
         (usage.cache_read, price.cache_read),
         (usage.cache_write, price.cache_write),
     ];
+    // Prices are per million tokens. A provider may report any count, so the sum saturates instead of overflowing.
     let sum = parts.iter().fold(0u128, |sum, (tokens, price)| {
         sum.saturating_add(u128::from(*tokens).saturating_mul(u128::from(*price)))
     });
     u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// The most that a call can cost of so much input and at most so much output.
+/// Returns the maximum cost of a call with this much input and at most this much output.
 #[must_use]
 pub fn most(price: &ModelCost, input: u64, output: u64) -> u64 {
+    // Writing input to the cache can cost more than plain input, and nobody knows yet how much will be written.
     let dearest = ModelCost { input: price.input.max(price.cache_write), ..*price };
     cost(&dearest, &Usage { input, output, ..Usage::default() })
 }

@@ -1,21 +1,21 @@
-//! Asking again after a failure: when and how long to wait is policy; waiting is the driver's.
+// ! Retries of failed model calls. The policy decides whether and when; [`call`] does the waiting.
 
 use std::time::Duration;
 
 use super::{Delta, Provider, ProviderError, Request, Response, Sink};
 
-/// How often a model is asked, and how long is waited in between.
+/// Limits of the number of attempts and of the waits between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// How often it is asked in all.
+    /// Maximum number of attempts.
     pub attempts: u32,
-    /// How often one that was silent is asked in all.
+    /// Maximum number of attempts with a provider that was silent.
     pub silent_attempts: u32,
-    /// The wait after the first failure; it doubles each time.
+    /// The wait after the first failure. It doubles after each further one.
     pub first_wait: Duration,
-    /// The longest of these waits.
+    /// Upper limit of that wait.
     pub longest_wait: Duration,
-    /// A provider that wants to be left alone for longer than this is not asked again.
+    /// Longest wait that a provider may ask for. If it asks for more, the call fails at once.
     pub longest_asked_wait: Duration,
 }
 
@@ -23,7 +23,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             attempts: 4,
-            // A silent provider has cost minutes already: once more, on a new connection.
+            // A silent provider has already cost minutes, so it gets only one more attempt, on a new connection.
             silent_attempts: 2,
             first_wait: Duration::from_secs(1),
             longest_wait: Duration::from_secs(30),
@@ -32,12 +32,11 @@ impl Default for Policy {
     }
 }
 
-/// What to do after a failure.
+/// The reaction to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Ask again after this time.
+    /// Ask again after `wait`.
     Retry {
-        /// The time.
         wait: Duration,
     },
     /// Report the failure.
@@ -45,14 +44,16 @@ pub enum Decision {
 }
 
 impl Policy {
-    /// The same where another model can be asked: it may answer in the time that a silent one would take once more.
+    /// Returns the policy for a model that has fallbacks: another model may answer in the time of a second silent
+    /// attempt.
     #[must_use]
     pub const fn beside_others(self) -> Self {
         Self { silent_attempts: 1, ..self }
     }
 
-    /// What to do after the failure of the attempt with this number, counted from 1. `jitter` is random in
-    /// 0 to 1 and keeps many turns that failed together from asking together.
+    /// Decides what follows the failure of an attempt, counted from 1.
+    ///
+    /// `jitter` is a random number from 0 to 1. It keeps turns that failed together from retrying together.
     #[must_use]
     pub fn next(&self, attempt: u32, error: &ProviderError, jitter: f64) -> Decision {
         let (attempts, asked) = match error {
@@ -68,31 +69,32 @@ impl Policy {
         if attempt >= attempts || asked.is_some_and(|asked| asked > self.longest_asked_wait) {
             return Decision::GiveUp;
         }
+        // The exponent is bounded because a shift by 32 or more would overflow.
         let doubled = self.first_wait.saturating_mul(1 << attempt.saturating_sub(1).min(20));
         let own = doubled.min(self.longest_wait);
-        // Never earlier than asked for: it would only be refused again.
+        // Never earlier than the provider asked for: it would only refuse again.
         let base = asked.unwrap_or(own.mul_f64(0.75));
         Decision::Retry { wait: base + own.mul_f64(0.5 * jitter.clamp(0.0, 1.0)) }
     }
 }
 
-/// A model is about to be asked again.
+/// Notice that a model is about to be asked again.
 #[derive(Clone, Debug)]
 pub struct Retrying<'a> {
     /// The attempt that failed, counted from 1.
     pub attempt: u32,
-    /// How long is waited.
+    /// Time until the next attempt.
     pub wait: Duration,
-    /// Why it failed.
+    /// The failure of the last attempt.
     pub reason: &'a ProviderError,
 }
 
-/// Asks as often as `policy` says, but only as long as nothing has reached `sink`: what a person has read
-/// can't be taken back. Dropping the future ends the request, or the wait.
+/// Asks the model and retries as `policy` allows, but only until something has reached `sink`: text that a person has
+/// read cannot be taken back. Dropping the future cancels the request or the wait.
 ///
 /// # Errors
 ///
-/// The last failure.
+/// Returns the last failure.
 pub async fn call(
     policy: &Policy,
     provider: &dyn Provider,
@@ -104,7 +106,7 @@ pub async fn call(
     loop {
         let mut passed = false;
         let mut watch = |delta: Delta| {
-            // Nobody has seen anything of a call that was not whole yet.
+            // The start of a tool call shows nothing to anybody, so a retry is still possible.
             passed |= delta != Delta::ToolCall;
             sink(delta);
         };

@@ -1,5 +1,5 @@
-//! The way a request takes to a model. What a conversation may hold on it, and which provider state in it can be
-//! given back, goes by all three: the provider, its wire format and the model.
+// ! The route of a request: provider, wire format and model. All three decide which content a conversation may have
+// there, and which state of a provider can be sent back.
 
 use crate::config::Api;
 use crate::id::ModelRef;
@@ -9,18 +9,18 @@ use crate::id::ModelRef;
 pub struct Route {
     /// The provider and the model.
     pub model: ModelRef,
-    /// What is spoken there.
+    /// The wire format.
     pub api: Api,
 }
 
 impl Route {
-    /// The provider's id.
+    /// Returns the provider's id.
     #[must_use]
     pub fn provider(&self) -> &str {
         self.model.provider()
     }
 
-    /// The provider's name for the model.
+    /// Returns the provider's name for the model.
     #[must_use]
     pub fn model(&self) -> &str {
         self.model.model()

@@ -1,4 +1,4 @@
-//! From a request's bytes to the whole answer: the part that is the same for every wire format.
+// ! Sends a request and reads its answer: the part that is the same for every wire format.
 
 use serde::de::DeserializeOwned;
 
@@ -7,40 +7,41 @@ use super::http::sse::Events;
 use super::http::{Body, Endpoint, Http};
 use super::{ProviderError, Usage};
 
-/// The most bytes of an event in a log, and in an error.
+/// Maximum bytes of an event in the log.
 const LOGGED: usize = 4096;
+/// Maximum bytes of an event in an error text.
 const QUOTED: usize = 200;
 
-/// How far an answer has come.
+/// The progress of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More is to come.
+    /// More of the answer will arrive.
     Running,
-    /// The model has stopped; what else comes only counts tokens.
+    /// The model has stopped. Anything that follows only counts tokens.
     Stopped,
-    /// Nothing else comes.
+    /// Nothing else will arrive.
     Done,
 }
 
-/// What is wrong with an event.
+/// The reason why an event cannot be used.
 #[derive(Debug)]
 pub enum EventError {
-    /// It is not what this wire format has.
+    /// The event is valid JSON but does not follow this wire format.
     Unreadable(String),
-    /// It can't be read at all.
+    /// The event is no JSON that can be read.
     Garbage {
-        /// Why not.
+        /// The parser's error.
         reason: String,
-        /// All of it, so that the key can be taken out before it is cut.
+        /// The whole event. The key must be removed from it before it is cut, because half a key would no longer match.
         data: Vec<u8>,
     },
-    /// The answer holds more than it may.
+    /// The answer is larger than the limit.
     TooLong,
-    /// The provider reports a failure, with the status it would have had.
+    /// The provider reports a failure.
     Failure {
-        /// The status.
+        /// The HTTP status that the failure would have had.
         status: u16,
-        /// What it says.
+        /// The provider's error text.
         message: String,
     },
 }
@@ -51,35 +52,36 @@ impl From<TooLong> for EventError {
     }
 }
 
-/// Takes the events of one wire format.
+/// A decoder for the answers of one wire format.
 pub trait Decoder {
-    /// Takes the data of an event.
+    /// Reads the data of one event.
     ///
     /// # Errors
     ///
-    /// [`EventError`].
+    /// Returns [`EventError`] if the event cannot be read, if the answer grows too long, or if the event reports a
+    /// failure.
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError>;
 
-    /// Takes an answer that came as one document, from a server that does not stream.
+    /// Reads an answer that came as one document, from a server that does not stream.
     ///
     /// # Errors
     ///
-    /// [`EventError`].
+    /// Returns [`EventError`] if the document cannot be read, if the answer is too long, or if it reports a failure.
     fn whole(&mut self, document: &[u8]) -> Result<(), EventError>;
 
-    /// What the answer took, as far as it was told yet.
+    /// Returns the tokens that the provider has counted so far.
     fn usage(&self) -> Usage;
 
-    /// Bytes of text, thinking and arguments that have come.
+    /// Returns the number of bytes of text, thinking and arguments so far.
     fn written(&self) -> usize;
 }
 
-/// Asks, and feeds the answer to `decoder` as it comes. Returning without an error means that the answer is
-/// complete.
+/// Sends the request and feeds the answer to `decoder` as it arrives. `Ok` means that the answer is complete.
 ///
 /// # Errors
 ///
-/// As [`ProviderError`] says.
+/// Returns [`ProviderError`] if the request fails, if the answer breaks off or cannot be read, or if it reports a
+/// failure.
 pub async fn run<D: Decoder + Send>(
     endpoint: &Endpoint,
     http: &Http,
@@ -88,13 +90,14 @@ pub async fn run<D: Decoder + Send>(
 ) -> Result<(), ProviderError> {
     let mut body = endpoint.post(http, request).await?;
     let mut first = loop {
+        // Some servers send white space to keep the connection alive before the answer begins.
         match body.chunk().await? {
             Some(chunk) if chunk.iter().all(u8::is_ascii_whitespace) => {}
             Some(chunk) => break chunk,
             None => return Err(endpoint.failed("it closed the connection without an answer")),
         }
     };
-    // What is in it says more than the content type: servers send either under any name.
+    // The first byte decides, not the content type: servers send either form under any name.
     match first.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => {
             let document = body.whole(first).await?;
@@ -128,7 +131,8 @@ pub async fn run<D: Decoder + Send>(
     }
 }
 
-/// Once the model has stopped the answer is complete: what goes wrong then is no reason to lose it.
+/// Returns the next bytes. Once the model has stopped the answer is complete, and a failure of the connection only ends
+/// it.
 async fn next(
     body: &mut Body<'_>,
     progress: Option<Progress>,
@@ -156,7 +160,8 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// The last event of a stream that broke off may be half of one; that it broke off is then the error.
+    /// Reads the last event. If the stream broke off, that event may be incomplete; the caller then reports the break
+    /// instead.
     fn end<D: Decoder>(&mut self, decoder: &mut D) -> Result<(), EventError> {
         let Self { endpoint, progress, .. } = self;
         match self.events.end(|data| take(endpoint, progress, data, decoder)) {
@@ -166,6 +171,7 @@ impl Stream<'_> {
     }
 }
 
+/// Gives one event to the decoder and updates the progress.
 pub(super) fn take<D: Decoder + ?Sized>(
     endpoint: &Endpoint,
     progress: &mut Option<Progress>,
@@ -176,6 +182,7 @@ pub(super) fn take<D: Decoder + ?Sized>(
         return Ok(());
     }
     tracing::trace!(event = %endpoint.quoted(data, LOGGED), "provider event");
+    // After the model has stopped, neither a broken event nor a late one may undo that.
     let stopped = *progress == Some(Progress::Stopped);
     let next = match decoder.event(data) {
         Err(_) if stopped => Progress::Stopped,
@@ -186,7 +193,7 @@ pub(super) fn take<D: Decoder + ?Sized>(
     Ok(())
 }
 
-/// The failure that a wrong event is.
+/// Converts the error of an event into the error of the call.
 pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     match error {
         EventError::Unreadable(reason) => endpoint.garbled(reason),
@@ -198,12 +205,12 @@ pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     }
 }
 
-/// Reads an event. Bytes that are not UTF-8 are replaced: one bad letter from a server that cuts letters in
-/// two must not cost the answer.
+/// Parses an event. Bytes that are not UTF-8 are replaced: some servers cut a character in two, and that must not cost
+/// the whole answer.
 ///
 /// # Errors
 ///
-/// [`EventError::Garbage`].
+/// Returns [`EventError::Garbage`] if the event is no JSON of this type.
 pub fn decode<T: DeserializeOwned>(data: &[u8]) -> Result<T, EventError> {
     let error = match serde_json::from_slice(data) {
         Ok(value) => return Ok(value),
@@ -229,7 +236,7 @@ mod tests {
     use crate::provider::responses::decode::Events as Responses;
     use crate::provider::{Delta, Request};
 
-    /// Documents made of the words the formats have, in any order and of any type.
+    /// Generates documents from the words of the wire formats, in any order and of any type.
     fn document() -> impl Strategy<Value = Value> {
         let word = prop::sample::select(vec![
             "type",
@@ -339,7 +346,7 @@ mod tests {
         decoder
     }
 
-    /// What is written to a log that takes everything.
+    /// A log writer that keeps everything it is given.
     #[derive(Clone, Default)]
     struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 

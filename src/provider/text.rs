@@ -1,16 +1,16 @@
-//! Texts as every wire takes them.
+// ! Texts in forms that every wire format accepts.
 
 use std::borrow::Cow;
 
 use super::Block;
 
-/// Whether there is nothing to read in it: no provider takes such a text.
+/// Returns `true` if a text is empty or only white space. No provider accepts such a text.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// The texts among these blocks, joined; borrowed where there is one.
+/// Returns the texts of these blocks, joined by line breaks. A single text is borrowed.
 #[must_use]
 pub fn joined(content: &[Block]) -> Cow<'_, str> {
     let mut texts = content.iter().filter_map(|block| match block {
@@ -26,7 +26,7 @@ pub fn joined(content: &[Block]) -> Cow<'_, str> {
     }
 }
 
-/// A tool's result for a wire without a mark for failures: there the text has to say it.
+/// Returns a tool's result for a wire format without a flag for failures. The text then says that the call failed.
 #[must_use]
 pub fn result(content: &[Block], is_error: bool) -> Cow<'_, str> {
     let text = joined(content);
@@ -39,7 +39,7 @@ pub fn result(content: &[Block], is_error: bool) -> Cow<'_, str> {
     }
 }
 
-/// What is said in the place of a picture that no provider takes.
+/// Returns the text that takes the place of a picture which cannot be sent.
 #[must_use]
 pub fn left_out(media_type: &str) -> String {
     format!("[an image of type {media_type} was left out]")

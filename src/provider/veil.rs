@@ -1,39 +1,40 @@
-//! Replaces a secret in the bytes of an answer as they pass, wherever they are cut: a server that repeats what it was
-//! sent must not hand it on.
-//!
-//! What passes is JSON, or events of JSON. Replacing never changes its syntax: a secret of digits is replaced in strings
-//! and not in numbers, and an escape is never cut in two.
+// ! Replaces a secret in the bytes of an answer while they are forwarded, however the chunks divide it. A server that
+// repeats the key it received must not reveal it to the program behind flock.
+// !
+// ! The bytes are JSON, or events that contain JSON. Replacing never breaks the syntax: a secret of digits is replaced
+// in strings but not in numbers, and an escape is never cut in two.
 
 use bytes::Bytes;
 
 use super::key::escaped;
 
-/// What a secret is replaced by.
+/// The replacement for a secret.
 const STANDS_IN: &[u8] = b"[key]";
 
-/// Replaces one secret in what passes.
+/// A filter that replaces one secret in a stream of bytes.
 pub(super) struct Veil {
-    /// The secret as it stands in a JSON string.
+    /// The secret with the escapes of a JSON string.
     secret: Option<Vec<u8>>,
-    /// Whether JSON could have the secret outside of a string.
+    /// `true` if the secret could also occur in JSON outside of a string.
     is_syntax: bool,
-    /// Where what was passed ends.
+    /// Position after the bytes that were forwarded.
     place: Place,
-    /// What may be the beginning of the secret.
+    /// Bytes that may be the beginning of the secret and are not forwarded yet.
     held: Vec<u8>,
 }
 
 impl Veil {
-    /// Replaces this secret; nothing without one.
+    /// Returns a filter for this secret; without one, everything passes unchanged.
     pub(super) fn new(secret: Option<&str>) -> Self {
         let secret = secret.map(|secret| escaped(secret).into_bytes());
         let is_syntax = secret.as_ref().is_some_and(|secret| secret.iter().all(is_syntax));
         Self { secret, is_syntax, place: Place::default(), held: Vec::new() }
     }
 
-    /// Returns what of these bytes, and of those before, can be passed on.
+    /// Returns the bytes that can be forwarded now, including bytes that were held back before.
     pub(super) fn pass(&mut self, piece: Bytes) -> Bytes {
         let Some(secret) = &self.secret else { return piece };
+        // The usual case: no trace of the secret, so the chunk is forwarded without a copy.
         if self.held.is_empty() && overlap(&piece, secret) == 0 && find(&piece, secret).is_none() {
             self.place.pass(&piece);
             return piece;
@@ -46,7 +47,8 @@ impl Veil {
             self.place.pass(&rest[..at]);
             passed.extend_from_slice(&rest[..at]);
             let is_one = !self.place.is_escaped && (self.place.in_string || !self.is_syntax);
-            // Else only its first byte is passed: the secret may begin within what looked like it.
+            // A match outside of a string is part of the syntax. Only its first byte is forwarded, because the secret
+            // may begin within the match.
             let length = if is_one { secret.len() } else { 1 };
             let (found, after) = rest[at..].split_at(length);
             self.place.pass(found);
@@ -61,13 +63,13 @@ impl Veil {
         passed.into()
     }
 
-    /// Returns what was held back, at the end.
+    /// Returns the bytes that were held back, once nothing else follows.
     pub(super) fn rest(&mut self) -> Option<Bytes> {
         (!self.held.is_empty()).then(|| std::mem::take(&mut self.held).into())
     }
 }
 
-/// A place in JSON, or in events of it.
+/// The state of a scan through JSON, or through events that contain it.
 #[derive(Default)]
 struct Place {
     in_string: bool,
@@ -78,7 +80,7 @@ impl Place {
     fn pass(&mut self, bytes: &[u8]) {
         for byte in bytes {
             match byte {
-                // No string of JSON has one, so what came before was something else.
+                // A JSON string contains no raw line break, so here begins a new event or a new line.
                 b'\n' | b'\r' => *self = Self::default(),
                 _ if self.is_escaped => self.is_escaped = false,
                 b'\\' => self.is_escaped = self.in_string,
@@ -89,7 +91,7 @@ impl Place {
     }
 }
 
-/// Returns `true` for a byte that JSON has outside of strings.
+/// Returns `true` for a byte that JSON can have outside of strings.
 const fn is_syntax(byte: &u8) -> bool {
     matches!(
         byte,
@@ -116,6 +118,7 @@ const fn is_syntax(byte: &u8) -> bool {
     )
 }
 
+/// Returns the position of the key in the bytes.
 pub(super) fn find(bytes: &[u8], key: &[u8]) -> Option<usize> {
     let first = *key.first()?;
     let mut from = 0;
@@ -128,7 +131,7 @@ pub(super) fn find(bytes: &[u8], key: &[u8]) -> Option<usize> {
     None
 }
 
-/// How much of the end of these bytes may be the beginning of the key.
+/// Returns the length of the longest end of the bytes that the key begins with.
 fn overlap(bytes: &[u8], key: &[u8]) -> usize {
     let most = bytes.len().min(key.len().saturating_sub(1));
     (1..=most).rev().find(|length| key.starts_with(&bytes[bytes.len() - length..])).unwrap_or(0)

@@ -1,20 +1,22 @@
-//! A request's body as the bytes that are sent.
+// ! Serialises a request body into bytes.
 
 use serde::Serialize;
 use serde::ser::Error as _;
 
 use super::{Block, Request};
 
-/// What a request takes besides its messages, and a block besides its texts, in bytes; about.
+/// Estimated bytes of a request without its system prompt and messages.
 const BESIDES: usize = 8 * 1024;
+/// Estimated bytes of a block without its texts.
 const AROUND: usize = 96;
 
-/// Writes a body. Its buffer is made large enough at once: one that grows under a long conversation is copied at each
-/// step. Where the beginning was kept, it is put before the rest.
+/// Returns the request body as bytes. If the request has a cached prefix, the prefix is put before the rest.
+///
+/// The buffer gets its estimated size at once. A buffer that grows with a long conversation is copied at each step.
 ///
 /// # Errors
 ///
-/// If the body can't be written as JSON, or begins otherwise than what was kept.
+/// Returns an error if the body cannot be written as JSON, or if it does not begin like the cached prefix.
 pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::Result<Vec<u8>> {
     let messages: usize = request.messages.iter().map(|message| size(&message.content)).sum();
     let mut bytes = Vec::with_capacity(BESIDES + request.system.len() + messages);
@@ -25,7 +27,7 @@ pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::R
         .ok_or_else(|| serde_json::Error::custom("it does not begin as the requests before it"))
 }
 
-/// About how many bytes blocks take, a little more rather than less: where lines end, two letters stand for one.
+/// Estimates the size of blocks as JSON, rather too high than too low: a line break takes two characters there.
 fn size(blocks: &[Block]) -> usize {
     let text = |text: &str| text.len() + text.len() / 16;
     let one = |block: &Block| match block {

@@ -1,4 +1,4 @@
-//! The events of a Messages stream.
+// ! Decoder for the event stream of Anthropic's Messages API.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,15 +8,15 @@ use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 
-/// Reads a stream of Messages events.
+/// A decoder for Messages events.
 pub(in crate::provider) struct Messages<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
-    /// The call whose arguments are being sent, by the index of its block.
+    /// The call whose arguments are arriving: the index of its content block, and its part in the answer.
     call: Option<(u64, usize)>,
 }
 
-/// All events in one: reading the few fields is cheaper than choosing by the tag first.
+/// The fields of all event types together. Reading these few fields is cheaper than choosing a type by the tag first.
 #[derive(Deserialize)]
 struct Event {
     #[serde(rename = "type")]
@@ -80,7 +80,7 @@ struct Failure {
     #[serde(rename = "type")]
     kind: Option<String>,
     message: Option<String>,
-    /// The status, where MiniMax has it, as text.
+    /// The HTTP status as text, which only MiniMax sends.
     http_code: Option<Value>,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Messages<'a> {
                     self.answer.whole_arguments(call, input)?;
                 }
             }
-            // What the provider runs by itself is no business of ours.
+            // Blocks of tools that the provider runs itself do not concern flock.
             _ => {}
         }
         Ok(())
@@ -140,7 +140,7 @@ impl<'a> Messages<'a> {
 
     fn count(&mut self, tokens: &Tokens) {
         let usage = &mut self.answer.usage;
-        // The counts grow from event to event, and a server may leave one out of the later ones.
+        // The counts grow from event to event, and a server may leave one out of a later event.
         let newer = |known: &mut u64, count: Option<u64>| *known = count.unwrap_or(0).max(*known);
         newer(&mut usage.input, tokens.input_tokens);
         newer(&mut usage.output, tokens.output_tokens);
@@ -174,6 +174,7 @@ impl Decoder for Messages<'_> {
             "message_delta" => {
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     self.stop = stop(&reason);
+                    // Only token counts follow, so the answer is complete.
                     return Ok(Progress::Stopped);
                 }
             }
@@ -192,6 +193,7 @@ impl Decoder for Messages<'_> {
         let Some(reason) = whole.stop_reason else {
             return Err(EventError::Unreadable("it is not a message".to_owned()));
         };
+        // A whole document consists of the blocks that a stream would open one after another.
         for (index, content) in (0..).zip(whole.content) {
             self.open(index, content)?;
         }
@@ -224,6 +226,7 @@ fn failure(failure: Option<Failure>) -> EventError {
     let Failure { kind, message, http_code } =
         failure.unwrap_or(Failure { kind: None, message: None, http_code: None });
     let kind = kind.unwrap_or_default();
+    // MiniMax's own code is more exact than the error type, so it is preferred if it is a valid error status.
     let code = http_code.and_then(|code| match code {
         Value::String(text) => text.parse().ok(),
         number => number.as_u64().and_then(|number| u16::try_from(number).ok()),

@@ -1,5 +1,5 @@
-//! The neutral request as a Messages request. What the API would refuse for its form alone (blank texts,
-//! foreign ids, results that are not one message) is put right here.
+// ! Encoder for requests of Anthropic's Messages API. Anything that the API would refuse only for its form is corrected
+// here: blank texts, ids of other providers, and tool results that are spread over several messages.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<[Part<'a>; 1]>,
-    // What grows comes last, so that the beginning of all requests of a session is the same.
+    // The growing part comes last, so that all requests of a session begin with the same bytes.
     messages: Vec<Turn<'a>>,
 }
 
@@ -105,7 +105,7 @@ struct Source<'a> {
     data: &'a str,
 }
 
-/// Marks the end of what the provider may keep for the next request.
+/// Marks the end of the part that the provider may cache for the next request.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Cache {
@@ -118,7 +118,7 @@ impl<'a> From<Kind<'a>> for Part<'a> {
     }
 }
 
-/// The request's bytes.
+/// Returns the request body as bytes.
 pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     let system = (!is_blank(&request.system)).then(|| {
         let text = Cow::Borrowed(request.system.as_str());
@@ -134,7 +134,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
             cache_control: None,
         })
         .collect();
-    // Tools come before the system text in what is kept, so its mark covers them too.
+    // Tools come before the system text in the cached part, so the system text's mark covers them too.
     if system.is_none()
         && let Some(last) = tools.last_mut()
     {
@@ -146,8 +146,8 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     }
     mark_last(&mut messages);
     let told = thinking::of(&request.model, request.effort, request.max_tokens);
-    // A budget is refused where the running chain of calls began without a thought, as one that another model
-    // began does.
+    // The API refuses a thinking budget if the current chain of tool calls began without thinking. That is the case if
+    // another model began it.
     let told =
         told.filter(|(kind, _)| !matches!(kind, Thinking::Enabled { .. }) || began_thinking(&messages));
     let effort = told.and_then(|(_, effort)| effort);
@@ -166,14 +166,14 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     written(&body, request)
 }
 
-/// The form that the model is held to: from 4.5 on, and where the schema can be said so.
+/// Returns the required form of the answer, for models from version 4.5 on, if the schema fits the enforceable subset.
 fn form(request: &Request) -> Option<Format> {
     let Some(AnswerFormat::JsonSchema { schema, .. }) = &request.format else { return None };
     let schema = thinking::takes_form(&request.model).then(|| closed::close(schema))??;
     Some(Format::JsonSchema { schema })
 }
 
-/// The next request of this turn goes on from here: what has been said so far can be kept.
+/// Marks the last message for the cache: the next request of this turn continues after it.
 fn mark_last(messages: &mut [Turn<'_>]) {
     let last = messages.last_mut().filter(|turn| turn.role == "user");
     if let Some(part) = last.and_then(|turn| turn.content.last_mut()) {
@@ -181,7 +181,7 @@ fn mark_last(messages: &mut [Turn<'_>]) {
     }
 }
 
-/// Whether the chain of calls that is running, if one is, began with a thought.
+/// Returns `true` if the current chain of tool calls began with thinking, or if there is no such chain.
 fn began_thinking(messages: &[Turn<'_>]) -> bool {
     let is_chain = |turn: &&Turn<'_>| {
         turn.role == "assistant"
@@ -193,7 +193,7 @@ fn began_thinking(messages: &[Turn<'_>]) -> bool {
         .is_none_or(|part| matches!(part.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. }))
 }
 
-/// Messages of one side become one turn, the results of tools first.
+/// Merges consecutive messages of one role into one turn, with tool results first.
 fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -210,13 +210,15 @@ fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
         }
     }
     for turn in turns.iter_mut().filter(|turn| turn.role == "user") {
+        // The API requires the results before everything else in the turn. The sort is stable, so the rest keeps its
+        // order.
         turn.content.sort_by_key(|part| !matches!(part.kind, Kind::ToolResult { .. }));
     }
     turns
 }
 
-/// MiniMax refuses a turn that goes on after its results: what follows them becomes a turn of its own ("tool call result
-/// does not follow tool call (2013)", anomalyco/opencode#32609).
+/// Moves the content that follows tool results into a turn of its own, because MiniMax refuses both in one turn ("tool
+/// call result does not follow tool call (2013)", anomalyco/opencode#32609).
 fn keep_results_alone(turns: &mut Vec<Turn<'_>>) {
     let is_result = |part: &Part<'_>| matches!(part.kind, Kind::ToolResult { .. });
     let mut at = 0;
@@ -231,12 +233,13 @@ fn keep_results_alone(turns: &mut Vec<Turn<'_>>) {
     }
 }
 
+/// Returns a block in the wire format, or `None` if it has no place in a turn of this role.
 fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
     match block {
         Block::Text { text, .. } => text_part(text),
         Block::Image { media_type, data } if role == "user" => Some(image(media_type, data)),
         Block::Image { .. } => None,
-        // Without a signature it is another provider's, and would be refused.
+        // Thinking without a signature comes from another provider and would be refused.
         Block::Thinking { thinking, signature, redacted } if role == "assistant" => {
             match (redacted, signature) {
                 (Some(data), _) if !is_blank(data) => Some(Kind::RedactedThinking { data }),
@@ -273,6 +276,7 @@ fn text_part(text: &str) -> Option<Kind<'_>> {
 }
 
 fn image<'a>(media_type: &'a str, data: &'a str) -> Kind<'a> {
+    // Anthropic takes these four formats only.
     if matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp") && !data.is_empty() {
         Kind::Image { source: Source { kind: "base64", media_type, data } }
     } else {

@@ -1,4 +1,4 @@
-//! Anthropic's Messages API, streamed.
+// ! Client for Anthropic's Messages API, with streamed answers.
 
 pub(super) mod decode;
 mod encode;
@@ -11,17 +11,17 @@ use super::key::ApiKey;
 use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
-/// The version of the API that this speaks.
+/// The version of the API that this client speaks.
 const VERSION: &str = "2023-06-01";
 
-/// An API that speaks Anthropic's Messages.
+/// A client for an API that speaks Anthropic's Messages format.
 pub struct Anthropic {
     endpoint: Endpoint,
     http: Arc<Http>,
 }
 
 impl Anthropic {
-    /// The API at `base`: its root, with or without `/v1`.
+    /// Returns a client for the API at `base`: its root, with or without `/v1`.
     #[must_use]
     pub fn new(http: Arc<Http>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
         let mut url = base.clone();
@@ -49,6 +49,7 @@ impl Provider for Anthropic {
         Box::pin(async move {
             let body = self.body(request)?;
             let mut decoder = decode::Messages::new(sink, self.http.limits().answer);
+            // Per request, because it depends on the tools and the effort.
             if thinking::interleaves(request) {
                 let mut endpoint = self.endpoint.clone();
                 endpoint.header("anthropic-beta", thinking::INTERLEAVED);
@@ -70,8 +71,10 @@ impl Provider for Anthropic {
     }
 }
 
-/// The tokens, of at most `max_tokens` of an answer, in which a model is let think for this effort; `None` where it is
-/// told another way, or not at all. Without an end to its answers it is 0.
+/// Returns the number of thinking tokens for this effort, out of at most `max_tokens` of an answer.
+///
+/// Returns `None` if the model is told in another way or not at all. A `max_tokens` of 0 means that answers have no
+/// limit.
 #[must_use]
 pub fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
     let most = if max_tokens == 0 { u32::MAX } else { u32::try_from(max_tokens).unwrap_or(u32::MAX) };

@@ -1,28 +1,29 @@
-//! How a model of Anthropic's is told how much to think, by Anthropic's own API or by Bedrock's.
+// ! Settings for the reasoning of Anthropic's models, used with Anthropic's own API and with Bedrock.
 
 use serde::Serialize;
 
 use super::super::{Effort, Request};
 
-/// What the API takes.
+/// The `thinking` field of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(in crate::provider) enum Thinking {
-    /// As many tokens as this, of those of the answer.
+    /// Reason with a budget.
     Enabled {
-        /// The tokens.
+        /// Maximum thinking tokens, which count as part of the answer's tokens.
         budget_tokens: u32,
     },
-    /// As much as the model finds fit; the effort says how much that is.
+    /// Let the model decide how much to reason, guided by the effort.
     Adaptive,
-    /// None. Only MiniMax's models are told so: Anthropic's don't think without a word, and some refuse this one.
+    /// Do not reason. Only MiniMax's models receive this: Anthropic's models do not reason unless told to, and some
+    /// refuse this value.
     Disabled,
 }
 
-/// The smallest budget that the API takes.
+/// The smallest budget that the API accepts.
 const LEAST: u32 = 1_024;
 
-/// What to send of thinking, and the word of the effort where it goes by that.
+/// Returns the thinking setting, and the effort as a word for models that use it.
 pub(in crate::provider) fn of(
     model: &str,
     effort: Option<Effort>,
@@ -33,7 +34,7 @@ pub(in crate::provider) fn of(
         return minimax(model, effort).map(|thinking| (thinking, None));
     }
     if effort == Effort::Off {
-        // Without a word none of them thinks at length; the newest refuse to be told not to.
+        // Without a setting none of these models reasons at length. The newest ones refuse to be told not to.
         return None;
     }
     match version(model)? {
@@ -44,7 +45,7 @@ pub(in crate::provider) fn of(
                 Effort::Medium => 8_192,
                 Effort::High => 16_384,
             };
-            // The budget is a part of the answer's tokens, and something is to be left to be said.
+            // The budget is part of the answer's tokens. At least half of them is left for the text.
             let budget_tokens = wanted.min(max_tokens / 2);
             (budget_tokens >= LEAST).then_some((Thinking::Enabled { budget_tokens }, None))
         }
@@ -52,24 +53,28 @@ pub(in crate::provider) fn of(
     }
 }
 
-/// Whether a model is one of MiniMax's, which are asked as Anthropic's are and differ in what they take.
+/// Returns `true` for MiniMax's models. They use Anthropic's format but accept other values.
 pub(in crate::provider) fn is_minimax(model: &str) -> bool {
     model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase().starts_with("minimax-")
 }
 
-/// MiniMax's third thinks or does not, and knows no budget (`invalid thinking.type: "enabled"`, CherryHQ/cherry-studio
-/// #16431); the second ones always think.
+/// Returns the thinking setting for MiniMax's models.
+///
+/// M3 reasons or does not, and knows no budget (`invalid thinking.type: "enabled"`, CherryHQ/cherry-studio #16431). M2
+/// models always reason.
 fn minimax(model: &str, effort: Effort) -> Option<Thinking> {
     let third = model.to_ascii_lowercase().contains("minimax-m3");
     third.then_some(if effort == Effort::Off { Thinking::Disabled } else { Thinking::Adaptive })
 }
 
-/// The beta in which Claude 4 thinks between its calls of tools, and not only before the first of them. Models that
-/// adapt do so by themselves.
+/// The beta header value with which Claude 4 reasons between its tool calls, and not only before the first one.
+/// Adaptive models do so by themselves.
 pub(in crate::provider) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 
-/// Whether [`INTERLEAVED`] is asked for. Anthropic's own API lets any model have it; the platforms of others refuse it
-/// for all but these (the guide to extended thinking, "Interleaved thinking").
+/// Returns `true` if [`INTERLEAVED`] is requested.
+///
+/// Anthropic's own API accepts it for any model. Other platforms refuse it for all models but these (the guide to
+/// extended thinking, "Interleaved thinking").
 pub(in crate::provider) fn interleaves(request: &Request) -> bool {
     let budget = of(&request.model, request.effort, request.max_tokens);
     let known = ["opus", "sonnet"].iter().any(|line| request.model.contains(line));
@@ -78,12 +83,14 @@ pub(in crate::provider) fn interleaves(request: &Request) -> bool {
     !request.tools.is_empty() && has_budget && fourth && known
 }
 
-/// Whether a model can be held to a JSON schema, whoever serves it: from 4.5 on (the guide to structured outputs).
+/// Returns `true` if a model can be held to a JSON schema on any platform: from version 4.5 on (the guide to structured
+/// outputs).
 pub(in crate::provider) fn takes_form(model: &str) -> bool {
     version(model) >= Some((4, 5))
 }
 
-/// The two numbers in a model's name, `claude-opus-4-6` or `claude-3-7-sonnet`. The day of a release is none.
+/// Returns the two version numbers in a model's name, such as `claude-opus-4-6` or `claude-3-7-sonnet`. The release
+/// date is not one of them.
 fn version(model: &str) -> Option<(u32, u32)> {
     let name = &model[model.find("claude")?..];
     let mut numbers = name
@@ -94,6 +101,7 @@ fn version(model: &str) -> Option<(u32, u32)> {
 }
 
 fn is_number(part: &str) -> bool {
+    // A release date has eight digits, a version number one or two.
     (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 

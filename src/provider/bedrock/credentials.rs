@@ -1,23 +1,24 @@
-//! With what Bedrock is asked: a key of Bedrock's own, or a pair of AWS keys that signs each request.
+// ! Credentials for Bedrock: an API key of Bedrock, or a pair of AWS keys that signs each request.
 
 use crate::env;
 use crate::provider::key::ApiKey;
 
-/// What a provider's key stands for.
+/// The credentials in a provider's key.
 #[derive(Clone, Debug)]
 pub(super) enum Credentials {
-    /// Sent as it is.
+    /// An API key of Bedrock, sent as a bearer token.
     Bearer(ApiKey),
-    /// Never sent; signs.
+    /// AWS keys that sign requests. The secret is never sent.
     Pair(KeyPair),
 }
 
-/// An access key id and its secret, with the token of a session where they are of one. `Debug` shows none of it.
+/// An access key id and its secret, with a session token for temporary keys. `Debug` shows none of them.
 #[derive(Clone, Debug)]
 pub(super) struct KeyPair(ApiKey);
 
 impl Credentials {
-    /// A key with a colon is a pair, `ID:SECRET` or `ID:SECRET:TOKEN`: no key of Bedrock's own has one.
+    /// Reads a key. A key with a colon is a pair, `ID:SECRET` or `ID:SECRET:TOKEN`, because no API key of Bedrock
+    /// contains one.
     pub(super) fn read(key: &ApiKey) -> Self {
         KeyPair::read(key.expose()).map_or_else(|| Self::Bearer(key.clone()), Self::Pair)
     }
@@ -48,7 +49,7 @@ impl KeyPair {
     }
 }
 
-/// The pair in the environment, as one key, where both of it are set.
+/// Returns the key pair from the AWS environment variables as one key, if both parts are set.
 pub fn from_environment() -> Option<ApiKey> {
     let (id, secret) = (env::AWS_ACCESS_KEY_ID.get()?, env::AWS_SECRET_ACCESS_KEY.get()?);
     let token = env::AWS_SESSION_TOKEN.get().map(|token| format!(":{}", token.trim())).unwrap_or_default();

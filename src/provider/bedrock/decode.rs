@@ -1,4 +1,4 @@
-//! The events of a Converse stream.
+// ! Decoder for the event stream of Bedrock's Converse API.
 
 use serde::Deserialize;
 
@@ -9,13 +9,13 @@ use super::super::stream::{EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
 use super::frame::{Broken, Frame};
 
-/// Reads a stream of Converse events.
+/// A decoder for Converse events.
 pub(in crate::provider) struct Converse<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
-    /// The call whose arguments are being sent, by the index of its block.
+    /// The call whose arguments are arriving: the index of its content block, and its part in the answer.
     call: Option<(u64, usize)>,
-    /// The block that thinking is being sent in.
+    /// Index of the content block in which thinking is arriving.
     thinking: Option<u64>,
     stopped: bool,
 }
@@ -106,7 +106,7 @@ impl<'a> Converse<'a> {
         self.answer.finish(self.stop, request)
     }
 
-    /// Takes a frame. Once the model has stopped the answer is complete: a frame that is wrong then is passed over.
+    /// Reads a frame. Once the model has stopped the answer is complete, and a broken frame is ignored.
     pub(super) fn frame(&mut self, frame: Frame<'_>) -> Result<Progress, EventError> {
         let progress = match frame.kind {
             "event" => self.event(frame.name, frame.payload),
@@ -149,11 +149,12 @@ impl<'a> Converse<'a> {
                 if let Some(tokens) = event.usage {
                     self.count(&tokens);
                 }
+                // Token counts are the last event. Before the stop they may come early, so the answer continues.
                 if self.stopped {
                     return Ok(Progress::Done);
                 }
             }
-            // A message begins, a block ends, and what a later version has.
+            // The start of a message, the end of a block, and event types of later versions.
             _ => {}
         }
         Ok(Progress::Running)
@@ -182,6 +183,7 @@ impl<'a> Converse<'a> {
         if reasoning.text.is_none() && reasoning.signature.is_none() {
             return Ok(());
         }
+        // Converse announces no start of a thinking block, so a new index starts one.
         if self.thinking != Some(index) {
             self.thinking = Some(index);
             self.answer.open_thinking(None)?;
@@ -192,7 +194,7 @@ impl<'a> Converse<'a> {
     }
 
     fn count(&mut self, tokens: &Tokens) {
-        // What was read from the cache or written to it is not part of the input here.
+        // Converse does not include cached tokens in the input count, so nothing is subtracted.
         let usage = &mut self.answer.usage;
         usage.input = tokens.input_tokens.unwrap_or(usage.input);
         usage.output = tokens.output_tokens.unwrap_or(usage.output);
@@ -216,7 +218,7 @@ fn stop(reason: &str) -> Result<StopReason, EventError> {
     })
 }
 
-/// The status that an exception has where it is no event.
+/// Returns the HTTP status that an exception has outside of a stream.
 fn status(name: &str) -> u16 {
     match name {
         "validationException" | "ValidationException" => 400,

@@ -1,15 +1,15 @@
-//! How a model behind Converse is told how much to think: in fields of its own, which Converse passes on.
+// ! Settings for the reasoning of models behind Converse. They are model-specific fields that Converse passes on.
 
 use serde::Serialize;
 
 use super::super::anthropic::thinking::{self, INTERLEAVED, Thinking};
 use super::super::{Effort, Request};
 
-/// The fields that Converse passes on; which of them a model knows goes by who made it.
+/// The additional fields of a request. The maker of the model determines which ones it knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Additional {
-    /// Anthropic's (the user guide, "Extended thinking" and "Adaptive thinking").
+    /// Fields of Anthropic's models (the user guide, "Extended thinking" and "Adaptive thinking").
     Claude {
         thinking: Thinking,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -17,10 +17,10 @@ pub(super) enum Additional {
         #[serde(skip_serializing_if = "Option::is_none")]
         anthropic_beta: Option<[&'static str; 1]>,
     },
-    /// Those of Amazon's second Nova (its user guide, "Extended thinking in Amazon Nova 2").
+    /// Fields of Amazon's Nova 2 (its user guide, "Extended thinking in Amazon Nova 2").
     #[serde(rename_all = "camelCase")]
     Nova { reasoning_config: ReasoningConfig },
-    /// Those of OpenAI's open models (the user guide, "OpenAI models").
+    /// Fields of OpenAI's open models (the user guide, "OpenAI models").
     OpenAi { reasoning_effort: &'static str },
 }
 
@@ -37,7 +37,7 @@ pub(super) enum ReasoningConfig {
 }
 
 impl Additional {
-    /// Whether the model takes no limit of its answer beside this.
+    /// Returns `true` if the model accepts no token limit together with these fields.
     pub(super) fn is_unlimited(&self) -> bool {
         matches!(
             self,
@@ -46,8 +46,10 @@ impl Additional {
     }
 }
 
-/// What to send; `None` where nothing is said, as for a model that can't be told. `began_thinking` says whether the
-/// chain of calls that runs began with a thought: a budget is refused where it did not.
+/// Returns the fields to send, or `None` if the model is told nothing.
+///
+/// `began_thinking` returns `true` if the current chain of tool calls began with thinking. A budget is refused
+/// otherwise.
 pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Option<Additional> {
     let effort = request.effort?;
     if let Some((thinking, word)) = thinking::of(&request.model, Some(effort), request.max_tokens) {
@@ -59,7 +61,7 @@ pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Op
             }
         });
     }
-    // Without a word the one does not think, and the other can't be told not to.
+    // Nova does not reason unless told to, and OpenAI's models cannot be told not to.
     if effort == Effort::Off {
         return None;
     }
@@ -104,7 +106,7 @@ mod tests {
         let mut interleaved = budget.clone();
         interleaved["anthropic_beta"] = json!(["interleaved-thinking-2025-05-14"]);
         assert_eq!(told(sonnet, Effort::Medium, true, true), interleaved);
-        // The platform refuses the beta for these.
+        // Bedrock refuses the beta for these models.
         for model in ["anthropic.claude-3-7-sonnet-20250219-v1:0", "anthropic.claude-haiku-4-5-20251001-v1:0"]
         {
             assert_eq!(told(model, Effort::Medium, true, true), budget, "{model}");

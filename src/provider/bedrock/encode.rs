@@ -1,6 +1,6 @@
-//! The neutral request as a Converse request. What the API would refuse for its form alone is put right here: blank
-//! texts, empty contents, two turns of one side in a row, a first turn of the model's, foreign ids, results that do
-//! not come first, and calls of tools in a conversation whose request has none.
+// ! Encoder for requests of Bedrock's Converse API. Anything that the API would refuse only for its form is corrected
+// here: blank texts, empty contents, two turns of one role in a row, a first turn of the model, ids of other providers,
+// tool results that do not come first, and tool calls in a conversation whose request has no tools.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,19 +20,20 @@ use super::wire::{
 
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
-/// Stands before an answer that nobody asked for: a conversation begins with the user. Hygiene sees to that; this is for
-/// requests that are made without it.
+/// The text before an answer that opens the conversation, because a conversation must begin with the user. Hygiene
+/// ensures that; this protects requests that are made without it.
 const GOES_ON: &str = "[the conversation goes on]";
+/// The content of a tool result without any output. Converse refuses an empty one.
 const NO_OUTPUT: &str = "(no output)";
 
-/// The request's bytes.
+/// Returns the request body as bytes.
 pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     let family = Family::of(&request.model);
     let mut messages = turns(&request.messages, family);
     let mut system: Vec<Part<'_>> = text(&request.system).into_iter().collect();
     let mut tool_config = tools(request, &messages);
     if family.caches {
-        // Tools come before the system text in what is kept, so its mark covers them too.
+        // Tools come before the system text in the cached part, so the system text's mark covers them too.
         if system.is_empty() {
             if let Some(config) = &mut tool_config {
                 config.tools.push(Tool::CachePoint(Point::Default));
@@ -40,13 +41,13 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
         } else {
             system.push(Part::CachePoint(Point::Default));
         }
-        // The next request of this turn goes on from here.
+        // The next request of this turn continues after the last message.
         if let Some(last) = messages.last_mut().filter(|turn| turn.role == USER) {
             last.content.push(Part::CachePoint(Point::Default));
         }
     }
     let told = effort::of(request, || began_thinking(&messages));
-    // Nova refuses a limit where it is to think as much as it can.
+    // Nova refuses a token limit together with its highest effort.
     let max_tokens = (!told.as_ref().is_some_and(Additional::is_unlimited)).then_some(request.max_tokens);
     let inference_config = Inference { max_tokens };
     let body = Body {
@@ -60,7 +61,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     written(&body, request)
 }
 
-/// The form that the model is held to, where it can be and the schema can be said so.
+/// Returns the required form of the answer, if the model supports one and the schema fits the enforceable subset.
 fn form(request: &Request, family: Family) -> Option<OutputConfig<'_>> {
     let Some(AnswerFormat::JsonSchema { name, schema, .. }) = &request.format else { return None };
     let schema = family.takes_form.then(|| closed::close(schema))??.to_string();
@@ -68,7 +69,7 @@ fn form(request: &Request, family: Family) -> Option<OutputConfig<'_>> {
     Some(OutputConfig { text_format: TextFormat::JsonSchema { structure } })
 }
 
-/// Whether the chain of calls that is running, if one is, began with a thought.
+/// Returns `true` if the current chain of tool calls began with thinking, or if there is no such chain.
 fn began_thinking(turns: &[Turn<'_>]) -> bool {
     let is_chain = |turn: &&Turn<'_>| {
         turn.role == ASSISTANT || matches!(turn.content.first(), Some(Part::ToolResult { .. }))
@@ -88,7 +89,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
         })
         .collect();
     if tools.is_empty() {
-        // A conversation that has calls is refused without tools.
+        // The API refuses a conversation with tool calls if the request has no tools, so the called ones are declared.
         tools = called(messages)
             .into_iter()
             .map(|name| Tool::ToolSpec {
@@ -101,7 +102,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
     (!tools.is_empty()).then_some(ToolConfig { tools })
 }
 
-/// The names of the tools that a conversation has calls of.
+/// Returns the names of the tools that the conversation has calls of, sorted.
 fn called(messages: &[Turn<'_>]) -> BTreeSet<String> {
     let parts = messages.iter().flat_map(|turn| &turn.content);
     let names = parts.filter_map(|part| match part {
@@ -111,7 +112,7 @@ fn called(messages: &[Turn<'_>]) -> BTreeSet<String> {
     names.collect()
 }
 
-/// Messages of one side become one turn, the results of tools first.
+/// Merges consecutive messages of one role into one turn, with tool results first.
 fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -128,6 +129,8 @@ fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
         }
     }
     for turn in turns.iter_mut().filter(|turn| turn.role == USER) {
+        // The API requires the results before everything else in the turn. The sort is stable, so the rest keeps its
+        // order.
         turn.content.sort_by_key(|part| !matches!(part, Part::ToolResult { .. }));
     }
     if turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
@@ -136,7 +139,7 @@ fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
     turns
 }
 
-/// A block of the model's.
+/// Returns a block of the model in the wire format, or `None` if it cannot be sent.
 fn said(block: &Block, family: Family) -> Option<Part<'_>> {
     match block {
         Block::Text { text: words, .. } => text(words),
@@ -145,7 +148,8 @@ fn said(block: &Block, family: Family) -> Option<Part<'_>> {
             name: call::tool_name(name),
             input: call::input(arguments),
         }),
-        // Without a signature it is another provider's, and would be refused, as one without words is.
+        // Thinking without a signature comes from another provider and would be refused. So would thinking without
+        // text.
         Block::Thinking { thinking, signature, redacted } if family.thinks => match (redacted, signature) {
             (Some(data), _) if !is_blank(data) => {
                 Some(Part::ReasoningContent(Reasoning::RedactedContent(data)))
@@ -159,7 +163,8 @@ fn said(block: &Block, family: Family) -> Option<Part<'_>> {
     }
 }
 
-/// A block of the user's, or a result. Pictures of a result that can't hold them follow it.
+/// Returns a block of the user, or a tool result, in the wire format. If a model's results cannot contain pictures, the
+/// pictures follow the result.
 fn heard(block: &Block, family: Family) -> Vec<Part<'_>> {
     match block {
         Block::Text { text: words, .. } => text(words).into_iter().collect(),
@@ -172,6 +177,7 @@ fn heard(block: &Block, family: Family) -> Vec<Part<'_>> {
             });
             let (mut inside, after): (Vec<_>, Vec<_>) =
                 shown.partition(|part| family.rich_results || matches!(part, Part::Text(_)));
+            // These models have no status for results, so a text marks the failure.
             if *is_error && !family.rich_results {
                 inside.insert(0, Part::Text(Cow::Borrowed("error:")));
             }

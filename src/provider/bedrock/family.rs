@@ -1,26 +1,26 @@
-//! What the models behind Converse differ in.
+// ! Differences between the model families behind Converse.
 
 use super::super::anthropic::thinking;
 
-/// What a model takes besides text and calls.
+/// Features of a model beyond text and tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Family {
-    /// Whether a result can say that it is a failure, and hold pictures; others refuse both.
+    /// `true` if a tool result can have the status of a failure and contain pictures. Other models refuse both.
     pub(super) rich_results: bool,
-    /// Whether it keeps prompts up to marks in a request.
+    /// `true` if the model caches prompts up to marks in the request.
     pub(super) caches: bool,
-    /// Whether it takes its signed thoughts back.
+    /// `true` if the model accepts its signed reasoning back.
     pub(super) thinks: bool,
-    /// Whether it can be held to a JSON schema (the user guide, "Structured outputs").
+    /// `true` if the model can be held to a JSON schema (the user guide, "Structured outputs").
     pub(super) takes_form: bool,
 }
 
 impl Family {
-    /// By the model's id: `anthropic.claude-…`, with the region of a profile before it, or an ARN that ends in it.
+    /// Returns the features for a model id: `anthropic.claude-…`, with a region before it, or an ARN that ends in it.
     pub(super) fn of(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
         let claude = name.find("claude").map(|at| &name[at..]);
-        // The first ones can't keep prompts, and refuse the mark.
+        // The first Claude models cannot cache prompts and refuse the mark.
         let early = [
             "claude-v",
             "claude-instant",

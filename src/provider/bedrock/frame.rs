@@ -1,23 +1,25 @@
-//! `application/vnd.amazon.eventstream`: frames of headers and a payload, each with its lengths and two checksums.
-//! What comes is hostile: lengths are bounded before anything is kept, and a wrong checksum ends it.
+// ! Parser for `application/vnd.amazon.eventstream`: frames with headers and a payload, each with its lengths and two
+// checksums.
+// !
+// ! The input is hostile. Lengths are checked before anything is buffered, and a wrong checksum ends the stream.
 
-/// Lengths and their checksum.
+/// Bytes of the prelude: two lengths and their checksum.
 const PRELUDE: usize = 12;
-/// The checksum at the end.
+/// Bytes of the checksum at the end.
 const TAIL: usize = 4;
-/// The most that the format allows for the headers of one frame.
+/// The format's limit for the headers of one frame, in bytes.
 const LONGEST_HEADERS: usize = 128 * 1024;
 
-/// Why it is no stream of frames.
+/// The reason why the bytes are no stream of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The lengths can't be, or their checksum is wrong.
+    /// The lengths are impossible, or their checksum is wrong.
     Prelude,
-    /// A frame is longer than anyone could want.
+    /// A frame exceeds the limit.
     TooLong,
     /// The checksum of a frame is wrong.
     Checksum,
-    /// Its headers are not headers.
+    /// The headers cannot be parsed.
     Headers,
 }
 
@@ -32,19 +34,19 @@ impl Broken {
     }
 }
 
-/// One frame, as far as it is of interest.
+/// The needed parts of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
     /// `event`, `exception` or `error`.
     pub(super) kind: &'a str,
-    /// Which event, exception or error it is.
+    /// Name of the event, exception or error.
     pub(super) name: &'a str,
-    /// The words of an `error`, which has no payload.
+    /// Text of an `error`, which has no payload.
     pub(super) message: &'a str,
     pub(super) payload: &'a [u8],
 }
 
-/// Cuts a stream of bytes into frames. What it keeps between two pieces is one unfinished frame.
+/// Splits a stream of bytes into frames. Only an unfinished frame is kept between two chunks.
 #[derive(Debug)]
 pub(super) struct Frames {
     bytes: Vec<u8>,
@@ -52,12 +54,12 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Frames of at most `longest` bytes.
+    /// Returns a splitter for frames of at most `longest` bytes.
     pub(super) const fn new(longest: usize) -> Self {
         Self { bytes: Vec::new(), longest }
     }
 
-    /// Takes more bytes and gives each frame that they complete to `on_frame`, until it returns an error.
+    /// Reads more bytes and calls `on_frame` for each completed frame, until it returns an error.
     pub(super) fn feed<E: From<Broken>>(
         &mut self,
         bytes: &[u8],
@@ -74,15 +76,16 @@ impl Frames {
         Ok(())
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Returns `true` if a frame has begun and not ended.
     pub(super) fn is_pending(&self) -> bool {
         !self.bytes.is_empty()
     }
 }
 
-/// How long the next frame is; `None` before that is known.
+/// Returns the length of the next frame, or `None` before its prelude has arrived.
 fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, Broken> {
     let Some(prelude) = bytes.get(..PRELUDE) else { return Ok(None) };
+    // The checksum comes first: only lengths that it confirms are looked at.
     if word(prelude, 8) != crc32(&prelude[..8]) {
         return Err(Broken::Prelude);
     }
@@ -97,7 +100,7 @@ fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, Broken> {
     Ok(Some(total))
 }
 
-/// A whole frame, whose lengths have been checked.
+/// Parses a complete frame whose lengths have been checked.
 fn read(whole: &[u8]) -> Result<Frame<'_>, Broken> {
     let (body, tail) = whole.split_at_checked(whole.len().saturating_sub(TAIL)).ok_or(Broken::Prelude)?;
     if word(tail, 0) != crc32(body) {
@@ -120,11 +123,12 @@ fn read(whole: &[u8]) -> Result<Frame<'_>, Broken> {
     Ok(frame)
 }
 
-/// Takes a header off the front: its name, and its value where that is a text.
+/// Removes the first header and returns its name, and its value if that is a text.
 fn header<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a str>)> {
     let length = take(rest, 1)?[0];
     let name = take(rest, usize::from(length))?;
     let kind = take(rest, 1)?[0];
+    // Value types: booleans, byte, short, integer, long and timestamp, byte array and string, UUID.
     let length = match kind {
         0 | 1 => 0,
         2 => 1,
@@ -149,11 +153,12 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// The four bytes at this place, which are there.
+/// Returns the big-endian word at this position. The caller has checked that it exists.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| (word << 8) | u32::from(*byte))
 }
 
+/// Lookup table of CRC-32, computed at compile time.
 const TABLE: [u32; 256] = table();
 
 const fn table() -> [u32; 256] {
@@ -174,7 +179,7 @@ const fn table() -> [u32; 256] {
     table
 }
 
-/// The checksum of Ethernet and zip.
+/// Returns the CRC-32 checksum as used by Ethernet and zip.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {

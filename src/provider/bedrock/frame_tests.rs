@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A frame with these headers of texts.
+/// Returns a frame with these text headers.
 fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     for (name, value) in headers {
@@ -104,7 +104,7 @@ proptest! {
         payload in prop::collection::vec(any::<u8>(), 0..60),
     ) {
         let _ = feed(&[&bytes]);
-        // With checksums that are right, what is inside is read too.
+        // With correct checksums, the content of the frame is parsed too.
         let _ = feed(&[&raw(&headers, &payload)]);
         let mut after = event("e", b"");
         after.extend_from_slice(&bytes);

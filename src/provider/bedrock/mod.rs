@@ -1,4 +1,4 @@
-//! Amazon Bedrock's Converse, streamed: JSON there, binary frames back, each request signed.
+// ! Client for Amazon Bedrock's Converse API: the request is signed JSON, the answer is a stream of binary frames.
 
 mod credentials;
 pub(super) mod decode;
@@ -28,7 +28,7 @@ use crate::clock;
 
 const SERVICE: &str = "bedrock";
 
-/// Bedrock, or what speaks as it does.
+/// A client for Bedrock, or for a server with the same API.
 pub struct Bedrock {
     base: Url,
     endpoint: Endpoint,
@@ -38,8 +38,10 @@ pub struct Bedrock {
 }
 
 impl Bedrock {
-    /// The API at `base`. The key is one of Bedrock's own, or a pair of AWS keys, `ID:SECRET` or `ID:SECRET:TOKEN`;
-    /// `region` is the one that is signed for where `base` does not say it.
+    /// Returns a client for the API at `base`.
+    ///
+    /// The key is an API key of Bedrock, or a pair of AWS keys, `ID:SECRET` or `ID:SECRET:TOKEN`. Requests are signed
+    /// for `region` if `base` does not contain a region.
     #[must_use]
     pub fn new(
         http: Arc<Http>,
@@ -57,7 +59,7 @@ impl Bedrock {
         Self { region: region::of(base, region), base: base.clone(), endpoint, http, credentials }
     }
 
-    /// Where this model is asked.
+    /// Returns the address for this model.
     fn url(&self, model: &str) -> Url {
         let mut url = self.base.clone();
         let root = self.base.path().trim_end_matches('/');
@@ -66,7 +68,7 @@ impl Bedrock {
         url
     }
 
-    /// The endpoint with the headers that sign this request at this time (Unix milliseconds).
+    /// Returns the endpoint with the headers that sign this request at this time (Unix milliseconds).
     fn signed(&self, url: &Url, body: &[u8], now: i64) -> Endpoint {
         let mut endpoint = self.endpoint.at(url.clone());
         let Some(Credentials::Pair(pair)) = &self.credentials else { return endpoint };
@@ -81,6 +83,7 @@ impl Bedrock {
 
     fn authorization(&self, pair: &KeyPair, url: &Url, body: &[u8], at: &str) -> String {
         let host = url.host_str().unwrap_or_default();
+        // A `host` header contains the port only if it is not the default one, and the signature has to match it.
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let mut headers = vec![("content-type", "application/json"), ("host", &host), ("x-amz-date", at)];
         headers.extend(pair.token().map(|token| ("x-amz-security-token", token)));
@@ -96,13 +99,14 @@ impl Bedrock {
         answer: &mut Converse<'_>,
     ) -> Result<(), ProviderError> {
         let mut received = endpoint.post(&self.http, body).await?;
+        // Frames carry names and Base64 around the answer, so they may be larger than its limit.
         let mut frames = Frames::new(self.http.limits().answer.saturating_mul(2));
         let mut progress = None;
         loop {
             let chunk = match received.chunk().await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
-                // The answer is complete: what goes wrong now is no reason to lose it.
+                // The answer is complete, so a later failure of the connection does not matter.
                 Err(_) if progress == Some(Progress::Stopped) => return Ok(()),
                 Err(error) => return Err(error),
             };
@@ -150,7 +154,7 @@ impl Provider for Bedrock {
     }
 }
 
-/// A time as signatures have it.
+/// Formats a time as signatures require it, such as `20150830T123600Z`.
 fn stamp(now: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
     time.strftime("%Y%m%dT%H%M%SZ").to_string()

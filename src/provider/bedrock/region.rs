@@ -1,22 +1,22 @@
-//! The region of a Bedrock endpoint: what its host says, then the configuration, then the environment.
+// ! The region of a Bedrock endpoint: from its host name, then from the configuration, then from the environment.
 
 use reqwest::Url;
 
 use crate::env;
 
-/// Where nothing else is said.
+/// The default region.
 const USUAL: &str = "us-east-1";
 
-/// The region to sign for.
+/// Returns the region to sign for.
 pub(super) fn of(base: &Url, configured: Option<&str>) -> String {
     base.host_str().and_then(in_host).map_or_else(|| set_or_usual(configured), str::to_owned)
 }
 
-/// Bedrock's public address in the region that is configured, or in the environment's, or in the usual one.
+/// Returns Bedrock's public address in the configured region, else in the environment's, else in the default one.
 #[must_use]
 pub fn public_address(configured: Option<&str>) -> String {
     let region = set_or_usual(configured);
-    // China's regions are a partition with a domain of its own.
+    // China's regions are a separate partition with their own domain.
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
     format!("https://bedrock-runtime.{region}.{domain}")
 }
@@ -24,10 +24,12 @@ pub fn public_address(configured: Option<&str>) -> String {
 fn set_or_usual(configured: Option<&str>) -> String {
     let of_environment = || env::AWS_REGION.get().or_else(|| env::AWS_DEFAULT_REGION.get());
     let set = configured.map(str::to_owned).or_else(of_environment);
+    // The name becomes part of a host name, so anything that is no region is ignored.
     set.filter(|name| is_region(name)).unwrap_or_else(|| USUAL.to_owned())
 }
 
-/// `bedrock-runtime.REGION.amazonaws.com`, also behind the name of a private link and for FIPS.
+/// Returns the region in `bedrock-runtime.REGION.amazonaws.com`. The host may have the prefix of a private link, or be
+/// a FIPS endpoint.
 fn in_host(host: &str) -> Option<&str> {
     let mut labels = host.split('.');
     labels.find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips"))?;

@@ -1,5 +1,5 @@
-//! AWS Signature Version 4: a request is signed with a key that the secret, the day, the region and the service
-//! make, so that neither the secret nor a request that can be sent again leaves the machine.
+// ! AWS Signature Version 4. The signing key is derived from the secret, the day, the region and the service, so
+// neither the secret nor a reusable request leaves this machine.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::id::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Where a signature is good.
+/// The region and the service that a signature is valid for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
     pub(super) region: &'a str,
@@ -22,15 +22,15 @@ pub(super) struct Scope<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsigned<'a> {
     pub(super) method: &'a str,
-    /// As it is sent, encoded once.
+    /// Path as it is sent, percent-encoded once.
     pub(super) path: &'a str,
-    /// Name and value of each header that is signed, names in lower case and in their order.
+    /// Name and value of each signed header. Names are in lower case and sorted.
     pub(super) headers: &'a [(&'a str, &'a str)],
     pub(super) body: &'a [u8],
 }
 
-/// The value of the header `authorization`. `at` is the time as in `20150830T123600Z`, which the header
-/// `x-amz-date` says too.
+/// Returns the value of the `authorization` header. `at` is the time in the form `20150830T123600Z`, equal to the
+/// header `x-amz-date`.
 pub(super) fn authorization(request: &Unsigned<'_>, pair: &KeyPair, scope: Scope<'_>, at: &str) -> String {
     let day = at.get(..8).unwrap_or(at);
     let place = format!("{day}/{}/{}/aws4_request", scope.region, scope.service);
@@ -42,7 +42,8 @@ pub(super) fn authorization(request: &Unsigned<'_>, pair: &KeyPair, scope: Scope
     format!("{ALGORITHM} Credential={id}/{place}, SignedHeaders={names}, Signature={signature}")
 }
 
-/// The request in the one form that both sides make of it. A query is never sent here.
+/// Returns the canonical form of the request, which both sides compute. This client never sends a query, so that line
+/// is empty.
 fn canonical(request: &Unsigned<'_>) -> String {
     let mut text = format!("{}\n{}\n\n", request.method, encoded_path(request.path));
     for (name, value) in request.headers {
@@ -63,13 +64,13 @@ fn signing_key(secret: &str, day: &str, scope: Scope<'_>) -> [u8; 32] {
 }
 
 fn mac(key: &[u8], data: &[u8]) -> [u8; 32] {
-    // A key of any length is one; this type can't say so.
+    // HMAC accepts keys of any length, so this cannot fail, but the type does not express that.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; 32] };
     mac.update(data);
     mac.finalize().into_bytes().into()
 }
 
-/// One part of a path, so that it stays one part: a model's id may be an ARN, with slashes and colons.
+/// Percent-encodes one segment of a path. A model id may be an ARN with slashes and colons, and must stay one segment.
 pub(super) fn encode(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     for byte in part.bytes() {
@@ -82,7 +83,7 @@ pub(super) fn encode(part: &str) -> String {
     text
 }
 
-/// The path as it is signed: what was encoded to be sent is encoded once more.
+/// Returns the path as it is signed: each segment is encoded a second time.
 fn encoded_path(path: &str) -> String {
     path.split('/').map(encode).collect::<Vec<_>>().join("/")
 }
@@ -106,7 +107,7 @@ mod tests {
         value.rsplit_once("Signature=").unwrap().1.to_owned()
     }
 
-    /// The signatures that AWS publishes in its test suite for this version.
+    /// Checks signatures from AWS's published test suite for this version.
     #[test]
     fn the_published_requests_have_the_published_signatures() {
         let token = "AQoDYXdzEPT//////////wEXAMPLEtc764bNrC9SAPBSM22wDOk4x4HIZ8j4FZTwdQWLWsKWHGBuFqwAeMicRXmxfpSPfIeoIYRqTflfKD8YUuwthAx7mSEI/qkPpKPi/kMcGdQrmGdeehM4IC1NtBmUpp2wUE8phUZampKsburEDy0KPkyQDYwT7WZ0wq5VSXDvp75YU9HFvlRd8Tx6q6fE8YQcHNVXAkiY9q6d+xo0rKwT38xVqr7ZD0u0iPPkUL64lIZbqBAz+scqKmlzm8FDrypNC9Yjc8fPOLn9FX9KSYvKTr4rvx3iSIlTJabIQwj2ICCR/oLxBA==";

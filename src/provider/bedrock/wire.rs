@@ -1,4 +1,4 @@
-//! A Converse request as it is written.
+// ! The JSON structure of a Converse request.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(super) struct Body<'a> {
     pub(super) tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<Part<'a>>,
-    // What grows comes last, so that the beginning of all requests of a session is the same.
+    // The growing part comes last, so that all requests of a session begin with the same bytes.
     pub(super) messages: Vec<Turn<'a>>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Structure<'a> {
     pub(super) json_schema: Schema<'a>,
 }
 
-/// A schema, as text.
+/// A schema, which Converse takes as a JSON text.
 #[derive(Serialize)]
 pub(super) struct Schema<'a> {
     pub(super) name: &'a str,
@@ -84,7 +84,7 @@ pub(super) struct Turn<'a> {
     pub(super) content: Vec<Part<'a>>,
 }
 
-/// A part of a message; each is an object with one key.
+/// A part of a message. Each one is an object with a single key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Part<'a> {
@@ -104,7 +104,7 @@ pub(super) enum Part<'a> {
         status: Option<&'static str>,
     },
     ReasoningContent(Reasoning<'a>),
-    /// What comes before it may be kept for the next request.
+    /// A mark: the content before it may be cached for the next request.
     CachePoint(Point),
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Image<'a> {
     pub(super) source: Source<'a>,
 }
 
-/// Bytes, which JSON has in base64.
+/// The bytes of a picture, in Base64.
 #[derive(Serialize)]
 pub(super) struct Source<'a> {
     pub(super) bytes: &'a str,

@@ -1,4 +1,4 @@
-//! The providers flock knows by id: where they answer, in which format, and which variable holds a key.
+// ! The built-in providers: their addresses, wire formats and environment variables for keys.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use super::super::openai::effort;
 use crate::config::Api;
 use crate::env::{self, Var};
 
-/// A provider with a public address.
+/// A built-in provider with a public address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Its id, the first part of a model's name.
+    /// The provider's id, which is the first part of a model's name.
     pub id: &'static str,
-    /// Its wire format.
+    /// The wire format.
     pub api: Api,
-    /// Where it answers; the configuration can say otherwise.
+    /// The public address. The configuration can override it.
     pub base_url: &'static str,
-    /// The variables its key is found in, the first that is set; none where it needs no key.
+    /// Environment variables that may hold the key, in order of preference. Empty if no key is needed.
     pub keys: &'static [Var],
-    /// Tokens its models take, where the configuration does not say.
+    /// Context window in tokens, unless the configuration or the model list has one.
     pub context_window: u64,
-    /// Tokens to let its models answer with, where neither the configuration nor the model's name says.
+    /// Maximum tokens of an answer, unless the configuration or the model list has a limit.
     pub max_tokens: u32,
-    /// Whether its models take images, where the configuration does not say.
+    /// `true` if the models accept pictures, unless the configuration or the model list says otherwise.
     pub images: bool,
 }
 
@@ -38,7 +38,7 @@ const fn openai_like(id: &'static str, base_url: &'static str, keys: &'static [V
     }
 }
 
-/// All of them.
+/// All built-in providers.
 pub const KNOWN: &[Endpoint] = &[
     Endpoint {
         id: "anthropic",
@@ -95,14 +95,14 @@ pub const KNOWN: &[Endpoint] = &[
     },
 ];
 
-/// The provider with this id.
+/// Returns the built-in provider with this id.
 #[must_use]
 pub fn known(id: &str) -> Option<&'static Endpoint> {
     KNOWN.iter().find(|endpoint| endpoint.id == id)
 }
 
 impl Endpoint {
-    /// Where it answers; Bedrock in this region, or in the environment's.
+    /// Returns the public address. For Bedrock it is the one in this region, or in the environment's region.
     #[must_use]
     pub fn public_address(&self, region: Option<&str>) -> Cow<'static, str> {
         if self.api == Api::BedrockConverseStream {
@@ -112,9 +112,10 @@ impl Endpoint {
         }
     }
 
-    /// The wire format for this model at this address, where the configuration does not say. OpenAI's models
-    /// that reason are asked with Responses at OpenAI's own address: completions lose their reasoning from
-    /// call to call, refuse the newer ones their tools, and don't have all of them.
+    /// Returns the wire format for this model at this address, for use if the configuration has none.
+    ///
+    /// OpenAI's reasoning models use the Responses API at OpenAI's own address. With the Completions API they lose
+    /// their reasoning between calls, the newer ones refuse tools, and some models are missing.
     #[must_use]
     pub fn api_of(&self, model: &str, base_url: &reqwest::Url) -> Api {
         let own = self.id == "openai" && base_url.host_str() == Some("api.openai.com");

@@ -1,8 +1,8 @@
-//! What flock knows of well-known models: one table, `models.json`, that comes with the program. What the configuration
-//! says of a model goes before it.
-//!
-//! A name in it is a model's own, without the day of its release, or with `*` at its end the beginning of names. Each
-//! field is taken from the name that fits best and says it.
+// ! Built-in knowledge about well-known models, from the table `models.json`. The configuration of a model takes
+// precedence.
+// !
+// ! A name in the table is a model's name without its release date. A name that ends with `*` is a prefix. Each field
+// comes from the best matching name that has it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,37 +12,37 @@ use serde::Deserialize;
 use crate::config::Config;
 use crate::id::ModelRef;
 
-/// Dollars for a million tokens, as they are published.
+/// Published prices in dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Cost {
-    /// Fresh input.
+    /// Input tokens that touch no cache.
     pub input: f64,
-    /// Output, thinking included.
+    /// Output tokens, including the reasoning.
     pub output: f64,
-    /// Input read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     #[serde(default)]
     pub cache_read: f64,
-    /// Input written to the provider's cache.
+    /// Input tokens written to the provider's cache.
     #[serde(default)]
     pub cache_write: f64,
 }
 
-/// What is known of a model.
+/// The known facts about a model; `None` means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Listed {
-    /// Tokens that it takes in all.
+    /// Context window in tokens.
     pub context: Option<u64>,
-    /// Tokens to let it answer with.
+    /// Maximum tokens of an answer.
     pub answer: Option<u32>,
-    /// Whether it takes images.
+    /// `true` if the model accepts pictures.
     pub images: Option<bool>,
-    /// Whether it can think before it answers.
+    /// `true` if the model can reason before it answers.
     pub reasoning: Option<bool>,
-    /// Whether it calls tools by itself.
+    /// `true` if the model supports tool calls in its API.
     pub tools: Option<bool>,
-    /// What it costs.
+    /// Published price.
     pub cost: Option<Cost>,
 }
 
@@ -59,7 +59,7 @@ impl Listed {
     }
 }
 
-/// The table; beside the models it says for people when and where its costs were noted.
+/// The table. Its file also says for people when and where the prices were noted.
 #[derive(Debug, Default, Deserialize)]
 struct Table {
     models: BTreeMap<String, BTreeMap<String, Listed>>,
@@ -68,11 +68,11 @@ struct Table {
 const TEXT: &str = include_str!("models.json");
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    // A test holds that it can be read.
+    // A test ensures that the table can be parsed.
     serde_json::from_str(TEXT).unwrap_or_default()
 });
 
-/// What is known of a model; nothing of one that is not in the table.
+/// Returns the known facts about a model. All are unknown for a model that is not in the table.
 #[must_use]
 pub fn of(model: &ModelRef) -> Listed {
     let Some(models) = TABLE.models.get(model.provider()) else { return Listed::default() };
@@ -83,24 +83,24 @@ pub fn of(model: &ModelRef) -> Listed {
         .filter_map(|(pattern, listed)| Some((pattern.strip_suffix('*')?, *listed)))
         .filter(|(beginning, _)| name.starts_with(beginning))
         .collect();
+    // The longest prefix is the most specific one.
     beginnings.sort_by_key(|(beginning, _)| std::cmp::Reverse(beginning.len()));
     beginnings.into_iter().fold(own, |known, (_, listed)| known.or(listed))
 }
 
-/// Whether a model calls tools by its API; where not, it is told in text how to.
+/// Returns `true` if a model supports tool calls in its API. Other models get instructions to write calls as text.
 #[must_use]
 pub fn calls_tools(config: &Config, model: &ModelRef) -> bool {
     config.model(model).and_then(|own| own.tools).or_else(|| of(model).tools).unwrap_or(true)
 }
 
-/// Whether a model reasons: as its entry in the configuration says, else as the list of well-known models does; `None`
-/// where nobody says.
+/// Returns `true` if a model reasons, from the configuration or else from the table; `None` if neither says.
 #[must_use]
 pub fn reasons(config: &Config, model: &ModelRef) -> Option<bool> {
     config.model(model).and_then(|own| own.reasoning).or_else(|| of(model).reasoning)
 }
 
-/// Whether a provider's models are listed, and this one is not among them: its name may be misspelt.
+/// Returns `true` if the provider's models are listed and this one is not among them. Its name may be misspelt.
 #[must_use]
 pub fn is_strange(model: &ModelRef) -> bool {
     let Some(models) = TABLE.models.get(model.provider()) else { return false };
@@ -112,7 +112,7 @@ pub fn is_strange(model: &ModelRef) -> bool {
     !models.keys().any(fits)
 }
 
-/// The name that the table has: Bedrock's ids have a region before it and a version after it.
+/// Returns the name that the table uses. Bedrock's ids have a region before it and a version after it.
 fn plain(model: &ModelRef) -> &str {
     let name = model.model();
     if model.provider() != "amazon-bedrock" {
@@ -131,12 +131,13 @@ fn plain(model: &ModelRef) -> &str {
     }
 }
 
-/// A model's name without the day of its release: providers serve it under both.
+/// Returns a model's name without its release date, because providers offer a model under both names.
 fn undated(name: &str) -> &str {
     let is_day = |text: &str| {
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
         digits == 8 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
     };
+    // `20250219` and `2025-02-19`.
     for length in [8, 10] {
         let Some(at) = name.len().checked_sub(length + 1) else { continue };
         if let Some((start, end)) = name.split_at_checked(at)

@@ -1,5 +1,5 @@
-//! From a model's name to the provider that answers for it: the configuration, the providers flock knows,
-//! and the key.
+// ! Resolves a model's name to a provider that is ready to answer, from the configuration, the built-in providers and
+// the keys.
 
 mod endpoint;
 pub mod listing;
@@ -26,58 +26,57 @@ use crate::env;
 use crate::home::Home;
 use crate::id::ModelRef;
 
-/// A model, ready to be asked.
+/// A model that is ready to be asked.
 #[derive(Clone)]
 pub struct Resolved {
-    /// Which way it is asked.
     pub route: Route,
-    /// Asks it.
+    /// The client that asks the model.
     pub provider: Arc<dyn Provider>,
-    /// Tokens it takes in all.
+    /// Context window in tokens.
     pub context_window: u64,
-    /// Tokens to let it answer with.
+    /// Maximum tokens of an answer.
     pub max_tokens: u32,
-    /// Whether it takes images.
+    /// `true` if the model accepts pictures.
     pub images: bool,
-    /// Whether it reasons, where the configuration says so.
+    /// `true` if the model reasons, according to the configuration alone.
     pub reasoning: Option<bool>,
-    /// Whether it reasons, where the configuration or the list of well-known models says so.
+    /// `true` if the model reasons, according to the configuration or the table of well-known models.
     pub reasons: Option<bool>,
-    /// What to show: the model's name, or that a script plays it.
+    /// Name to show: the model's, with a note if a script plays it.
     pub label: String,
 }
 
-/// Where the models of one home come from.
+/// The source of all models of one home.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     home: Home,
     http: Arc<Http>,
 }
 
-/// How a model is asked, for another program that asks it itself.
+/// The data that another program needs to ask a model by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wire {
-    /// Its wire format.
     pub api: Api,
-    /// Where it answers, as the configuration or flock's own list has it.
+    /// Address from the configuration or from flock's own list, without a slash at the end.
     pub base_url: String,
-    /// Whether its provider wants a key there.
+    /// `true` if the provider requires a key at this address.
     pub needs_key: bool,
-    /// Tokens it takes in all.
+    /// Context window in tokens.
     pub context_window: u64,
-    /// Tokens to let it answer with.
+    /// Maximum tokens of an answer.
     pub max_tokens: u32,
-    /// Whether it takes images.
+    /// `true` if the model accepts pictures.
     pub images: bool,
-    /// Whether it can think before it answers.
+    /// `true` if the model can reason before it answers.
     pub reasoning: bool,
 }
 
-/// How a model is asked by this configuration. No key is looked for.
+/// Returns how a model is asked with this configuration. No key is looked up.
 ///
 /// # Errors
 ///
-/// [`ProviderError::NotConfigured`], also where only flock itself can ask it.
+/// Returns [`ProviderError::NotConfigured`] if the model is a script, which only flock can play, or if its provider has
+/// no valid base URL.
 pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
     if model.is_script() {
         return Err(ProviderError::NotConfigured {
@@ -100,54 +99,56 @@ pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
     })
 }
 
-/// Where a model is to be asked, all of it checked.
+/// The checked target of a model's requests.
 #[derive(Clone, Debug)]
 struct Target {
     api: Api,
     speaks: Speaks,
     base_url: reqwest::Url,
     key: Option<ApiKey>,
-    /// Bedrock's, where the configuration says it.
+    /// Bedrock's region, if the configuration has one.
     region: Option<String>,
 }
 
-/// Whether a provider's key is looked for.
+/// The handling of a provider's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
-    /// It is, and has to be there where the provider wants one.
+    /// The key is looked up, and must exist if the provider requires one.
     Wanted,
-    /// It is not.
+    /// The key is not looked up.
     LeftAlone,
 }
 
 impl Catalog {
-    /// The catalog of this home. Nothing is opened and no connection is made before a model is asked.
+    /// Returns the catalog of this home. No file is opened and no connection is made before a model is asked.
     #[must_use]
     pub fn new(home: Home) -> Self {
         Self::with_limits(home, Limits::default())
     }
 
-    /// As [`Catalog::new`], with other limits for silence and size.
+    /// Returns the catalog with other limits for timeouts and sizes than [`Catalog::new`].
     #[must_use]
     pub fn with_limits(home: Home, limits: Limits) -> Self {
         Self { home, http: Arc::new(Http::new(limits)) }
     }
 
-    /// The model, ready to be asked.
+    /// Returns the model, ready to be asked.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::NotConfigured`].
+    /// Returns [`ProviderError::NotConfigured`] if the provider has no valid base URL, its wire format is not
+    /// supported, its key is missing or malformed, or the script cannot be opened.
     pub fn resolve(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
         self.resolve_with(model, config, Keys::Wanted)
     }
 
-    /// The model without its key, which is not even looked for: what it would be sent can be told, while it itself
-    /// would refuse to be asked.
+    /// Returns the model without looking up its key.
+    ///
+    /// The result can build request bodies. Its provider refuses to be asked.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::NotConfigured`], for everything but the key.
+    /// Returns [`ProviderError::NotConfigured`] for the same reasons as [`Catalog::resolve`], except for the key.
     pub fn resolve_keyless(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
         self.resolve_with(model, config, Keys::LeftAlone)
     }
@@ -156,7 +157,7 @@ impl Catalog {
         if model.is_script() {
             let script = self.script(model)?;
             return Ok(Resolved {
-                // It has no wire; it takes whatever this one takes.
+                // A script has no wire format and accepts the content of any. This one stands in.
                 route: Route { model: model.clone(), api: Api::OpenAiCompletions },
                 provider: Arc::new(script),
                 context_window: window(model, config),
@@ -182,11 +183,11 @@ impl Catalog {
         })
     }
 
-    /// Whether [`Catalog::resolve`] would give a provider, without building one.
+    /// Checks that [`Catalog::resolve`] would succeed, without building a provider.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::NotConfigured`], for a warning.
+    /// Returns the [`ProviderError::NotConfigured`] that [`Catalog::resolve`] would return, for a warning.
     pub fn describe(&self, model: &ModelRef, config: &Config) -> Result<(), ProviderError> {
         if model.is_script() {
             return self.script(model).map(drop);
@@ -194,7 +195,7 @@ impl Catalog {
         self.target(model, config, known(model.provider()), Keys::Wanted).map(drop)
     }
 
-    /// The variable of the environment that the key of this model's provider comes from, if it does.
+    /// Returns the environment variable that the key of this model's provider comes from, if there is one.
     #[must_use]
     pub fn key_variable(&self, model: &ModelRef, config: &Config) -> Option<String> {
         let provider = model.provider();
@@ -245,6 +246,7 @@ impl Catalog {
         if key.is_none() && wants_key(model, config, known) {
             return Err(missing(model, "it has no key".to_owned(), "apiKey", "-"));
         }
+        // The key becomes a header value, where other characters would be refused or split it.
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(missing(model, "its key holds characters that no key has".to_owned(), "apiKey", "-"));
         }
@@ -265,13 +267,13 @@ impl Catalog {
     }
 }
 
-/// At its public address a provider that has a key wants one; behind another address it may not.
+/// Returns `true` if the provider requires a key. It does at its public address; another address may not.
 fn wants_key(model: &ModelRef, config: &Config, known: Option<&Endpoint>) -> bool {
     config.providers.get(model.provider()).and_then(|settings| settings.base_url.as_ref()).is_none()
         && known.is_some_and(|known| !known.keys.is_empty())
 }
 
-/// Where a model is asked, and in which wire format.
+/// Returns the address and the wire format for a model.
 fn address(
     model: &ModelRef,
     config: &Config,
@@ -304,7 +306,7 @@ fn missing(model: &ModelRef, reason: String, key: &str, value: &str) -> Provider
     }
 }
 
-/// How many tokens to let a model answer with.
+/// Returns the maximum number of tokens of a model's answer.
 fn longest(model: &ModelRef, config: &Config) -> u32 {
     config
         .model(model)
@@ -313,8 +315,8 @@ fn longest(model: &ModelRef, config: &Config) -> u32 {
         .unwrap_or(known(model.provider()).map_or(4_096, |known| known.max_tokens))
 }
 
-/// Whether a model takes images. One that is described, but not as to this and by nobody else, is taken to read them: it
-/// says so itself if not.
+/// Returns `true` if a model accepts pictures. A configured model without any information is assumed to accept them:
+/// its provider refuses them if not.
 fn sees(model: &ModelRef, config: &Config) -> bool {
     let own = config.model(model);
     let known = known(model.provider());
@@ -323,7 +325,7 @@ fn sees(model: &ModelRef, config: &Config) -> bool {
         .unwrap_or(own.is_some() || known.is_some_and(|known| known.images))
 }
 
-/// How many tokens a model takes in all, whether or not it can be asked.
+/// Returns the context window of a model in tokens, even if the model cannot be asked.
 #[must_use]
 pub fn window(model: &ModelRef, config: &Config) -> u64 {
     if model.is_script() {
@@ -336,7 +338,7 @@ pub fn window(model: &ModelRef, config: &Config) -> u64 {
         .unwrap_or(known(model.provider()).map_or(32_768, |known| known.context_window))
 }
 
-/// What to show for a model: its name, and where a script plays it, that too.
+/// Returns the name to show for a model. For a script it says that a script plays it.
 #[must_use]
 pub fn label(model: &ModelRef) -> String {
     if model.is_script() { format!("{model} ({})", script::LABEL) } else { model.to_string() }

@@ -1,8 +1,8 @@
-//! The wire formats that are spoken, and what is said of those that are not.
+// ! The wire formats that flock speaks, and explanations for those that it does not.
 
 use crate::config::Api;
 
-/// A wire format that is spoken.
+/// A wire format that flock speaks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Speaks {
     Messages,
@@ -13,10 +13,10 @@ pub(super) enum Speaks {
     Converse,
 }
 
-/// One that is not.
+/// A wire format that flock does not speak.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unspoken {
-    /// It takes a sign-in with Google's own program, not a key.
+    /// Requires a sign-in with Google's own program instead of a key.
     GeminiCli,
 }
 
@@ -35,7 +35,7 @@ impl Speaks {
 }
 
 impl Unspoken {
-    /// Why it is not spoken, and the command that mends it.
+    /// Returns the reason why it is not spoken, and the command that solves it.
     pub(super) fn explain(self, provider: &str) -> (String, String) {
         match self {
             Self::GeminiCli => (
