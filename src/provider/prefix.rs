@@ -54,8 +54,8 @@ impl BodyPrefix {
         let rest = body.strip_prefix(&self.bytes[..self.head])?;
         let mut whole = Vec::with_capacity(self.bytes.len() + 1 + rest.len());
         whole.extend_from_slice(&self.bytes);
-        // Only a head that itself contains messages ends before a comma. Without such messages the first one comes
-        // without a comma, so one is added.
+        // If the head ends with the system message, the rest begins with a comma. Without one the first message comes
+        // without a comma, so it is added.
         if !rest.starts_with(b",") && rest != END {
             whole.push(b',');
         }

@@ -1,4 +1,4 @@
-//! The chunks of a generateContent stream.
+// ! Decoder for the stream of Google's generateContent API.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::super::number;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 
-/// Reads a stream of chunks.
+/// A decoder for the chunks of a generateContent stream.
 pub(in crate::provider) struct Chunks<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
@@ -127,6 +127,7 @@ impl<'a> Chunks<'a> {
                 Value::Null => {}
                 args => self.answer.whole_arguments(at, args)?,
             }
+            // Gemini signs the calls themselves, so the signature stays with the call.
             return self.sign(Some(at), signature);
         }
         let Some(text) = part.text else { return Ok(()) };
@@ -137,7 +138,8 @@ impl<'a> Chunks<'a> {
         }
         self.answer.text(text)?;
         let mut at = self.answer.last();
-        // A stream ends with a signature and no text: it is that of the text before it, if there is one.
+        // A stream may end with a signature and no text. It belongs to the text before it; if there is none, it gets an
+        // empty text.
         if is_empty && signature.is_some() && !at.is_some_and(|at| self.answer.is_text(at)) {
             at = Some(self.answer.open_text()?);
         }
@@ -170,11 +172,12 @@ impl<'a> Chunks<'a> {
             | "IMAGE_SAFETY"
             | "IMAGE_PROHIBITED_CONTENT"
             | "IMAGE_RECITATION" => StopReason::Refusal,
-            // The model got its own call wrong: asked again, it mostly gets it right.
+            // The model wrote a malformed call. Asked again, it mostly gets it right, so this is reported as a failure
+            // that may pass.
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => return failed(500),
             "OTHER" if self.answer.is_empty() => return failed(500),
             "MISSING_THOUGHT_SIGNATURE" | "TOO_MANY_TOOL_CALLS" => return failed(400),
-            // A call has been seen already.
+            // A call needs no reason of its own: the answer already contains it.
             _ => StopReason::End,
         };
         self.stopped = true;
@@ -183,7 +186,7 @@ impl<'a> Chunks<'a> {
 
     fn count(&mut self, tokens: &Tokens) {
         let usage = &mut self.answer.usage;
-        // Every chunk counts anew; one may leave a count out.
+        // Each chunk repeats the counts so far, and may leave one out.
         if let Some(prompt) = tokens.prompt_token_count {
             let cached = tokens.cached_content_token_count.unwrap_or(0).min(prompt);
             usage.input = prompt - cached;
@@ -225,6 +228,7 @@ impl Decoder for Chunks<'_> {
 fn failure(error: &Value) -> EventError {
     let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
     let status = code.unwrap_or(match error["status"].as_str() {
+        // Without a code the status name decides.
         Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => 400,
         Some("UNAUTHENTICATED") => 401,
         Some("PERMISSION_DENIED") => 403,

@@ -1,4 +1,4 @@
-//! The neutral request as a generateContent request.
+// ! Encoder for requests of Google's generateContent API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig>,
     generation_config: Generation<'a>,
-    // What grows comes last, so that the beginning of all requests of a session is the same.
+    // The growing part comes last, so that all requests of a session begin with the same bytes.
     contents: Vec<Content<'a>>,
 }
 
@@ -149,7 +149,7 @@ impl Part<'_> {
     }
 }
 
-/// The request's bytes.
+/// Returns the request body as bytes.
 pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<Vec<u8>> {
     let has_tools = !request.tools.is_empty();
     let form = request.format.as_ref().filter(|_| family.takes_form(has_tools));
@@ -175,6 +175,7 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
     written(&body, request)
 }
 
+/// Declares a tool, with its whole JSON schema if the model accepts one, else with a reduced schema.
 fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {
     let whole = family.takes_json_schema();
     Declaration {
@@ -185,14 +186,15 @@ fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {
     }
 }
 
-/// Messages of one side become one content: sides must alternate, and all results of a step stand in one,
-/// before anything else.
+/// Merges consecutive messages of one role into one content. Roles must alternate, and all tool results of a step must
+/// be in one content before anything else.
 fn contents(messages: &[Arc<Message>], family: Family) -> Vec<Content<'_>> {
     let mut contents: Vec<Content<'_>> = Vec::with_capacity(messages.len());
-    // Those that wait for their results, which must be under their names.
+    // Calls that wait for their results. Each result must carry the name of its call.
     let mut calls: Vec<ToolCall<'_>> = Vec::new();
     for message in messages {
         let (role, parts): (_, Vec<Part<'_>>) = if message.role == Role::Assistant {
+            // An answer after the user's turn begins a new step, so earlier calls have their results.
             if contents.last().is_some_and(|last| last.role == "user") {
                 calls.clear();
             }
@@ -208,6 +210,7 @@ fn contents(messages: &[Arc<Message>], family: Family) -> Vec<Content<'_>> {
         }
     }
     for content in contents.iter_mut().filter(|content| content.role == "user") {
+        // The sort is stable, so everything after the results keeps its order.
         content.parts.sort_by_key(|part| !part.is_output());
     }
     contents
@@ -221,13 +224,13 @@ fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
     Some(match block {
         Block::Text { text, signature } => {
             let thought_signature = usable(signature.as_deref());
-            // A signature may come with no text at all; it goes back the same way.
+            // A signature may come without any text. It is sent back in the same form.
             if is_blank(text) && thought_signature.is_none() {
                 return None;
             }
             Part { thought_signature, ..said(text) }
         }
-        // Unsigned thoughts are for people to read.
+        // Thoughts without a signature are for people to read and are not sent back.
         Block::Thinking { thinking, signature, .. } => Part {
             kind: Kind::Text { text: Cow::Borrowed(thinking), thought: true },
             thought_signature: Some(usable(signature.as_deref())?),
@@ -254,8 +257,9 @@ fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Pa
             let text = text::joined(content);
             let text = if is_blank(&text) { Cow::Borrowed("(no output)") } else { text };
             let mut parts: Vec<Part<'_>> = pictures(content).collect();
-            // Only the third family takes pictures in a result; for the others they follow it.
+            // Only Gemini 3 accepts pictures in a result. For other models they follow the result.
             let within = if family.is_third() { std::mem::take(&mut parts) } else { Vec::new() };
+            // The call's own name is used, because the stored result may have another spelling of it.
             let called = calls.iter().find(|call| call.id == call_id).map_or(name.as_str(), |call| call.name);
             let output = Output {
                 id: wire_id(call_id, family),
@@ -277,7 +281,7 @@ fn pictures(content: &[Block]) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Older models go by names and order; they have never seen an id.
+/// Returns the id of a call for Gemini 3. Older models match results by name and order and know no ids.
 fn wire_id(id: &str, family: Family) -> Option<Cow<'_, str>> {
     family.is_third().then(|| call::wire_id(id, Style::Plain))
 }

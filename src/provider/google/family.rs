@@ -1,27 +1,27 @@
-//! What a model of Google's takes, by its name.
+// ! The features of Google's models, derived from their names.
 
 use serde::Serialize;
 
 use super::super::Effort;
 
-/// A line of models that take the same.
+/// A group of models with the same features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// The third and what follows: signatures are required, pictures stand in a result, calls have ids.
+    /// Gemini 3 and later: signatures are required, tool results contain pictures, calls have ids.
     Third {
-        /// Whether it is one of the large ones, which always think.
+        /// `true` for a large (`-pro`) model, which always reasons.
         large: bool,
     },
-    /// 2.5: thinks within a budget.
+    /// Gemini 2.5: reasons within a budget.
     Second {
-        /// As above.
+        /// `true` for a large (`-pro`) model, which always reasons.
         large: bool,
     },
-    /// Older ones, open ones, and what nobody knows: nothing of the above.
+    /// Older, open and unknown models, with none of these features.
     Plain,
 }
 
-/// How much a model is to think.
+/// The `thinkingConfig` of a request.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Thinking {
@@ -43,19 +43,19 @@ impl Family {
         match major {
             Some(3..) => Self::Third { large },
             Some(2) if version.starts_with("2.5") => Self::Second { large },
-            // "gemini-flash-latest" is whichever is newest.
+            // "gemini-flash-latest" is an alias of the newest model.
             None if name.ends_with("-latest") => Self::Third { large },
             _ => Self::Plain,
         }
     }
 
-    /// Whether each step's first call must be signed.
+    /// Returns `true` for Gemini 3 and later, which require a signature on the first call of each step.
     pub(super) const fn is_third(self) -> bool {
         matches!(self, Self::Third { .. })
     }
 
-    /// Whether it can be held to JSON; before the third not beside tools ("Function calling with a response mime type:
-    /// 'application/json' is unsupported").
+    /// Returns `true` if the model can be held to JSON. Gemini 2.5 cannot if the request has tools ("Function calling
+    /// with a response mime type: 'application/json' is unsupported").
     pub(super) const fn takes_form(self, has_tools: bool) -> bool {
         match self {
             Self::Third { .. } => true,
@@ -64,21 +64,23 @@ impl Family {
         }
     }
 
-    /// Whether tools may be told as JSON schemas.
+    /// Returns `true` if tools may be declared with JSON schemas.
     pub(super) const fn takes_json_schema(self) -> bool {
         !matches!(self, Self::Plain)
     }
 
-    /// What it is told for this effort; `None` where it can't be told.
+    /// Returns the setting for this effort, or `None` if the model knows none.
     pub(super) fn thinking(self, effort: Effort) -> Option<Thinking> {
+        // Without a request for them, the API does not return any thoughts.
         let include_thoughts = (effort != Effort::Off).then_some(true);
         let (level, budget) = match (self, effort) {
             (Self::Plain, _) => return None,
-            // The large ones know no less than this.
+            // The large models have no lower level than this.
             (Self::Third { large: true }, Effort::Off | Effort::Low) => (Some("low"), None),
             (Self::Third { large: true }, Effort::Medium | Effort::High) => (Some("high"), None),
             (Self::Third { large: false }, Effort::Off) => (Some("minimal"), None),
             (Self::Third { large: false }, other) => (Some(other.as_str()), None),
+            // 128 tokens is the smallest budget of the large model, and 0 turns reasoning off in the others.
             (Self::Second { large: true }, Effort::Off) => (None, Some(128)),
             (Self::Second { large: false }, Effort::Off) => (None, Some(0)),
             (Self::Second { .. }, Effort::Low) => (None, Some(2_048)),

@@ -1,4 +1,4 @@
-//! Google's generateContent, streamed, as the Gemini API speaks it.
+// ! Client for Google's generateContent API as the Gemini API offers it, with streamed answers.
 
 pub(super) mod decode;
 mod encode;
@@ -16,21 +16,21 @@ use super::key::ApiKey;
 use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
-/// The version that is spoken where the address names none.
+/// The API version for an address that names none.
 const VERSION: &str = "v1beta";
 
-/// An API that speaks generateContent.
+/// A client for an API that speaks generateContent.
 pub struct Google {
     endpoint: Endpoint,
     http: Arc<Http>,
 }
 
 impl Google {
-    /// The API at `base`: its root, with or without the version.
+    /// Returns a client for the API at `base`: its root, with or without the version.
     #[must_use]
     pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let mut endpoint = Endpoint::new(provider, root(base), key.cloned());
-        // Never in the address: addresses end up in logs.
+        // The key is never sent in the address, because addresses end up in logs.
         if let Some(key) = key {
             endpoint.header("x-goog-api-key", key.expose());
         }
@@ -67,7 +67,7 @@ impl Provider for Google {
     }
 }
 
-/// The address up to the version. A key in it is dropped.
+/// Returns the address up to the version. A key in its query is removed.
 fn root(base: &Url) -> Url {
     let mut url = base.clone();
     let path = base.path().trim_end_matches('/');
@@ -90,7 +90,7 @@ fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Where a model is asked for this. Its name is a part of the path, whatever is in it.
+/// Returns the address of a method for a model. The model's name is encoded as part of the path, whatever it contains.
 fn method(root: &Url, model: &str, want: Want) -> Url {
     let method = match want {
         Want::Answer => "generateContent",
@@ -108,7 +108,7 @@ fn method(root: &Url, model: &str, want: Want) -> Url {
     url
 }
 
-/// The `thinkingConfig` of a model for this effort; `None` where it can't be told.
+/// Returns the `thinkingConfig` of a model for this effort, or `None` if the model knows none.
 #[must_use]
 pub fn thinking(model: &str, effort: crate::config::Effort) -> Option<serde_json::Value> {
     Family::of(model).thinking(effort).and_then(|thinking| serde_json::to_value(thinking).ok())

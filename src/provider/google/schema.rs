@@ -1,12 +1,14 @@
-//! A tool's JSON schema in the few words that older models take. What has no word is left out, as is what
-//! nests without end: a model that knows less of an argument is better off than one that is told nothing.
+// ! Reduces a tool's JSON schema to the keywords that older Google models accept.
+// !
+// ! Other keywords and endless nesting are dropped. A model that knows less about an argument still does better than
+// one that knows nothing.
 
 use serde_json::{Map, Value, json};
 
-/// Deeper schemas, and those that hold themselves, end here.
+/// Maximum nesting depth. Deeper and recursive schemas are cut there.
 const DEEPEST: usize = 24;
 
-/// The schema of a tool's arguments; `None` where it takes none, which has no schema here.
+/// Returns the reduced schema of a tool's arguments, or `None` for a tool without arguments, which has no schema here.
 pub(super) fn reduce(schema: &Value) -> Option<Value> {
     let reduced = object(schema, schema, 0)?;
     let has_any = reduced.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
@@ -21,7 +23,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         return object(root.pointer(target.strip_prefix('#')?)?, root, depth + 1);
     }
-    // All of several is told as their sum.
+    // The API has no `allOf`, so its parts are merged into one schema.
     if let Some(Value::Array(all)) = schema.get("allOf") {
         let mut sum = schema.clone();
         sum.remove("allOf");
@@ -48,6 +50,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
     match kind.as_deref() {
         Some("object") => properties(schema, root, depth, &mut reduced),
         Some("array") => {
+            // An array must describe its items. Without a description, text is the most tolerant choice.
             let items = schema.get("items").and_then(|items| object(items, root, depth + 1));
             reduced
                 .insert("items".to_owned(), items.map_or_else(|| json!({"type": "string"}), Value::Object));
@@ -59,6 +62,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
             if !all.is_empty() {
                 reduced.insert("enum".to_owned(), Value::Array(all));
             }
+            // The API knows these two formats only.
             if let Some("date-time" | "enum") = schema.get("format").and_then(Value::as_str) {
                 reduced.insert("format".to_owned(), schema["format"].clone());
             }
@@ -72,7 +76,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
     Some(reduced)
 }
 
-/// The type, where it can be told. A list of types with null in it is one that may be null.
+/// Returns the type, if it can be determined. A list of types that contains null becomes a nullable type.
 fn kind(schema: &Map<String, Value>, reduced: &mut Map<String, Value>) -> Option<String> {
     match schema.get("type") {
         Some(Value::String(kind)) => Some(kind.clone()),
@@ -94,6 +98,7 @@ fn properties(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: 
     let known =
         known.filter_map(|(name, one)| Some((name.clone(), Value::Object(object(one, root, depth + 1)?))));
     let known: Map<String, Value> = known.collect();
+    // A required name must be among the properties that are left.
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     let required = required.filter(|name| name.as_str().is_some_and(|name| known.contains_key(name)));
     let required: Vec<Value> = required.cloned().collect();
@@ -114,6 +119,7 @@ fn any_of(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: &mut
     let rest = choices.iter().filter(|choice| !is_null(choice));
     let mut rest: Vec<Map<String, Value>> =
         rest.filter_map(|choice| object(choice, root, depth + 1)).collect();
+    // A choice between one schema and null is that schema, nullable.
     if rest.len() == 1 {
         for (key, value) in rest.remove(0) {
             reduced.entry(key).or_insert(value);
@@ -123,7 +129,7 @@ fn any_of(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: &mut
     }
 }
 
-/// Adds what `part` says to `sum`.
+/// Merges the keywords of `part` into `sum`. A keyword with a single value keeps the first one.
 fn add(sum: &mut Map<String, Value>, part: &Value) {
     for (key, value) in part.as_object().into_iter().flatten() {
         match (sum.get_mut(key), value) {

@@ -1,17 +1,15 @@
-//! Thought signatures. They are bytes to the API: anything that is not base64 is refused with the whole
-//! request.
+// ! Thought signatures. The API reads them as bytes, and refuses the whole request if one is not Base64.
 
-/// What stands for the signature of a call that has none because another model made it. Hygiene gives it; here it goes
-/// through like any other.
+/// The stand-in signature for a call that another model made. Hygiene inserts it, and it passes here like any other.
 pub const STAND_IN: &str = "skip_thought_signature_validator";
 
-/// The signature, if this API can read it as one.
+/// Returns the signature if this API can read it.
 pub(super) fn usable(signature: Option<&str>) -> Option<&str> {
     signature.filter(|signature| is_base64(signature))
 }
 
-/// Whether a text is Base64 of at least one byte, in one of its two alphabets, as an encoder writes it. Padding may be
-/// missing, and white space does not count.
+/// Returns `true` if a text is Base64 of at least one byte, in one of the two alphabets, as an encoder writes it.
+/// Padding may be missing, and white space does not count.
 #[must_use]
 pub fn is_base64(text: &str) -> bool {
     let text = text.trim().trim_end_matches('=');
@@ -30,13 +28,14 @@ pub fn is_base64(text: &str) -> bool {
         url |= matches!(byte, b'-' | b'_');
         length += 1;
     }
-    // Bits that stand for no byte are zero.
+    // An encoder sets the unused bits of the last character to zero.
     let is_whole = match length % 4 {
         0 => true,
         2 => last & 0b1111 == 0,
         3 => last & 0b11 == 0,
         _ => false,
     };
+    // A text with characters of both alphabets is valid in neither.
     length > 1 && is_whole && !(standard && url)
 }
 

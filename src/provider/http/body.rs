@@ -1,4 +1,4 @@
-//! The bytes of an answer, as they come: limited in time and in amount.
+// ! The body of an answer as a stream of chunks, with limits on time and size.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,13 +9,14 @@ use futures_util::FutureExt as _;
 use super::super::ProviderError;
 use super::{Endpoint, Limits};
 
-/// Bytes on the wire for each byte of an answer: a token of four letters comes in an event of 250.
+/// Allowed bytes on the wire for each byte of an answer. A token of four characters comes in an event of 250 bytes.
 const WIRE_OVERHEAD: usize = 64;
-/// What is read past the end of an answer so that its connection can be used again.
+/// Bytes that are read after the end of an answer, so that its connection can be reused.
 const LONGEST_TAIL: usize = 16 * 1024;
+/// Time limit for reading those bytes.
 const TAIL_TIME: Duration = Duration::from_secs(2);
 
-/// An answer being received. Dropping it ends the request.
+/// The body of an answer that is being received. Dropping it cancels the request.
 pub struct Body<'a> {
     endpoint: Cow<'a, Endpoint>,
     response: reqwest::Response,
@@ -29,11 +30,12 @@ impl<'a> Body<'a> {
         Self { endpoint, response, limits, received: 0, settling: false }
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes, or `None` at the end.
     ///
     /// # Errors
     ///
-    /// The provider is silent for too long, breaks off, or sends more than any answer has.
+    /// Returns [`ProviderError::TimedOut`] if the provider is silent past the limit, [`ProviderError::Failed`] if the
+    /// connection breaks, and [`ProviderError::Garbled`] if the answer exceeds its size limit on the wire.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ProviderError> {
         let limit = if self.settling { self.limits.settle } else { self.limits.idle };
         let chunk = tokio::time::timeout(limit, self.response.chunk())
@@ -52,11 +54,11 @@ impl<'a> Body<'a> {
         Ok(chunk)
     }
 
-    /// All the rest after `first`, where the answer is one document.
+    /// Returns the whole document that begins with `first`.
     ///
     /// # Errors
     ///
-    /// As [`Body::chunk`], and for a document that is too long.
+    /// Returns the errors of [`Body::chunk`], and [`ProviderError::Garbled`] if the document is too long.
     pub async fn whole(mut self, first: Bytes) -> Result<Vec<u8>, ProviderError> {
         let mut whole = first.to_vec();
         while let Some(chunk) = self.chunk().await? {
@@ -68,15 +70,16 @@ impl<'a> Body<'a> {
         Ok(whole)
     }
 
-    /// The answer is complete; only what may follow it is still waited for, and not for long.
+    /// Shortens the timeout: the answer is complete, and only token counts may follow.
     pub const fn settle(&mut self) {
         self.settling = true;
     }
 
-    /// Nothing more is of interest. The connection can be used again only when its end has been read,
-    /// which the caller must not wait for.
+    /// Ends the use of this body. The connection can be reused only after its end was read, so a background task reads
+    /// it and the caller does not wait.
     pub fn finish(self) {
         let mut response = self.response;
+        // Usually the end has already arrived, and no task is needed.
         match response.chunk().now_or_never() {
             Some(Ok(Some(_))) | None => {}
             Some(Ok(None) | Err(_)) => return,

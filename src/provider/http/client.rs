@@ -1,5 +1,5 @@
-//! The connection pools. A client is made when it is first needed: loading the trusted roots takes tens of
-//! milliseconds, which a gateway that only asks a server on this machine never has to spend.
+// ! The connection pools. A client is created on first use: loading the trusted root certificates takes tens of
+// milliseconds, which a gateway that only asks a local server never has to spend.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use reqwest::{Client, ClientBuilder, Url};
 
 use super::Limits;
 
-/// The pools that all providers of a catalog share.
+/// The connection pools that all providers of a catalog share.
 #[derive(Debug, Default)]
 pub struct Http {
     limits: Limits,
@@ -19,28 +19,29 @@ pub struct Http {
 }
 
 impl Http {
-    /// No connection yet.
+    /// Returns pools without any connection.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, loopback: OnceLock::new(), general: OnceLock::new() }
     }
 
-    /// The limits of every call.
+    /// Returns the limits that apply to every call.
     #[must_use]
     pub const fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// The client for this address.
+    /// Returns the client for this address.
     pub(super) async fn client(&self, url: &Url) -> Result<&Client, String> {
         if url.scheme() == "http" && is_loopback(url) {
             return ready(&self.loopback, || loopback(self.limits.connect));
         }
         if self.general.get().is_none() {
+            // Loading the root certificates blocks, so it must not run on an async worker.
             let connect = self.limits.connect;
             let built = tokio::task::spawn_blocking(move || general(connect)).await;
             let client = built.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-            // Another call may have been first; then its pool is the one.
+            // Another call may have created the pool first. Then that one is used.
             let _ = self.general.set(client);
         }
         self.general.get().ok_or_else(|| "no HTTP client".to_owned())
@@ -55,7 +56,7 @@ fn ready(cell: &OnceLock<Client>, build: impl Fn() -> reqwest::Result<Client>) -
     Ok(cell.get_or_init(|| client))
 }
 
-/// Without trusted roots and without a proxy: nothing here leaves the machine.
+/// Builds a client without root certificates and without a proxy, because its requests never leave the machine.
 fn loopback(connect: Duration) -> reqwest::Result<Client> {
     common(connect).no_proxy().tls_certs_only([]).http1_only().build()
 }
@@ -63,7 +64,7 @@ fn loopback(connect: Duration) -> reqwest::Result<Client> {
 fn general(connect: Duration) -> reqwest::Result<Client> {
     let client = common(connect)
         .tcp_keepalive(Duration::from_secs(30))
-        // A connection that died while the machine slept would else be waited for until the limit.
+        // Without these pings, a connection that died while the machine slept would be waited for until the timeout.
         .http2_keep_alive_interval(Duration::from_secs(20))
         .http2_keep_alive_timeout(Duration::from_secs(20))
         .tcp_user_timeout(Duration::from_secs(60));
@@ -71,15 +72,15 @@ fn general(connect: Duration) -> reqwest::Result<Client> {
 }
 
 fn common(connect: Duration) -> ClientBuilder {
-    // An error only says that it was done before.
+    // An error only means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .user_agent(concat!("flock/", env!("CARGO_PKG_VERSION")))
-        // A request carries a key: it goes where the configuration says and nowhere else.
+        // A request carries a key, so it must not be redirected to another address.
         .redirect(Policy::none())
         .connect_timeout(connect)
         .pool_idle_timeout(Duration::from_secs(60))
-        // As many turns as ran at once would else leave as many connections behind, each with its buffers.
+        // Without this limit, many parallel turns would leave as many idle connections behind, each with its buffers.
         .pool_max_idle_per_host(16)
         .tcp_nodelay(true)
 }
@@ -94,7 +95,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether a server is on this machine or in its network.
+/// Returns `true` if a server is on this machine or in a local network.
 pub(super) fn is_near(url: &Url) -> bool {
     if is_loopback(url) {
         return true;
@@ -103,6 +104,7 @@ pub(super) fn is_near(url: &Url) -> bool {
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => address.is_private() || address.is_link_local(),
         Ok(IpAddr::V6(address)) => address.is_unique_local() || address.is_unicast_link_local(),
+        // A name without a dot can only be resolved in the local network.
         Err(_) => !host.contains('.') || host.ends_with(".local") || host.ends_with(".internal"),
     }
 }

@@ -1,5 +1,5 @@
-//! Asking a provider over HTTP: one connection pool, time limits of our own, bounded errors, and the answer's
-//! bytes as they come. It knows no wire format.
+// ! HTTP requests to providers: one connection pool, flock's own timeouts, bounded error texts, and the answer's bytes
+// as they arrive. This module knows no wire format.
 
 mod body;
 mod client;
@@ -21,22 +21,22 @@ use reqwest::{StatusCode, Url};
 use super::ProviderError;
 use super::key::ApiKey;
 
-/// How long a provider may be silent, and how much it may say.
+/// Timeouts and size limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Until a connection stands.
+    /// Timeout for opening a connection.
     pub connect: Duration,
-    /// Until the answer begins. A turn that has other models has to have time left for them: this is well below
-    /// what a turn may take.
+    /// Timeout for the first byte of the answer. It is well below the time limit of a turn, so that a turn with
+    /// fallback models has time left for them.
     pub first_byte: Duration,
-    /// The same for a server on this machine or in its network, which may have to load the model first and then reads
-    /// a long prompt slowly.
+    /// The same for a server on this machine or in its network. Such a server may have to load the model first, and
+    /// reads a long prompt slowly.
     pub near_first_byte: Duration,
-    /// Between two pieces of an answer.
+    /// Timeout between two chunks of an answer.
     pub idle: Duration,
-    /// For what may follow the answer's end, as the count of tokens does.
+    /// Timeout for data after the end of the answer, such as token counts.
     pub settle: Duration,
-    /// Bytes of text, thinking and arguments in one answer.
+    /// Maximum bytes of text, thinking and arguments in one answer.
     pub answer: usize,
 }
 
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// One place to ask, with all that every request to it has in common.
+/// An address to send requests to, with the headers that all of them share.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     provider: String,
@@ -63,7 +63,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The address `url` of a provider; `key` is removed from whatever it says.
+    /// Returns the endpoint at `url`. `key` is removed from everything that the provider says.
     #[must_use]
     pub fn new(provider: &str, url: Url, key: Option<ApiKey>) -> Self {
         let mut headers = HeaderMap::with_capacity(6);
@@ -71,38 +71,38 @@ impl Endpoint {
         Self { provider: provider.to_owned(), url, headers, key }
     }
 
-    /// Sends this header with every request. A value no header can hold is left out; the catalog has
-    /// checked the key.
+    /// Adds a header to every request. A value that is no valid header value is skipped; the catalog has checked the
+    /// key.
     pub fn header(&mut self, name: &'static str, value: &str) {
         if let Ok(mut value) = HeaderValue::from_str(value) {
+            // Sensitive values are hidden in the debug output of the HTTP library.
             value.set_sensitive(true);
             self.headers.insert(HeaderName::from_static(name), value);
         }
     }
 
-    /// The same place under another address, for a wire that names the model there.
+    /// Returns the same endpoint with another address, for wire formats with the model's name in the address.
     #[must_use]
     pub fn at(&self, url: Url) -> Self {
         Self { url, ..self.clone() }
     }
 
-    /// The provider's id.
     #[must_use]
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The address.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Posts a request and returns its answer from the first byte on.
+    /// Sends a request and returns its answer from the first byte on.
     ///
     /// # Errors
     ///
-    /// The provider can't be reached, is silent, or answers with anything but success.
+    /// Returns [`ProviderError`] if the provider cannot be reached, is silent past the timeout, or answers with an
+    /// error status.
     pub async fn post<'a>(&'a self, http: &Http, request: Vec<u8>) -> Result<Body<'a>, ProviderError> {
         let response = self.send(http, self.headers.clone(), request).await?;
         if response.status().is_success() {
@@ -111,12 +111,12 @@ impl Endpoint {
         Err(refusal::read(self, response).await.error)
     }
 
-    /// As [`Endpoint::post`], for a request that another program has written, with headers of its own beside those that
-    /// belong to this place. Gives the head of the answer too.
+    /// Sends a request that another program has written, and returns the head of the answer too. The program's headers
+    /// are sent, but the endpoint's headers override them.
     ///
     /// # Errors
     ///
-    /// As [`Endpoint::post`].
+    /// Returns [`Refused`] for the same reasons as [`Endpoint::post`].
     pub async fn pass(
         self,
         http: &Http,
@@ -148,13 +148,13 @@ impl Endpoint {
             .map_err(|error| self.broken(&error))
     }
 
-    /// An error event, or a failure in words, without the key.
+    /// Returns the error for an error event or a failure in words, without the key.
     #[must_use]
     pub fn status(&self, status: u16, message: &str, retry_after: Option<Duration>) -> ProviderError {
         ProviderError::from_status(&self.provider, status, self.clean(message), retry_after)
     }
 
-    /// The provider failed in this way.
+    /// Returns the error for a provider that failed in this way.
     #[must_use]
     pub fn failed(&self, message: impl AsRef<str>) -> ProviderError {
         ProviderError::Failed {
@@ -165,19 +165,19 @@ impl Endpoint {
         }
     }
 
-    /// There was no connection to send the request over, because of this.
+    /// Returns the error for a request that was not sent, because no connection could be made for this reason.
     fn unreached(&self, message: impl AsRef<str>) -> ProviderError {
         let (provider, message) = (self.provider.clone(), self.clean(message.as_ref()));
         ProviderError::Failed { provider, message, retry_after: None, unsent: true }
     }
 
-    /// The provider sent something that is not its format.
+    /// Returns the error for an answer that does not follow the provider's format.
     #[must_use]
     pub fn garbled(&self, message: impl AsRef<str>) -> ProviderError {
         ProviderError::Garbled { provider: self.provider.clone(), message: self.clean(message.as_ref()) }
     }
 
-    /// What this place is asked with for a key.
+    /// Returns the key for this endpoint.
     pub(super) const fn key(&self) -> Option<&ApiKey> {
         self.key.as_ref()
     }
@@ -193,8 +193,8 @@ impl Endpoint {
         }
     }
 
-    /// The beginning of what a provider sent, at most so many bytes, as it is quoted in an error or a log. The key goes
-    /// before anything is cut, so that no part of it is left at the end.
+    /// Returns the beginning of a provider's data, at most `longest` bytes, quoted for an error or a log. The key is
+    /// removed before the cut, so that no part of it remains at the end.
     pub(super) fn quoted(&self, data: &[u8], longest: usize) -> String {
         let text = String::from_utf8_lossy(data);
         let text = match &self.key {
@@ -204,7 +204,7 @@ impl Endpoint {
         format!("{:?}", &text[..text.floor_char_boundary(longest)])
     }
 
-    /// What a provider said, fit for a line of a log or an error: without the key, bounded, printable.
+    /// Returns a provider's text in a form for a log line or an error: without the key, bounded, printable.
     fn clean(&self, text: &str) -> String {
         const LONGEST: usize = 600;
         let text = match &self.key {
@@ -228,7 +228,7 @@ impl Endpoint {
     }
 }
 
-/// The last cause names what happened; those above it repeat that a request failed, and the address with it.
+/// Returns the innermost cause of an error. The outer ones only repeat that a request failed, with its address.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

@@ -1,4 +1,4 @@
-//! What a provider says when it does not answer.
+// ! Reads the answer of a provider that refuses a request.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,17 +8,19 @@ use super::super::ProviderError;
 use super::super::key::ApiKey;
 use super::{Endpoint, retry_after};
 
+/// Maximum bytes of an error body that are read.
 const LONGEST: usize = 64 * 1024;
+/// Time limit for reading an error body.
 const READ_TIME: Duration = Duration::from_secs(10);
 
-/// What a provider said when it did not answer.
+/// The refusal of a request.
 #[derive(Debug)]
 pub struct Refused {
-    /// What it means.
+    /// The error that the refusal is reported as.
     pub error: ProviderError,
-    /// Its status; 0 where there was none.
+    /// The HTTP status; 0 if there was none.
     pub status: u16,
-    /// What it said, where that is a JSON document; without the key.
+    /// The body if it is a JSON document, without the key.
     pub said: Option<Value>,
 }
 
@@ -34,7 +36,7 @@ impl From<ProviderError> for Refused {
     }
 }
 
-/// What a response says that is no success.
+/// Reads a response with an error status.
 pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -> Refused {
     let status = response.status().as_u16();
     let wait = retry_after::of(response.headers(), SystemTime::now());
@@ -48,7 +50,7 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
             }
         }
     };
-    // What was said before the time was up is still worth reporting.
+    // After the timeout, the part that has arrived is still worth reporting.
     let _ = tokio::time::timeout(READ_TIME, receive).await;
     let document = serde_json::from_slice(&body).ok().map(|mut document| {
         endpoint.key().into_iter().for_each(|key| scrub(key, &mut document));
@@ -57,7 +59,7 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     Refused { error: explain(endpoint, status, wait, parse(&body)), status, said: document }
 }
 
-/// Takes the key out of all texts of a document.
+/// Removes the key from all texts of a document.
 fn scrub(key: &ApiKey, document: &mut Value) {
     match document {
         Value::String(text) => *text = key.scrub(text),
@@ -75,12 +77,13 @@ fn scrub(key: &ApiKey, document: &mut Value) {
 
 fn explain(endpoint: &Endpoint, status: u16, wait: Option<Duration>, said: Said) -> ProviderError {
     let wait = wait.or(said.wait);
-    // Google says so with 400.
+    // Google reports a wrong key with status 400.
     let status = if said.bad_key { 401 } else { status };
     if said.out_of_money {
         return ProviderError::Rejected {
             provider: endpoint.provider().to_owned(),
-            // Whatever it was said with: asking again would not help, and another provider may have some left.
+            // The status varies between providers. As 402 the call is not retried, and another provider may have credit
+            // left.
             status: if status == 429 { status } else { 402 },
             message: endpoint.clean(&said.message),
         };
@@ -126,15 +129,16 @@ fn parse(body: &[u8]) -> Said {
     Said { message, out_of_money: false, is_page, bad_key: false, wait: None }
 }
 
-/// Whether the words say that no money is left, where neither status nor code do: Anthropic says it with 400 and
-/// `invalid_request_error` (anthropics/anthropic-sdk-typescript#618), MiniMax with 500 and `api_error`
-/// (MiniMax-AI/MiniMax-M2#62).
+/// Returns `true` if the text says that no credit is left, for providers whose status and code do not say it.
+///
+/// Anthropic reports it with 400 and `invalid_request_error` (anthropics/anthropic-sdk-typescript#618), MiniMax with
+/// 500 and `api_error` (MiniMax-AI/MiniMax-M2#62).
 fn lacks_money(message: &str) -> bool {
     let message = message.to_lowercase();
     ["credit balance is too low", "insufficient balance"].iter().any(|words| message.contains(words))
 }
 
-/// What Google adds to an error: that it is the key that is wrong, and how long to wait (`"34.5s"`).
+/// Reads the details that Google adds to an error: whether the key is wrong, and how long to wait (`"34.5s"`).
 fn details(details: &Value) -> (bool, Option<Duration>) {
     let all = details.as_array().map(Vec::as_slice).unwrap_or_default();
     let bad_key = all.iter().any(|one| one["reason"] == "API_KEY_INVALID");
@@ -142,9 +146,10 @@ fn details(details: &Value) -> (bool, Option<Duration>) {
     (bad_key, delay.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
-/// The words in an error object of any of the shapes in use: `{"error":{"message"}}`, `{"error":"…"}`,
-/// `{"message"}`, `{"detail"}`, and lists of them. What a router was told by the provider behind it stands in
-/// `metadata.raw`, and only there are the words that say anything.
+/// Returns the text in an error object of any common form: `{"error":{"message"}}`, `{"error":"…"}`, `{"message"}`,
+/// `{"detail"}`, and lists of them.
+///
+/// A router puts the text of the provider behind it into `metadata.raw`, and only that text names the cause.
 pub(crate) fn message_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
@@ -163,7 +168,7 @@ pub(crate) fn message_of(value: &Value) -> Option<String> {
     }
 }
 
-/// What the provider behind a router said: an object, one written as a text, or words.
+/// Returns the text of the provider behind a router: an object, an object written as a text, or plain text.
 fn behind(raw: &Value) -> Option<String> {
     let read = raw.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     read.as_ref().and_then(message_of).or_else(|| message_of(raw))

@@ -1,12 +1,14 @@
-//! When a provider wants to be asked again: `retry-after-ms`, and `retry-after` in seconds or as a date.
+// ! Reads the time until a provider accepts the next request: `retry-after-ms`, and `retry-after` in seconds or as a
+// date.
 
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
-/// The wait that these headers ask for.
+/// Returns the wait that these headers ask for.
 pub(super) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    // The header in milliseconds is more exact, so it comes first.
     if let Some(wait) = text("retry-after-ms").and_then(|text| span(text, 1_000.0)) {
         return Some(wait);
     }
@@ -22,6 +24,7 @@ fn span(text: &str, per_second: f64) -> Option<Duration> {
 fn until(text: &str, now: SystemTime) -> Option<Duration> {
     let date = jiff::fmt::rfc2822::parse(text).ok()?;
     let date = SystemTime::from(date.timestamp());
+    // A date in the past means that the provider accepts requests now.
     Some(date.duration_since(now).unwrap_or(Duration::ZERO))
 }
 

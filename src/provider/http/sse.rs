@@ -1,8 +1,9 @@
-//! Server-sent events, as far as model APIs use them: the data of each event, whatever its name.
-//!
-//! Lenient where servers are: any line end, no space after the colon, no blank line after the last event.
+// ! Parser for server-sent events as model APIs use them. Only the data of each event is read, not its name.
+// !
+// ! It accepts deviations that servers have: any line ending, no space after the colon, no blank line after the last
+// event.
 
-/// Cuts a stream of bytes into events. What it keeps between two pieces is one unfinished event.
+/// Splits a stream of bytes into events. Only an unfinished event is kept between two chunks.
 #[derive(Debug, Default)]
 pub struct Events {
     line: Vec<u8>,
@@ -13,17 +14,17 @@ pub struct Events {
 }
 
 impl Events {
-    /// Takes more bytes and gives the data of each event they complete to `on_event`, until it returns an
-    /// error.
+    /// Reads more bytes and calls `on_event` with the data of each completed event, until it returns an error.
     ///
     /// # Errors
     ///
-    /// That of `on_event`.
+    /// Returns the error of `on_event`.
     pub fn feed<E>(
         &mut self,
         mut bytes: &[u8],
         mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        // The chunk before ended with `\r`. This `\n` belongs to the same line ending.
         if self.after_return && bytes.first() == Some(&b'\n') {
             bytes = &bytes[1..];
         }
@@ -32,6 +33,7 @@ impl Events {
         }
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
             let line = &bytes[..end];
+            // The usual case: the line is complete within one chunk and needs no copy.
             if self.line.is_empty() {
                 self.take(line, &mut on_event)?;
             } else {
@@ -55,11 +57,11 @@ impl Events {
         Ok(())
     }
 
-    /// The stream has ended; an event whose blank line is missing is still one.
+    /// Ends the stream. An event without its final blank line counts too.
     ///
     /// # Errors
     ///
-    /// That of `on_event`.
+    /// Returns the error of `on_event`.
     pub fn end<E>(&mut self, mut on_event: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -68,13 +70,14 @@ impl Events {
         self.take(b"", &mut on_event)
     }
 
-    /// Bytes kept of an event that is not complete.
+    /// Returns the number of bytes kept of an incomplete event.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.line.len() + self.data.len()
     }
 
     fn take<E>(&mut self, line: &[u8], on_event: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        // The stream may begin with a byte order mark.
         let line = if self.begun { line } else { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) };
         self.begun = true;
         if line.is_empty() {
@@ -91,6 +94,7 @@ impl Events {
             [b':', b' ', rest @ ..] | [b':', rest @ ..] => rest,
             _ => return Ok(()),
         };
+        // Several `data` lines of one event are joined by line breaks.
         if std::mem::replace(&mut self.has_data, true) {
             self.data.push(b'\n');
         }

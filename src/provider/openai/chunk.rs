@@ -1,5 +1,5 @@
-//! A piece of a streamed completion, read with patience: every field may be missing, null, or of another
-//! shape with some server.
+// ! The structure of a streamed completion. It is lenient: with some server every field may be missing, null, or of
+// another type.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::super::number;
 
-/// An event, or a whole completion.
+/// An event of a stream, or a whole completion.
 #[derive(Deserialize)]
 pub(super) struct Chunk {
     #[serde(default)]
     pub choices: Option<Vec<Choice>>,
     #[serde(default, deserialize_with = "number::counts")]
     pub usage: Option<Tokens>,
-    /// Where Groq counts.
+    /// Holds Groq's token counts.
     #[serde(default)]
     pub x_groq: Option<Groq>,
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(super) struct Piece {
     pub reasoning_content: Option<String>,
     #[serde(default)]
     pub reasoning: Option<String>,
-    /// Where OpenRouter keeps what belongs to the reasoning.
+    /// OpenRouter's data about the reasoning.
     #[serde(default)]
     pub reasoning_details: Option<Vec<Value>>,
     #[serde(default)]
@@ -72,7 +72,7 @@ pub(super) struct CallPiece {
 pub(super) struct FunctionPiece {
     #[serde(default)]
     pub name: Option<String>,
-    /// Text; an object with some servers.
+    /// Arguments as a text, or as an object with some servers.
     #[serde(default)]
     pub arguments: Value,
 }
@@ -85,13 +85,13 @@ pub(super) struct Tokens {
     pub completion_tokens: Option<u64>,
     #[serde(default)]
     pub prompt_tokens_details: Option<Cached>,
-    /// Where DeepSeek counts.
+    /// DeepSeek's count of cached tokens.
     #[serde(default, deserialize_with = "number::count")]
     pub prompt_cache_hit_tokens: Option<u64>,
-    /// What OpenRouter charges, in dollars.
+    /// OpenRouter's charge in dollars.
     #[serde(default)]
     pub cost: Option<f64>,
-    /// Whether it charges for its service alone, and whose key it used the rest.
+    /// `true` if OpenRouter used the user's own key with the provider and charges only its own fee.
     #[serde(default)]
     pub is_byok: Option<bool>,
     #[serde(default)]
@@ -100,13 +100,13 @@ pub(super) struct Tokens {
 
 #[derive(Deserialize, Clone, Copy)]
 pub(super) struct CostDetails {
-    /// What the provider behind the router charges, in dollars.
+    /// Charge of the provider behind the router, in dollars.
     #[serde(default)]
     pub upstream_inference_cost: Option<f64>,
 }
 
 impl Tokens {
-    /// What it cost in millionths of a dollar, rounded up; nothing where that is no amount of money.
+    /// Returns the cost in millionths of a dollar, rounded up; `None` if the value is no amount of money.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -115,9 +115,10 @@ impl Tokens {
     pub(super) fn charged(&self) -> Option<u64> {
         const MOST: f64 = 1e9;
         let upstream = self.cost_details.and_then(|details| details.upstream_inference_cost);
+        // With the user's own key the provider charges separately, so both parts are added.
         let upstream = upstream.filter(|_| self.is_byok == Some(true)).unwrap_or(0.0);
         let dollars = self.cost? + upstream;
-        // Without this a sum that is off by its last binary digit would be rounded up.
+        // Without this, rounding errors of the floating-point sum would round it up by one.
         let micros = (dollars * 1e6 - 1e-6).ceil().max(0.0);
         (0.0..=MOST).contains(&dollars).then_some(micros as u64)
     }
@@ -127,12 +128,12 @@ impl Tokens {
 pub(super) struct Cached {
     #[serde(default, deserialize_with = "number::count")]
     pub cached_tokens: Option<u64>,
-    /// Where OpenRouter counts what was written.
+    /// OpenRouter's count of tokens written to the cache.
     #[serde(default, deserialize_with = "number::count")]
     pub cache_write_tokens: Option<u64>,
 }
 
-/// Content: a string, nothing, or Mistral's list of parts with text and thinking.
+/// The content of a message: a string, null, or Mistral's list of parts with text and thinking.
 #[derive(Default)]
 pub(super) struct Text {
     pub text: String,
@@ -166,6 +167,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text::default())
     }
 
+    // An object has no known meaning here. It is skipped, so that the rest of the chunk is not lost.
     fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Text::default())

@@ -1,4 +1,4 @@
-//! The chunks of a chat completions stream.
+// ! Decoder for the stream of the chat completions API.
 
 use serde_json::Value;
 
@@ -9,18 +9,18 @@ use super::super::{Request, Response, Sink, StopReason, Usage};
 use super::chunk::{CallPiece, Choice, Chunk, Piece, Tokens};
 use super::details::Details;
 
-/// Reads a stream of completion chunks.
+/// A decoder for completion chunks.
 pub(in crate::provider) struct Completion<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
-    /// The calls so far: the index a server knows one by, if it has any, and what the answer knows it by.
+    /// The calls so far: the server's index of each, if it sends one, and its part in the answer.
     calls: Vec<(Option<u64>, usize)>,
     stopped: bool,
     details: Details,
-    /// The part of thinking that they belong to.
+    /// The part of thinking that the details belong to.
     detailed: Option<usize>,
     limit: usize,
-    /// Whether what the server says of money is believed.
+    /// `true` if the server's charges are used.
     priced: bool,
 }
 
@@ -38,14 +38,15 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Takes what the server says that it charges: it is one that sells by what it says.
+    /// Sets whether the charges that the server reports are used. That is right for a router, which sells at these
+    /// prices.
     pub(in crate::provider) fn priced(self, priced: bool) -> Self {
         Self { priced, ..self }
     }
 
     pub(in crate::provider) fn finish(mut self, request: &Request) -> Response {
         if let (Some(part), Some(sealed)) = (self.detailed, self.details.seal()) {
-            // Too much of it: the answer is worth more than what can only be given back.
+            // The details may exceed the limit. They only serve later requests, so the answer is kept without them.
             let _ = self.answer.sign(part, sealed);
         }
         self.answer.finish(self.stop, request)
@@ -79,7 +80,7 @@ impl<'a> Completion<'a> {
                 "error" => {
                     return Err(EventError::Failure { status: 500, message: "the model failed".to_owned() });
                 }
-                // A call, or a refusal in words, has been seen already.
+                // For calls and textual refusals the answer already shows the reason.
                 _ => {}
             }
         }
@@ -94,7 +95,7 @@ impl<'a> Completion<'a> {
             self.answer.open_thinking(None)?;
             self.detailed = self.answer.last();
         }
-        // Some send the same thinking under both names.
+        // Some servers send the same thinking under both names.
         let thinking = piece.reasoning_content.filter(|text| !text.is_empty()).or(piece.reasoning);
         self.answer.thinking(thinking.unwrap_or_default())?;
         self.answer.thinking(piece.content.thinking)?;
@@ -129,8 +130,10 @@ impl<'a> Completion<'a> {
         Ok(())
     }
 
-    /// The call that a piece goes on with; `None` where it begins a new one. Servers that send whole calls
-    /// give all of them the index 0, or none, and no id: then a new name after complete arguments tells.
+    /// Returns the call that a piece continues, or `None` if it begins a new one.
+    ///
+    /// Servers that send whole calls may give each of them the index 0 or no index, and no id. There a new name after
+    /// complete arguments begins a new call.
     fn known(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let call = match index {
             Some(_) => self.calls.iter().rev().find(|(known, _)| *known == index)?.1,
@@ -147,6 +150,7 @@ impl<'a> Completion<'a> {
     }
 
     fn count(&mut self, tokens: Tokens) {
+        // OpenAI and DeepSeek report cached tokens in different places, as part of the prompt tokens.
         let cached = tokens
             .prompt_tokens_details
             .and_then(|details| details.cached_tokens)
@@ -169,7 +173,8 @@ impl<'a> Completion<'a> {
 impl Decoder for Completion<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         if data.trim_ascii() == b"[DONE]" {
-            // Without anything before it this is no answer; some servers never say why a model stopped.
+            // Some servers never send a stop reason, so this may be the only end of an answer. Without anything before
+            // it, it is no answer.
             let nothing = !self.stopped && self.answer.is_empty();
             return if nothing {
                 Err(EventError::Unreadable("it ends before it begins".to_owned()))
@@ -238,7 +243,7 @@ mod tests {
         for _ in 0..2_000 {
             completion.event(more.as_bytes()).unwrap();
         }
-        // Reading a megabyte each time takes a hundred times as long.
+        // Parsing a megabyte again for each piece would take a hundred times as long.
         assert!(from.elapsed() < Duration::from_secs(5), "{:?}", from.elapsed());
         completion.event(piece(json!({"arguments": "\"}"})).as_bytes()).unwrap();
         completion.event(piece(json!({"name": "x", "arguments": "{}"})).as_bytes()).unwrap();

@@ -1,5 +1,8 @@
-//! `reasoning_details`, in which OpenRouter gives a model's reasoning with its signatures, whoever's they are, and in
-//! which it wants them back: Gemini's calls are refused without. They are kept whole, as the signature of the thinking.
+// ! `reasoning_details`, the form in which OpenRouter sends a model's reasoning with its signatures, from any provider,
+// and expects it back.
+// !
+// ! Gemini's calls are refused without it. The details are kept unchanged, encoded as the signature of the thinking
+// block.
 
 use std::io;
 
@@ -9,10 +12,10 @@ use serde_json::{Map, Value};
 
 use super::super::assembly::TooLong;
 
-/// More entries than this in one answer are no reasoning.
+/// Maximum number of entries in one answer. More are no plausible reasoning.
 const MOST: usize = 256;
 
-/// What has come of them.
+/// The details that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Details {
     entries: Vec<Map<String, Value>>,
@@ -24,9 +27,11 @@ impl Details {
         self.entries.is_empty()
     }
 
-    /// Takes a piece. What goes on with an entry, by its index and type, is added to it; `limit` bounds all bytes.
+    /// Adds a piece. A piece with the index and type of an existing entry continues that entry. `limit` bounds all
+    /// bytes.
     pub(super) fn add(&mut self, piece: Value, limit: usize) -> Result<(), TooLong> {
         let Value::Object(piece) = piece else { return Ok(()) };
+        // Counted before merging: a small piece must not be able to grow the entries without bound.
         self.bytes = self.bytes.saturating_add(length(&piece)?);
         if self.bytes > limit || self.entries.len() >= MOST {
             return Err(TooLong);
@@ -43,12 +48,13 @@ impl Details {
         Ok(())
     }
 
-    /// All of them as one text.
+    /// Returns all details as one text, or `None` if there are none.
     pub(super) fn seal(&self) -> Option<String> {
         serde_json::to_vec(&self.entries).ok().filter(|_| !self.is_empty()).map(|json| STANDARD.encode(json))
     }
 }
 
+/// Returns the length of the piece as JSON, without writing it.
 fn length(piece: &Map<String, Value>) -> Result<usize, TooLong> {
     let mut counter = Counter(0);
     serde_json::to_writer(&mut counter, piece).map_err(|_| TooLong)?;
@@ -71,6 +77,7 @@ impl io::Write for Counter {
 fn go_on(entry: &mut Map<String, Value>, name: String, value: Value) {
     match (entry.get_mut(&name), value) {
         (_, Value::Null) => {}
+        // Streamed texts are appended. Other fields, such as a signature, are sent whole and replace the old value.
         (Some(Value::String(known)), Value::String(more)) if matches!(name.as_str(), "text" | "summary") => {
             known.push_str(&more);
         }
@@ -80,7 +87,7 @@ fn go_on(entry: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
-/// What [`Details::seal`] closed; `None` where a signature is something else.
+/// Decodes a text of [`Details::seal`]; `None` for any other signature.
 pub(super) fn open(signature: &str) -> Option<Vec<Value>> {
     let json = STANDARD.decode(signature).ok()?;
     let entries: Vec<Value> = serde_json::from_slice(&json).ok()?;

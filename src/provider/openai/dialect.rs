@@ -1,53 +1,55 @@
-//! Where those who speak chat completions differ.
+// ! The differences between servers that speak chat completions.
 
 use super::super::Effort;
 use super::super::call::Style;
 use super::effort;
 
-/// How one of them wants to be spoken to.
+/// The variant of the wire format that a server expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// The limit's name: OpenAI's newer models refuse the old one, others don't know the new one.
+    /// Name of the token limit: `max_completion_tokens` if `true`, else `max_tokens`. OpenAI's newer models refuse the
+    /// old name, and other servers do not know the new one.
     pub max_completion_tokens: bool,
-    /// Whether the count of tokens must be asked for; Mistral sends it anyway and refuses to be asked.
+    /// `true` if token counts must be requested. Mistral always sends them and refuses the request for them.
     pub ask_usage: bool,
-    /// Its ids of tool calls.
+    /// Form of tool call ids.
     pub ids: Style,
-    /// How it is told how much to think.
+    /// Accepted words for the effort.
     pub effort: Words,
-    /// Where an answer's reasoning goes back.
+    /// Field for sending reasoning back.
     pub reasoning: Field,
-    /// Whether it routes to others: it wants their reasoning back with its details, and marks of what to keep, and it
-    /// says what it charges.
+    /// `true` for a router to other providers. It expects their reasoning back with its details, supports cache marks,
+    /// and reports what it charges.
     pub routes: bool,
 }
 
-/// The field of an answer that its reasoning goes back in. What goes back at all is decided before a request is written.
+/// The field in which the reasoning of an answer is sent back. Hygiene has already decided how much of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
-    /// None: it refuses a field that it does not know.
+    /// No field. The server refuses fields that it does not know.
     None,
     /// `reasoning`.
     Reasoning,
-    /// `reasoning_content`, which most servers read or pass over.
+    /// `reasoning_content`, which most servers read or ignore.
     Content,
 }
 
-/// The words for how much to think.
+/// The accepted words for the effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
-    /// OpenAI's own, which go by the model.
+    /// OpenAI's own words, which depend on the model.
     OpenAi,
-    /// Also that it is not to think at all.
+    /// Low, medium and high, and a word for no reasoning.
     WithNone,
     /// Low, medium and high.
     Three,
-    /// None: it refuses to be told.
+    /// No words. The server refuses the field.
     Unknown,
 }
 
 impl Dialect {
     pub(super) fn of(provider: &str, host: &str) -> Self {
+        // The host must be the name itself or a subdomain: `evil-x.ai` is not `x.ai`.
         let is = |name: &str| host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
         let mistral = provider == "mistral" || is("mistral.ai");
         Self {
@@ -83,8 +85,9 @@ impl Dialect {
         }
     }
 
-    /// The word for this effort; `None` where there is none.
+    /// Returns the word for this effort, or `None` if the field is left out.
     pub(super) fn word(self, model: &str, effort: Option<Effort>, tools: bool) -> Option<&'static str> {
+        // These models refuse tools while they reason, and tools matter more.
         if self.effort == Words::OpenAi && tools && effort::reasons_or_takes_tools(model) {
             return Some("none");
         }
@@ -96,17 +99,17 @@ impl Dialect {
         }
     }
 
-    /// Whether a model that wants its reasoning back can be given it here: a router passes it on.
+    /// Returns `true` if a model that expects its reasoning back can get it from this server. A router passes it on.
     pub(super) fn takes_reasoning_content(self) -> bool {
         self.reasoning != Field::None || self.routes
     }
 
-    /// Whether this model keeps prompts only up to a mark in the request.
+    /// Returns `true` if this model caches prompts only up to a mark in the request.
     pub(super) fn marks(self, model: &str) -> bool {
         self.routes && model.starts_with("anthropic/")
     }
 
-    /// The ids for this model: Mistral's models are strict behind a router too.
+    /// Returns the form of call ids for this model. Mistral's models require theirs behind a router too.
     pub(super) fn ids_for(self, model: &str) -> Style {
         let model = model.to_ascii_lowercase();
         let family = ["mistral", "mixtral", "codestral", "pixtral", "devstral", "ministral"];
@@ -114,8 +117,8 @@ impl Dialect {
     }
 }
 
-/// Whether a model wants its own reasoning back, and refuses calls without it. The name's last part counts, with what
-/// stands behind a `:` in it and without.
+/// Returns `true` if a model expects its own reasoning back and refuses calls without it. The last part of the name
+/// decides, with and without its suffix after `:`.
 #[must_use]
 pub fn wants_thinking_back(model: &str) -> bool {
     let model = model.to_ascii_lowercase();

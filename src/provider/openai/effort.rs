@@ -1,9 +1,10 @@
-//! Which of OpenAI's models reason, and in which words they are told how much. Of a model that nobody knows,
-//! as one of a person's own server is, the words that all take are used.
+// ! Knowledge about OpenAI's models: which of them reason, and which words they accept for the effort. An unknown
+// model, such as one on a private server, gets the words that all models accept.
 
 use super::super::Effort;
 
-/// Whether a model reasons before it answers. One that does not refuses whatever speaks of reasoning.
+/// Returns `true` if a model reasons before it answers. A model that does not reason refuses all fields about
+/// reasoning.
 #[must_use]
 pub(in crate::provider) fn reasons(model: &str) -> bool {
     let name = own_name(model);
@@ -11,7 +12,7 @@ pub(in crate::provider) fn reasons(model: &str) -> bool {
     !older.iter().any(|older| name.starts_with(older)) && !name.contains("-chat")
 }
 
-/// The word for this much; `None` where the model has no word for it.
+/// Returns the word for this effort, or `None` if the model has none.
 #[must_use]
 pub(in crate::provider) fn word(model: &str, effort: Effort) -> Option<&'static str> {
     let name = own_name(model);
@@ -21,7 +22,7 @@ pub(in crate::provider) fn word(model: &str, effort: Effort) -> Option<&'static 
     Some(match effort {
         Effort::Off if name.starts_with("gpt-5") => off(name)?,
         Effort::Off => return None,
-        // It knows this one only.
+        // This model accepts only this word.
         _ if name.starts_with("gpt-5-pro") => "high",
         Effort::Low => "low",
         Effort::Medium => "medium",
@@ -29,8 +30,8 @@ pub(in crate::provider) fn word(model: &str, effort: Effort) -> Option<&'static 
     })
 }
 
-/// Whether a model takes no tools by chat completions while it reasons, which it does unless it is told not to.
-/// Responses have no such limit.
+/// Returns `true` if a model refuses tools in chat completions while it reasons, which it does by default. The
+/// Responses API has no such limit.
 #[must_use]
 pub(super) fn reasons_or_takes_tools(model: &str) -> bool {
     let Some(version) = own_name(model).strip_prefix("gpt-5.") else { return false };
@@ -38,8 +39,8 @@ pub(super) fn reasons_or_takes_tools(model: &str) -> bool {
     digits.parse::<u32>().is_ok_and(|minor| minor >= 2)
 }
 
-/// The first models of the fifth kind can't be told to leave it, and those for programming and the large
-/// ones can't be told to nearly leave it.
+/// Returns the word for no reasoning in the GPT-5 series. The first models accept only "minimal". The models for
+/// programming and the large ones accept neither word.
 fn off(name: &str) -> Option<&'static str> {
     let always = name.contains("-codex") || name.contains("-pro");
     match name.as_bytes().get("gpt-5".len()) {
@@ -49,7 +50,7 @@ fn off(name: &str) -> Option<&'static str> {
     }
 }
 
-/// A model's name without the maker that a router puts before it.
+/// Returns a model's name without the maker that a router puts before it.
 fn own_name(model: &str) -> &str {
     model.rsplit('/').next().unwrap_or(model)
 }

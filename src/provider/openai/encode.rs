@@ -1,4 +1,4 @@
-//! The neutral request as a chat completions request.
+// ! Encoder for requests of the chat completions API.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ struct Body<'a> {
     response_format: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
-    // What grows comes last, so that the beginning of all requests of a session is the same.
+    // The growing part comes last, so that all requests of a session begin with the same bytes.
     messages: Vec<Wire<'a>>,
 }
 
@@ -42,7 +42,7 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// How a router is asked for what it charges. It may say so unasked.
+/// Asks a router to report its charge. Some report it without being asked.
 #[derive(Serialize)]
 struct UsageOptions {
     include: bool,
@@ -81,7 +81,7 @@ enum Wire<'a> {
     },
 }
 
-/// A text alone stays a plain string: small servers know nothing else.
+/// The content of a message. A single text stays a plain string, because small servers accept nothing else.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
@@ -102,7 +102,7 @@ enum Part<'a> {
     },
 }
 
-/// Marks the end of what the provider may keep for the next request.
+/// Marks the end of the part that the provider may cache for the next request.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Cache {
@@ -139,10 +139,10 @@ fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok
     serializer.collect_str(arguments)
 }
 
-/// Stands for an answer that was not given, where one has to be.
+/// The text of an assistant message that has to be inserted between tool results and a user message.
 const READ: &str = "[the results were read]";
 
-/// The request's bytes.
+/// Returns the request body as bytes.
 pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
     let (max_tokens, max_completion_tokens) = if dialect.max_completion_tokens {
         (None, Some(request.max_tokens))
@@ -157,9 +157,9 @@ pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result
         max_tokens,
         max_completion_tokens,
         reasoning_effort: dialect.word(&request.model, request.effort, !request.tools.is_empty()),
-        // Others don't know it, and some refuse what they don't know.
+        // Only OpenAI's own servers know this field, and some others refuse unknown fields.
         prompt_cache_key: request.cache_key.as_deref().filter(|_| dialect.max_completion_tokens),
-        // Many servers hold a model to a form or let it call tools, but not both.
+        // Many other servers either enforce a form or let the model call tools, but not both.
         response_format: request.format.as_ref().filter(|_| dialect.max_completion_tokens).map(format),
         tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
         messages: messages(request, dialect),
@@ -194,8 +194,8 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
     }
     let style = dialect.ids_for(&request.model);
     let wants = wants_thinking_back(&request.model);
-    // What the user's next message will hold. A result holds text only; its pictures follow as the user's,
-    // once all results have been given. And some servers refuse two messages of the user in a row.
+    // Content of the user's next message. A tool result holds text only, so its pictures follow in a user message after
+    // all results. Everything is collected because some servers refuse two user messages in a row.
     let mut pending: Vec<Part<'_>> = Vec::new();
     for message in &request.messages {
         match message.role {
@@ -226,7 +226,7 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
     wire
 }
 
-/// The next request of this turn goes on from here.
+/// Marks the last message for the cache: the next request of this turn continues after it.
 fn mark_last(wire: &mut [Wire<'_>]) {
     if let Some(Wire::User { content: Content::Parts(parts) }) = wire.last_mut()
         && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
@@ -239,7 +239,7 @@ fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call:
     if pending.is_empty() {
         return;
     }
-    // Mistral's models refuse a user's message right after a result.
+    // Mistral's models refuse a user message directly after a tool result.
     if style == call::Style::Nine && matches!(wire.last(), Some(Wire::Tool { .. })) {
         wire.push(Wire::Assistant {
             content: Some(Cow::Borrowed(READ)),
@@ -250,7 +250,8 @@ fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call:
         });
     }
     let parts = std::mem::take(pending);
-    // One form for all where the last is marked: what is kept begins with the same.
+    // With cache marks all messages have the same form, so that the cached beginning stays the same when the mark
+    // moves.
     wire.push(Wire::User { content: if marks { Content::Parts(parts) } else { content(parts) } });
 }
 
@@ -276,7 +277,8 @@ fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {
     Content::Text(Cow::Owned(texts.collect::<Vec<_>>().join("\n\n")))
 }
 
-/// `wants` is whether the model refuses calls without a word of reasoning, be it empty.
+/// Returns the model's message, or `None` if nothing of it can be sent. `wants` is `true` if the model refuses calls
+/// without reasoning, even if it is empty.
 fn assistant(message: &Message, style: call::Style, wants: bool, dialect: Dialect) -> Option<Wire<'_>> {
     let tool_calls: Vec<Call<'_>> = message
         .tool_calls()
@@ -303,6 +305,7 @@ fn assistant(message: &Message, style: call::Style, wants: bool, dialect: Dialec
     Some(Wire::Assistant { content, reasoning_content, reasoning, reasoning_details, tool_calls })
 }
 
+/// Returns the details that were kept as signatures of thinking blocks. Signatures of other providers are skipped.
 fn reasoning_details(content: &[Block]) -> Vec<Value> {
     let signatures = content.iter().filter_map(|block| match block {
         Block::Thinking { signature, .. } => signature.as_deref(),
@@ -322,6 +325,7 @@ fn thinking(content: &[Block]) -> String {
 fn collect_pictures<'a>(tool: &str, content: &'a [Block], pictures: &mut Vec<Part<'a>>) {
     let mut first = true;
     for block in content {
+        // The pictures stand in a user message, so a text says which tool they came from.
         if let Block::Image { media_type, data } = block {
             if std::mem::take(&mut first) {
                 pictures.push(Part::text(format!("[from the result of {tool}]")));

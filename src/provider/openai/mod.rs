@@ -1,5 +1,5 @@
-//! OpenAI's chat completions, streamed, as OpenAI and everybody else speaks them: Ollama, vLLM, llama.cpp,
-//! OpenRouter, Mistral.
+// ! Client for the chat completions API, with streamed answers, as OpenAI, Ollama, vLLM, llama.cpp, OpenRouter, Mistral
+// and others speak it.
 
 mod chunk;
 pub(super) mod decode;
@@ -18,7 +18,7 @@ use super::key::ApiKey;
 use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
-/// An API that speaks chat completions.
+/// A client for an API that speaks chat completions.
 pub struct OpenAi {
     endpoint: Endpoint,
     http: Arc<Http>,
@@ -26,7 +26,7 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// The API at `base`, which includes `/v1`. Servers of one's own need no key.
+    /// Returns a client for the API at `base`, which includes `/v1`. Private servers need no key.
     #[must_use]
     pub fn new(http: Arc<Http>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
         let mut url = base.clone();
@@ -67,12 +67,12 @@ impl Provider for OpenAi {
     }
 }
 
-/// Sends a request that is written already to a server that speaks chat completions, and reads its answer. For those
-/// that are no model API: programs which run a whole turn behind this interface.
+/// Sends a finished request to a server that speaks chat completions but is no model API, and reads its answer. Such a
+/// server runs a whole turn behind this interface.
 ///
 /// # Errors
 ///
-/// As [`ProviderError`] says.
+/// Returns [`ProviderError`] if the request fails, or if the answer breaks off or cannot be read.
 pub async fn complete(
     endpoint: &Endpoint,
     http: &Http,
