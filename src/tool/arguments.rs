@@ -1,5 +1,5 @@
-//! Taking a tool's arguments out of what a model wrote, with errors that tell the model what to write
-//! instead. Values never appear in them: they may be long, or secret.
+// ! Reads a tool's arguments from a model's JSON. Error texts tell the model what to write instead. They never contain
+// values, which may be long or secret.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,21 @@ use serde_json::{Map, Value};
 
 use super::ToolError;
 
-/// The arguments of one call. Names that a tool does not ask for are ignored, but named when one that it
-/// needs is missing: most often the model has only used another word.
+/// The arguments of one call.
+///
+/// Unknown names are ignored. If a required name is missing, the error lists the names that were given, because the
+/// model has usually just used another word.
 #[derive(Clone, Debug)]
 pub struct Arguments {
     map: Map<String, Value>,
 }
 
 impl Arguments {
-    /// Takes the arguments as a turn hands them over: an object, or a string where the model's JSON was
-    /// broken.
+    /// Reads the arguments as a turn passes them: an object, or a string if the model's JSON was broken.
     ///
     /// # Errors
     ///
-    /// For the model, where they are no object.
+    /// Returns [`ToolError::ForModel`] if they are neither an object nor a string that contains one.
     pub fn new(arguments: &Value) -> Result<Self, ToolError> {
         let map = match arguments {
             Value::Object(map) => map.clone(),
@@ -43,17 +44,17 @@ impl Arguments {
         Ok(Self { map })
     }
 
-    /// All of them as they were given, for a tool that reads them as one typed value.
+    /// Returns all arguments unchanged, for a tool that reads them as one typed value.
     #[must_use]
     pub fn into_fields(self) -> Map<String, Value> {
         self.map
     }
 
-    /// An argument that may be left out; `null` is left out.
+    /// Returns an optional argument. `null` counts as missing.
     ///
     /// # Errors
     ///
-    /// For the model, where it is of the wrong type.
+    /// Returns [`ToolError::ForModel`] if it has the wrong type.
     pub fn optional<T: Argument>(&self, name: &str) -> Result<Option<T>, ToolError> {
         match self.map.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -63,11 +64,11 @@ impl Arguments {
         }
     }
 
-    /// Refuses arguments of other names, for a tool where one that is ignored would mislead.
+    /// Refuses arguments with other names, for a tool where an ignored argument would mislead the model.
     ///
     /// # Errors
     ///
-    /// For the model, with the names that there are.
+    /// Returns [`ToolError::ForModel`] with the valid names if there is any other name.
     pub fn only(&self, names: &[&str]) -> Result<(), ToolError> {
         let mut unknown = self.map.keys().filter(|name| !names.contains(&name.as_str()));
         unknown.next().map_or(Ok(()), |name| {
@@ -76,20 +77,20 @@ impl Arguments {
         })
     }
 
-    /// An argument that must be there.
+    /// Returns a required argument.
     ///
     /// # Errors
     ///
-    /// For the model, where it is missing or of the wrong type.
+    /// Returns [`ToolError::ForModel`] if it is missing or has the wrong type.
     pub fn required<T: Argument>(&self, name: &str) -> Result<T, ToolError> {
         self.optional(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// A required argument that models also write under another name they were trained on.
+    /// Returns a required argument that some models write under another name, because they were trained on it.
     ///
     /// # Errors
     ///
-    /// As [`Arguments::required`].
+    /// Returns [`ToolError::ForModel`] if both names are missing, or if the value has the wrong type.
     pub fn required_or<T: Argument>(&self, name: &str, other: &str) -> Result<T, ToolError> {
         match self.optional(name)? {
             Some(value) => Ok(value),
@@ -98,6 +99,7 @@ impl Arguments {
     }
 
     fn missing(&self, name: &str) -> ToolError {
+        // The names come from the model, so their number and length are bounded.
         let mut given: Vec<&str> = self.map.keys().map(String::as_str).take(12).collect();
         given.retain(|key| key.len() <= 40);
         if given.is_empty() {
@@ -110,10 +112,10 @@ impl Arguments {
 
 /// A type that an argument can have.
 pub trait Argument: Sized {
-    /// As in `a string`.
+    /// Description of the type for error texts, such as `a string`.
     const WHAT: &'static str;
 
-    /// The value, if it has this type.
+    /// Returns the value if it has this type.
     fn take(value: &Value) -> Option<Self>;
 }
 
@@ -137,7 +139,7 @@ impl Argument for u64 {
     const WHAT: &'static str = "a whole number, 0 or more";
 
     fn take(value: &Value) -> Option<Self> {
-        // Some models write every number with a point.
+        // Some models write every number with a decimal point.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         value.as_u64().or_else(|| {
             let number = value.as_f64()?;
@@ -157,7 +159,7 @@ impl Argument for Vec<String> {
     fn take(value: &Value) -> Option<Self> {
         match value {
             Value::Array(list) => list.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
-            // One is often written without the list around it.
+            // Models often write a single string without the list around it.
             Value::String(one) => Some(vec![one.clone()]),
             _ => None,
         }

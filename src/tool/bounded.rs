@@ -1,23 +1,24 @@
-//! Text for a model out of bytes of any size and kind: valid UTF-8, no control sequences, no longer than a
-//! limit, and where something was cut, said how much.
+// ! Turns bytes of any size and kind into text for a model: valid UTF-8 without control sequences, cut to a limit, with
+// a note of how much was cut.
 
 pub use crate::clean::is_unseen;
 use crate::sandbox::Output;
 
-/// The longest start of `text` that is at most `limit` bytes and ends between two characters.
+/// Returns the longest prefix of `text` that has at most `limit` bytes and ends between two characters.
 #[must_use]
 pub fn start(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// The longest end of `text` that is at most `limit` bytes and begins between two characters.
+/// Returns the longest suffix of `text` that has at most `limit` bytes and begins between two characters.
 #[must_use]
 pub fn end(text: &str, limit: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(limit))..]
 }
 
-/// `text`, or its start and its end with a line between them that says how many bytes are missing. The
-/// limit is for what is kept of the text; the line comes on top.
+/// Returns `text`, or its start and end with a line between them that says how many bytes are missing.
+///
+/// The limit applies to the kept text. The line is not included.
 #[must_use]
 pub fn middle_cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
@@ -27,8 +28,8 @@ pub fn middle_cut(text: &str, limit: usize) -> String {
     joined(head, tail, (text.len() - head.len() - tail.len()) as u64)
 }
 
-/// What a command printed, as text: at most `limit` bytes of it, head and tail, with a line between that
-/// says how many bytes are missing.
+/// Returns a command's output as text of at most `limit` bytes: head and tail, with a line between them that says how
+/// many bytes are missing.
 #[must_use]
 pub fn output(output: &Output, limit: usize) -> String {
     let kept = (output.head.len() + output.tail.len()) as u64;
@@ -45,8 +46,10 @@ pub fn output(output: &Output, limit: usize) -> String {
     parts(&output.head, &output.tail, output.total, limit)
 }
 
-/// Making bytes text can make them longer (an invalid byte becomes three), so the cut is made in the bytes,
-/// where it can be counted, until the text fits.
+/// Cuts head and tail until their text fits.
+///
+/// The conversion to text can make bytes longer (an invalid byte becomes three). The cut is therefore made in the
+/// bytes, so that the number of missing bytes is exact.
 fn parts(mut head: &[u8], mut tail: &[u8], total: u64, limit: usize) -> String {
     head = without_torn_end(head);
     tail = without_torn_start(tail);
@@ -67,8 +70,10 @@ fn parts(mut head: &[u8], mut tail: &[u8], total: u64, limit: usize) -> String {
     joined(&head_text, &tail_text, total.saturating_sub((head.len() + tail.len()) as u64))
 }
 
-/// How many bytes to drop so that the text gets `over` shorter: not too many, and not one at a time where
-/// the bytes are of a kind that leaves no text.
+/// Returns the number of bytes to drop so that the text becomes `over` bytes shorter.
+///
+/// One byte becomes at most three, so a third never drops too much. The minimum avoids dropping single bytes if they
+/// produce no text.
 fn step(over: usize, bytes: &[u8]) -> usize {
     over.div_ceil(3).max(64).min(bytes.len())
 }
@@ -79,7 +84,7 @@ fn joined(head: &str, tail: &str, cut: u64) -> String {
     format!("{head}{before}[… {cut} bytes cut here …]{after}{tail}")
 }
 
-/// A character that the cut went through is not the command's doing: it counts as cut.
+/// Removes an incomplete character at the end. The command printed the whole character, so its part counts as cut.
 fn without_torn_end(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(&bytes[bytes.len().saturating_sub(4)..]) {
         Ok(_) => bytes,
@@ -94,17 +99,19 @@ fn without_torn_end(bytes: &[u8]) -> &[u8] {
     }
 }
 
+/// Removes an incomplete character at the start.
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
     let torn = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     &bytes[torn..]
 }
 
-/// The longest escape sequence that is taken out; what claims to be longer is shown as it is.
+/// Length of the longest escape sequence that is removed. A longer one is shown as it is.
 const MAX_SEQUENCE: usize = 512;
 
-/// The text without anything that a terminal would obey: colour and cursor sequences are taken out, a
-/// carriage return becomes a line end, every other control character but newline and tab becomes its
-/// visible picture.
+/// Returns the text without anything that a terminal would interpret.
+///
+/// Colour and cursor sequences are removed, and a carriage return becomes a line break. Every other control character
+/// except newline and tab becomes its visible symbol.
 #[must_use]
 pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -128,12 +135,13 @@ pub fn harmless(text: &str) -> String {
             '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
             '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
             _ => out.push(c),
+        // Programs print a bare carriage return to redraw a line, such as a progress bar.
         }
     }
     out
 }
 
-/// The length of the escape sequence that `text` begins with, if it is a complete one.
+/// Returns the length of the escape sequence that `text` begins with, if it is complete.
 fn sequence(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.get(1)? {
@@ -141,7 +149,7 @@ fn sequence(text: &str) -> Option<usize> {
             let last = bytes.iter().take(MAX_SEQUENCE).skip(2).position(|b| !(0x20..=0x3f).contains(b))? + 2;
             (0x40..=0x7e).contains(&bytes[last]).then_some(last + 1)
         }
-        // Strings for the terminal: title, link, clipboard.
+        // Strings for the terminal, such as window title, link and clipboard.
         b']' | b'P' | b'_' | b'^' | b'X' => {
             let mut at = 2;
             while at < bytes.len().min(MAX_SEQUENCE) {
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn whole_output_is_joined_before_it_is_read() {
-        // The two halves of one character.
+        // The head ends and the tail begins with half of the same character.
         assert_eq!(output(&raw(b"a\xc3", b"\xb1b", 4), 100), "añb");
         assert_eq!(output(&raw(b"a\xff", b"", 2), 100), "a\u{fffd}");
         assert_eq!(output(&raw(b"", b"", 0), 100), "");
@@ -192,7 +200,7 @@ mod tests {
             output(&raw(b"head\n", b"tail\n", 1_000_000_010), 100),
             "head\n[… 1000000000 bytes cut here …]\ntail\n"
         );
-        // The torn character on each side is cut too.
+        // The incomplete character on each side counts as cut too.
         assert_eq!(output(&raw(b"ab\xe2\x82", b"\x82\xaccd", 100), 100), "ab\n[… 96 bytes cut here …]\ncd");
         let text = output(&raw(&[0xff; 900], &[0xff; 900], 1800), 300);
         assert!(text.len() < 340, "{}", text.len());

@@ -1,4 +1,4 @@
-//! The tools of a native gateway, all together.
+// ! The registry of all tools of a native gateway.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use super::sessions::{self, Sessions};
 use super::{FindAgent, Registry};
 use crate::sandbox::Sandbox;
 
-/// What the tools work with.
+/// The services that the tools use.
 #[derive(Clone)]
 pub struct Parts {
-    /// Where commands run.
+    /// The sandbox in which commands run.
     pub sandbox: Arc<dyn Sandbox>,
     /// The gateway's sessions.
     pub sessions: Arc<dyn Sessions>,
-    /// Who an agent is now: its workspace and its sandbox mode.
+    /// Looks up an agent's current configuration: its workspace and its sandbox mode.
     pub agents: FindAgent,
 }
 
-/// The registry of all built-in tools.
+/// Returns the registry of all built-in tools.
 #[must_use]
 pub fn build(parts: &Parts) -> Registry {
     let mut registry = Registry::default();

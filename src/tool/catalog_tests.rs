@@ -54,7 +54,7 @@ fn registry() -> Registry {
     })
 }
 
-/// The most that the tools may take of every request, in bytes of JSON.
+/// Maximum bytes of JSON that the tools may add to every request.
 const SCHEMA_BUDGET: usize = 5 * 1024;
 
 #[test]

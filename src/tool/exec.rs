@@ -1,4 +1,4 @@
-//! `exec`: runs a command in the agent's sandbox, to its end or as a background job.
+// ! The tool `exec`. It runs a command in the agent's sandbox, to its end or as a background job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::error;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{Command, End, Outcome, Sandbox, SandboxError};
 
-/// How long a command may run where the call says nothing.
+/// Time limit of a command if the call names none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The longest a call can ask for.
+/// Longest time limit that a call can ask for.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// How much output of a command a model is given, in bytes.
+/// Maximum bytes of a command's output that a model receives.
 pub const OUTPUT_LIMIT: usize = 30 * 1024;
 
-/// The kernel takes no longer single argument of a program.
+/// Maximum bytes of a command. The kernel accepts no longer single argument of a program.
 const MAX_COMMAND: usize = 128 * 1024 - 1;
 
-/// All names and values together.
+/// Maximum bytes of all environment names and values together.
 const MAX_ENV: usize = 64 * 1024;
 
-/// The tool.
+/// The tool `exec`.
 pub struct Exec {
     spec: ToolSpec,
     sandbox: Arc<dyn Sandbox>,
 }
 
 impl Exec {
-    /// The tool over a sandbox.
+    /// Returns the tool for a sandbox.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
         let spec = ToolSpec {
@@ -76,7 +76,7 @@ impl Tool for Exec {
             let command = command(&arguments, background)?;
             if background {
                 ready(&*self.sandbox, context).await?;
-                // Never given up half-way: the job would run, and nobody would know its id.
+                // Not cancelled half-way: the job would run, and nobody would know its id.
                 let id = self.sandbox.spawn(&context.agent, command).await.map_err(for_model)?.id;
                 return Ok(ToolOutput::text(format!(
                     "running in the background, sessionId {id}; see its output with process \
@@ -90,9 +90,10 @@ impl Tool for Exec {
     }
 }
 
-/// Waits for the sandbox, which may have to be made first: that takes longer than a stop may wait. Until
-/// then nothing has been done that a model would have to know of.
+/// Waits for the sandbox. It may have to be created first, which takes longer than a stop of the turn may wait, so this
+/// can be cancelled: nothing has been done yet that the model would have to know.
 pub(super) async fn ready(sandbox: &dyn Sandbox, context: &CallContext) -> Result<(), ToolError> {
+    // The stop is checked first, so that a stopped turn starts nothing even if the sandbox is ready.
     tokio::select! {
         biased;
         () = context.cancel.cancelled() => Err(ToolError::model("stopped")),
@@ -121,6 +122,7 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
                 "`timeout` is 1 to {limit} seconds; what runs longer goes into the background"
             )));
         }
+        // A background job has no time limit unless the call names one.
         Some(seconds) => Some(Duration::from_secs(seconds)),
         None if background => None,
         None => Some(DEFAULT_TIMEOUT),
@@ -134,8 +136,8 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
     })
 }
 
-/// The folder as an absolute path below `/workspace`. Only its text is checked: in the sandbox a link out
-/// of the workspace leads nowhere that the command could not go by itself.
+/// Returns the folder as an absolute path below `/workspace`. Only the text is checked: inside the sandbox, a link out
+/// of the workspace leads only to places that the command can reach anyway.
 fn workdir(text: &str) -> Result<String, ToolError> {
     let refused = || ToolError::model("`workdir` must be a folder below /workspace");
     if text.contains('\0') || text.len() > 4096 {
@@ -170,6 +172,7 @@ fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, T
                 bounded::start(name, 80)
             )));
         }
+        // Each variable also needs a `=` and a NUL byte.
         size += name.len() + value.len() + 2;
     }
     if size > MAX_ENV {
@@ -187,7 +190,7 @@ fn report(outcome: &Outcome) -> String {
     format!("{ended}\n{text}")
 }
 
-/// How a command ended, in words for the model.
+/// Describes the end of a command for the model.
 pub(super) fn ended(end: End, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     match end {
@@ -204,8 +207,8 @@ fn signal_name(signal: i32) -> String {
     nix::sys::signal::Signal::try_from(signal).map_or_else(|_| String::new(), |name| format!(" ({name})"))
 }
 
-/// What a failing sandbox means to the model: it can say so, or go on without. The whole cause, which may
-/// hold paths of the host, is for the log.
+/// Describes a failure of the sandbox for the model, which can report it or go on without commands. The whole cause may
+/// contain paths of the host and goes only to the log.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
     match &sandbox_error {
@@ -214,6 +217,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         )),
         SandboxError::JobEnded { id, command } => ToolError::model(format!(
             "background session {id} ({}) has ended: your sandbox was made anew, with changed settings",
+            // Texts from the sandbox are hostile: they are cut and control characters are removed.
             bounded::harmless(bounded::start(command, 120))
         )),
         SandboxError::NotStarted { reason } => ToolError::model(format!(
@@ -227,7 +231,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
             bounded::harmless(bounded::start(reason, 200))
         )),
         SandboxError::Frozen(_) => ToolError::model("you are frozen: nothing runs until a person thaws you"),
-        // The path is what it asked for itself.
+        // The path may be shown: it is the one that the agent itself asked for.
         SandboxError::Refused { what, granted: true, .. } => ToolError::model(format!(
             "your sandbox can't run anything now: it may not have {}. The owner puts that right, or takes the \
              grant back with `flock approvals revoke`",

@@ -71,7 +71,7 @@ async fn a_stop_in_the_middle_of_a_start_does_not_lose_the_job() {
     let start = json!({"command": "server", "background": true});
     let answer = fake::call_in(&context, &tool, start.clone()).await;
     assert!(answer.as_ref().is_ok_and(|text| text.contains("sessionId 7")), "{answer:?}");
-    // Now it is stopped from the beginning: nothing is started.
+    // The turn is stopped before the call, so nothing is started.
     assert_eq!(fake::call_in(&context, &tool, start).await.unwrap_err(), "stopped");
     assert_eq!(sandbox.ran.lock().unwrap().len(), 1);
 }

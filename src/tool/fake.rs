@@ -1,4 +1,4 @@
-//! What the tools' own tests run them with.
+// ! Fakes for the tests of the tools.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::id::{AgentId, TurnId};
 use crate::provider::{BoxFuture, message};
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
 
-/// A call by the agent `coder` from its session `agent:coder:flock:main:me`.
+/// Returns the context of a call by the agent `coder` from its session `agent:coder:flock:main:me`.
 pub fn context() -> CallContext {
     CallContext {
         agent: "coder".parse().unwrap(),
@@ -21,12 +21,12 @@ pub fn context() -> CallContext {
     }
 }
 
-/// The text a tool answers, or its error for the model.
+/// Calls a tool and returns its text, or its error for the model.
 pub async fn call(tool: &dyn Tool, arguments: Value) -> Result<String, String> {
     call_in(&context(), tool, arguments).await
 }
 
-/// As [`call`], in this context.
+/// Calls a tool in this context. See [`call`].
 pub async fn call_in(context: &CallContext, tool: &dyn Tool, arguments: Value) -> Result<String, String> {
     match tool.call(context, &arguments).await {
         Ok(output) => Ok(message::joined_text(&output.content)),
@@ -35,14 +35,14 @@ pub async fn call_in(context: &CallContext, tool: &dyn Tool, arguments: Value) -
     }
 }
 
-/// Answers what it was made with, and remembers what it was asked.
+/// A sandbox that returns prepared answers and records its requests.
 #[derive(Default)]
 pub struct FakeSandbox {
     pub ran: Mutex<Vec<Command>>,
     pub asked: Mutex<Vec<JobRequest>>,
     pub outcome: Mutex<Option<Result<Outcome, SandboxError>>>,
     pub reply: Mutex<Option<Result<JobReply, SandboxError>>>,
-    /// Cancelled in the middle of the next job's start or of the next question about jobs.
+    /// Cancelled in the middle of the next start of a job or the next request about jobs.
     pub stop: CancellationToken,
 }
 

@@ -1,21 +1,23 @@
-//! A text shown by lines, a part at a time.
+// ! Shows a text by lines, one part at a time.
 
 use std::fmt::Display;
 
 use super::{ToolError, bounded};
 
-/// The most lines of one part.
+/// Maximum number of lines of a part.
 pub const MAX_LINES: u64 = 2000;
 
-/// The most bytes of one part.
+/// Maximum number of bytes of a part.
 pub const MAX_BYTES: usize = 50 * 1024;
 
-/// The lines of `text` from number `first` (from 1) on that fit, and a last line that says what is missing.
-/// `name` is what the model calls the text; `rest` says how to come by the rest of a line that is too long.
+/// Returns the lines of `text` from number `first` (counted from 1) that fit, and a last line that says which lines are
+/// missing.
+///
+/// `name` is the model's name for the text. `rest` is advice on how to read the rest of a line that is too long.
 ///
 /// # Errors
 ///
-/// For the model, where the text has fewer lines.
+/// Returns [`ToolError::ForModel`] if the text has fewer than `first` lines.
 pub fn part(name: &dyn Display, text: &str, first: u64, limit: u64, rest: &str) -> Result<String, ToolError> {
     if text.is_empty() {
         return Ok("[the file is empty]".to_owned());
@@ -36,6 +38,7 @@ pub fn part(name: &dyn Display, text: &str, first: u64, limit: u64, rest: &str) 
         shown.push_str(line);
         count += 1;
     }
+    // The first line alone exceeds the limit. Its beginning is shown, so that the model does not get stuck there.
     if count == 0 {
         let line = text.split_inclusive('\n').nth(skipped).unwrap_or_default();
         let start = bounded::start(line, MAX_BYTES);

@@ -1,5 +1,5 @@
-//! Tools: what a model can call. A [`Tool`] says what it is and does its work; the [`Registry`] holds those
-//! of one gateway. Which agent is offered which tool is the policy's decision, not the tool's.
+// ! The tools that a model can call. A [`Tool`] describes itself and does its work; a [`Registry`] holds the tools of
+// one gateway. The policy, not the tool, decides which agent is offered which tool.
 
 pub mod arguments;
 pub mod bounded;
@@ -18,72 +18,71 @@ use tokio_util::sync::CancellationToken;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Block, BoxFuture, ToolSpec};
 
-/// Who calls, from where. Made by the turn from its session, never from anything the model wrote.
+/// The caller of a tool. The turn creates it from its session, never from anything that the model wrote.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// The calling agent.
     pub agent: AgentId,
-    /// The session the turn belongs to.
+    /// The session that the turn belongs to.
     pub session: SessionKey,
-    /// The turn.
     pub turn: TurnId,
-    /// Ends the call when the turn is stopped.
+    /// Cancelled when the turn is stopped.
     pub cancel: CancellationToken,
 }
 
-/// What a call gave, for the model.
+/// The output of a call, for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
-    /// Text and images.
+    /// Text and pictures.
     pub content: Vec<Block>,
 }
 
 impl ToolOutput {
-    /// An output of one text.
+    /// Returns an output with a single text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)] }
     }
 }
 
-/// Why a call gave nothing.
+/// The error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The model reads the reason and can go on.
+    /// A failure that the model reads and can react to.
     #[error("{0}")]
     ForModel(String),
-    /// The turn can't go on.
+    /// A failure that ends the turn.
     #[error("the tool could not run")]
     Fatal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl ToolError {
-    /// An error that the model reads.
+    /// Returns an error that the model reads.
     #[must_use]
     pub fn model(reason: impl Into<String>) -> Self {
         Self::ForModel(reason.into())
     }
 }
 
-/// The agents as the configuration has them at this moment; `None` for one that has been removed.
+/// Looks up an agent in the current configuration. Returns `None` for an agent that was removed.
 pub type FindAgent = Arc<dyn Fn(&AgentId) -> Option<crate::config::Agent> + Send + Sync>;
 
-/// Something a model can call.
+/// A tool that a model can call.
 pub trait Tool: Send + Sync {
-    /// Name, description and parameters.
+    /// Returns name, description and parameters.
     fn spec(&self) -> &ToolSpec;
 
-    /// Other names that it is called by. They are accepted and not offered; the policy knows the tool by the
-    /// name in its specification.
+    /// Returns alternative names. They are accepted but not offered; the policy knows the tool by the name in its
+    /// specification.
     fn aliases(&self) -> &[&str] {
         &[]
     }
 
-    /// Runs it. Arguments have been parsed as JSON, not checked.
+    /// Runs the tool. The arguments are parsed JSON and have not been checked.
     ///
     /// # Errors
     ///
-    /// [`ToolError::ForModel`] for everything the model can learn from; [`ToolError::Fatal`] ends the turn.
+    /// Returns [`ToolError::ForModel`] for every failure that the model can react to, and [`ToolError::Fatal`] for one
+    /// that ends the turn.
     fn call<'a>(
         &'a self,
         context: &'a CallContext,
@@ -91,14 +90,14 @@ pub trait Tool: Send + Sync {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
-/// The tools of one gateway, in the order they were added.
+/// The tools of one gateway, in the order in which they were added.
 #[derive(Clone, Default)]
 pub struct Registry {
     tools: Vec<Arc<dyn Tool>>,
 }
 
 impl Registry {
-    /// Adds a tool. A later one with the same name replaces the earlier.
+    /// Adds a tool. It replaces an earlier one with the same name.
     pub fn add(&mut self, tool: Arc<dyn Tool>) {
         let name = &tool.spec().name;
         match self.tools.iter().position(|known| known.spec().name == *name) {
@@ -107,14 +106,14 @@ impl Registry {
         }
     }
 
-    /// The tool with this name, or else the first with this other name.
+    /// Returns the tool with this name, or else the first one with this alternative name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         let named = self.tools.iter().find(|tool| tool.spec().name == name);
         named.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name)))
     }
 
-    /// All of them.
+    /// Returns all tools.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter()
     }

@@ -1,4 +1,4 @@
-//! `process`: the background jobs that `exec` started.
+// ! The tool `process`. It controls the background jobs that `exec` started.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use super::{CallContext, Tool, ToolError, ToolOutput, bounded};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{Job, JobReply, JobRequest, Sandbox};
 
-/// What a call can write to a job at once: it travels in one frame.
+/// Maximum bytes that a call can write to a job, because they are sent in one frame.
 const MAX_DATA: usize = 256 * 1024;
 
-/// How much of a job's command a listing shows.
+/// Maximum bytes of a job's command in a listing.
 const COMMAND_SHOWN: usize = 120;
 
-/// The most jobs a listing names.
+/// Maximum number of jobs in a listing.
 const MAX_LISTED: usize = 50;
 
-/// The tool.
+/// The tool `process`.
 pub struct Process {
     spec: ToolSpec,
     sandbox: Arc<dyn Sandbox>,
 }
 
 impl Process {
-    /// The tool over a sandbox.
+    /// Returns the tool for a sandbox.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
         let spec = ToolSpec {
@@ -62,14 +62,15 @@ impl Tool for Process {
         Box::pin(async move {
             let request = request(&Arguments::new(arguments)?)?;
             ready(&*self.sandbox, context).await?;
-            // Never given up half-way: what was written, ended or taken from a job is done and must be told.
+            // Not cancelled half-way: data that was written to or read from a job, and a kill, cannot be undone and
+            // must be reported.
             let reply = self.sandbox.jobs(&context.agent, request.clone()).await.map_err(for_model)?;
             Ok(ToolOutput::text(report(&request, &reply)))
         })
     }
 }
 
-/// A job's id: a model may write the number or its text.
+/// The id of a job. A model may write it as a number or as text.
 struct JobId(u32);
 
 impl Argument for JobId {
@@ -127,7 +128,7 @@ fn list(jobs: &[Job]) -> String {
     if jobs.is_empty() {
         return "there are no background sessions".to_owned();
     }
-    // The newest are the ones it asks for.
+    // The newest jobs are the interesting ones.
     let hidden = jobs.len().saturating_sub(MAX_LISTED);
     let mut lines = Vec::new();
     if hidden > 0 {

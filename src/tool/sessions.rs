@@ -1,8 +1,8 @@
-//! The session tools: an agent looks at its own conversations, sends itself a message in another one, and
-//! starts a fresh one for a part of its work.
-//!
-//! Whose session a key names is checked here; what a session is, and running its turns, is the gateway's,
-//! behind [`Sessions`].
+// ! The session tools. An agent looks at its own conversations, sends itself a message in another one, and starts a new
+// one for a part of its work.
+// !
+// ! The tools check that a key belongs to the caller. The gateway, behind [`Sessions`], knows the sessions and runs
+// their turns.
 
 mod spawned;
 mod text;
@@ -17,22 +17,21 @@ use crate::id::{AgentId, SessionKey};
 use crate::provider::{BoxFuture, Role, Usage};
 use crate::store::Session;
 
-/// One session, as a listing shows it.
+/// One session in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// Its key.
     pub key: SessionKey,
-    /// Whether a turn of it runs or waits.
+    /// `true` while one of its turns runs or waits.
     pub busy: bool,
-    /// Turns it has had.
+    /// Number of turns so far.
     pub turns: u64,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Creation time in milliseconds since the Unix epoch.
     pub created_at: i64,
-    /// When something was last written to it, in milliseconds since the Unix epoch.
+    /// Time of the last write in milliseconds since the Unix epoch.
     pub updated_at: i64,
-    /// The model of its latest turn.
+    /// Model of the latest turn; `None` before the first one.
     pub model: Option<String>,
-    /// Tokens of all its turns.
+    /// Tokens of all turns together.
     pub usage: Usage,
 }
 
@@ -59,45 +58,48 @@ impl From<Session> for SessionInfo {
 /// One message of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryEntry {
-    /// Who it is from.
     pub role: Role,
-    /// Its text; for a tool call or its result a short description.
+    /// Text of the message; a short description for a tool call or its result.
     pub text: String,
-    /// When it was written, in milliseconds since the Unix epoch.
+    /// Time of writing in milliseconds since the Unix epoch.
     pub at: i64,
 }
 
-/// What the session tools need of the gateway. Every key handed over has been found to be of the calling
-/// agent.
+/// The operations that the session tools need from the gateway. Every key that is passed here was checked to belong to
+/// the calling agent.
 pub trait Sessions: Send + Sync {
-    /// The agent's sessions, the latest used first.
+    /// Returns the agent's sessions, the most recently used first.
     fn list<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>>;
 
-    /// One session.
+    /// Returns one session.
     ///
     /// # Errors
     ///
-    /// [`SessionsError::NotFound`] and others.
+    /// Returns [`SessionsError::NotFound`] if there is no such session, and [`SessionsError::Failed`] if it cannot be
+    /// read.
     fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>>;
 
-    /// The newest `limit` messages of a session, oldest first.
+    /// Returns the newest `limit` messages of a session, oldest first.
     ///
     /// # Errors
     ///
-    /// [`SessionsError::NotFound`] and others.
+    /// Returns [`SessionsError::NotFound`] if there is no such session, and [`SessionsError::Failed`] if it cannot be
+    /// read.
     fn history<'a>(
         &'a self,
         key: &'a SessionKey,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>>;
 
-    /// Puts a message into another session's queue and returns once it is committed there: waiting for the
-    /// answer would let two sessions wait for each other. A turn that was itself started by such a message
-    /// is refused, so that two sessions can't keep each other going.
+    /// Puts a message into another session's queue and returns once it is committed there.
+    ///
+    /// It does not wait for an answer, because two sessions could then wait for each other. A turn that such a message
+    /// started is refused, so that two sessions cannot keep each other running.
     ///
     /// # Errors
     ///
-    /// [`SessionsError::NotFound`], [`SessionsError::Refused`] and others.
+    /// Returns [`SessionsError::NotFound`] if there is no session `to`, [`SessionsError::Refused`] if a rule forbids
+    /// the message, and [`SessionsError::Failed`] if it cannot be stored.
     fn send<'a>(
         &'a self,
         from: &'a SessionKey,
@@ -105,12 +107,11 @@ pub trait Sessions: Send + Sync {
         message: String,
     ) -> BoxFuture<'a, Result<(), SessionsError>>;
 
-    /// Runs a first turn in the new session `child` and returns its final text. The turn ends when `cancel`
-    /// does.
+    /// Runs a first turn in the new session `child` and returns its final text. Cancelling `cancel` stops the turn.
     ///
     /// # Errors
     ///
-    /// [`SessionsError::Refused`] where a limit is reached, and others.
+    /// Returns [`SessionsError::Refused`] if a limit is reached, and [`SessionsError::Failed`] if the turn fails.
     fn spawn<'a>(
         &'a self,
         parent: &'a SessionKey,
@@ -120,16 +121,16 @@ pub trait Sessions: Send + Sync {
     ) -> BoxFuture<'a, Result<String, SessionsError>>;
 }
 
-/// Why the gateway did not do what a session tool asked for.
+/// The reason why the gateway did not do what a session tool asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionsError {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session {0}")]
     NotFound(SessionKey),
-    /// A rule or a limit is against it; the reason is for the model.
+    /// A rule or a limit forbids it. The reason is for the model.
     #[error("{0}")]
     Refused(String),
-    /// It was tried and failed; the source is for the log.
+    /// The operation failed. The source is for the log.
     #[error("the session could not be reached")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

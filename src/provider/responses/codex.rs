@@ -1,10 +1,10 @@
-//! What ChatGPT's own API wants beside the token.
+// ! Reads the account that ChatGPT's API requires in addition to the token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-/// The account that a token was given to, which its middle part names; `None` for a plain key.
+/// Returns the account that a token (JWT) was issued to, from its payload, or `None` for a plain key.
 pub(super) fn account(token: &str) -> Option<String> {
     let claims = token.split('.').nth(1)?;
     let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;

@@ -1,4 +1,4 @@
-//! The events of a Responses stream.
+// ! Decoder for the event stream of OpenAI's Responses API.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,20 +10,20 @@ use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 use super::item::{self, Said, joined_id};
 
-/// Reads a stream of Responses events.
+/// A decoder for Responses events.
 pub(in crate::provider) struct Events<'a> {
     answer: Assembly<'a>,
     stop: StopReason,
     items: Vec<Item>,
 }
 
-/// An item of the answer that is being sent.
+/// An item of the answer that is arriving.
 struct Item {
     index: u64,
     kind: Kind,
-    /// What the answer knows it by.
+    /// Its part in the answer.
     part: usize,
-    /// Whether a piece of it has come.
+    /// `true` once a piece of it has arrived.
     begun: bool,
 }
 
@@ -34,7 +34,7 @@ enum Kind {
     Call,
 }
 
-/// All events in one.
+/// The fields of all event types together.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Event {
@@ -114,13 +114,13 @@ impl<'a> Events<'a> {
         self.answer.finish(self.stop, request)
     }
 
-    /// The item with this number, if it is one of these.
+    /// Returns the item with this index, if it is of this kind.
     fn known(&mut self, index: u64, kind: Kind) -> Option<&mut Item> {
         self.items.iter_mut().rev().find(|item| item.index == index && item.kind == kind)
     }
 
-    /// Begins an item, or finds the one that has begun; `None` for what is no business of ours, as what the
-    /// provider runs by itself.
+    /// Starts an item, or finds it if it was started already. Returns `None` for items that do not concern flock, such
+    /// as tools that the provider runs itself.
     fn open(&mut self, index: u64, item: &Value) -> Result<Option<usize>, EventError> {
         let kind = match item["type"].as_str() {
             Some("reasoning") => Kind::Reasoning,
@@ -144,7 +144,7 @@ impl<'a> Events<'a> {
         Ok(Some(part))
     }
 
-    /// A piece of an item. Where the server has not said that it begins, it begins now.
+    /// Adds a piece to an item. If the server has not announced the item, it is started here.
     fn more(&mut self, index: u64, kind: Kind, piece: &Value) -> Result<(), EventError> {
         let Some(piece) = piece.as_str() else { return Ok(()) };
         let part = match self.known(index, kind) {
@@ -152,6 +152,7 @@ impl<'a> Events<'a> {
                 item.begun = true;
                 item.part
             }
+            // Without its announcement a call has no name and cannot be run.
             None if kind == Kind::Call => return Ok(()),
             None => {
                 let part = if kind == Kind::Message {
@@ -171,7 +172,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// A paragraph of the summary begins.
+    /// Starts a paragraph of the reasoning summary.
     fn paragraph(&mut self, index: u64, number: u64) -> Result<(), EventError> {
         match self.known(index, Kind::Reasoning).map(|item| (item.part, item.begun)) {
             Some((part, true)) if number > 0 => Ok(self.answer.more(part, "\n\n".to_owned())?),
@@ -179,13 +180,14 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// An item as a whole, at its end.
+    /// Finishes an item with its complete form, which the server sends at its end.
     fn close(&mut self, index: u64, mut item: Value) -> Result<(), EventError> {
         let Some(part) = self.open(index, &item)? else { return Ok(()) };
         let open = self.items.iter().rev().find(|open| open.part == part);
         let Some((kind, begun)) = open.map(|open| (open.kind, open.begun)) else { return Ok(()) };
         match kind {
             Kind::Reasoning => {
+                // Some servers stream no pieces, so the text is taken from the complete item.
                 if !begun {
                     let thought = texts(&item["summary"], "\n\n").or_else(|| texts(&item["content"], "\n\n"));
                     self.answer.more(part, thought.unwrap_or_default())?;
@@ -215,7 +217,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// The end of the answer, with all of it once more.
+    /// Finishes the answer. The last event contains the whole answer again.
     fn end(&mut self, whole: Whole) -> Result<(), EventError> {
         if whole.status.as_deref() == Some("failed") {
             return Err(failure(&whole.error));
@@ -228,6 +230,7 @@ impl<'a> Events<'a> {
             usage.cache_read = cached.min(input);
             usage.output = tokens.output_tokens.unwrap_or(0);
         }
+        // Without any item events, as from a server that does not stream, the items are read from the whole answer.
         if self.items.is_empty() {
             for (index, item) in (0..).zip(whole.output.unwrap_or_default()) {
                 self.close(index, item)?;
@@ -246,7 +249,7 @@ impl<'a> Events<'a> {
 impl Decoder for Events<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         if data.trim_ascii() == b"[DONE]" {
-            // OpenAI sends none; a server that does has said all, if it has said anything.
+            // OpenAI does not send this marker. From a server that does, it ends an answer that is not empty.
             return if self.answer.is_empty() {
                 Err(EventError::Unreadable("it ends before it begins".to_owned()))
             } else {
@@ -286,6 +289,7 @@ impl Decoder for Events<'_> {
                 return Err(failure(&event.response.map(|whole| whole.error).unwrap_or_default()));
             }
             "error" if event.error.is_object() => return Err(failure(&event.error)),
+            // OpenAI sends this event without an error object: its fields are at the top level.
             "error" => {
                 return Err(failure(&serde_json::json!({"code": event.code, "message": event.message})));
             }
@@ -315,7 +319,7 @@ impl Decoder for Events<'_> {
     }
 }
 
-/// The texts of a list of parts, a refusal's too; `None` where there are none.
+/// Returns the texts of a list of parts, including refusals, or `None` if there are none.
 fn texts(parts: &Value, between: &str) -> Option<String> {
     let texts =
         parts.as_array()?.iter().filter_map(|part| part["text"].as_str().or(part["refusal"].as_str()));
@@ -332,7 +336,7 @@ fn failure(error: &Value) -> EventError {
     let status = match code {
         "rate_limit_exceeded" | "rate_limit_error" => 429,
         "server_is_overloaded" | "slow_down" | "overloaded" => 529,
-        // No number of attempts brings money.
+        // Asking again does not bring credit, so these are not retried.
         "insufficient_quota"
         | "billing_hard_limit_reached"
         | "usage_limit_reached"
@@ -343,6 +347,7 @@ fn failure(error: &Value) -> EventError {
         _ => 500,
     };
     let message = match message_of(error) {
+        // The code is kept in the text because the recovery from refused reasoning looks for it.
         Some(message) if code == "invalid_encrypted_content" => format!("{message} ({code})"),
         Some(message) => message,
         None if code.is_empty() => "it failed without a word".to_owned(),

@@ -1,4 +1,4 @@
-//! The neutral request as a Responses request.
+// ! Encoder for requests of OpenAI's Responses API.
 
 use std::borrow::Cow;
 
@@ -13,21 +13,21 @@ use super::super::written::written;
 use super::super::{AnswerFormat, Block, Effort, Message, Request, Role};
 use super::item::{Reasoning, Said, split_id};
 
-/// What differs between those who speak it.
+/// The differences between the servers that speak this API.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Whether items go back under their ids.
+    /// `true` if items are sent back with their ids.
     pub ids: bool,
-    /// Whether the answer may be limited.
+    /// `true` if a limit of the answer is accepted.
     pub limit: bool,
-    /// Whether there must be instructions, and be they empty.
+    /// `true` if instructions are required, even empty ones.
     pub instructions: bool,
 }
 
 impl Form {
-    /// OpenAI's public API, and all who speak like it.
+    /// The form for OpenAI's public API and compatible servers.
     pub const PUBLIC: Self = Self { ids: true, limit: true, instructions: false };
-    /// Codex's, which refuses a limit and does not know the ids that it gives.
+    /// The form for Codex, which refuses a limit and does not recognise the ids that it issues.
     pub const CODEX: Self = Self { ids: false, limit: false, instructions: true };
 }
 
@@ -35,6 +35,7 @@ impl Form {
 struct Body<'a> {
     model: &'a str,
     stream: bool,
+    // Nothing is stored at the provider, so each request contains the whole conversation.
     store: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<&'a str>,
@@ -50,13 +51,13 @@ struct Body<'a> {
     reasoning: Option<Thought>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
-    // What grows comes last, so that the beginning of all requests of a session is the same.
+    // The growing part comes last, so that all requests of a session begin with the same bytes.
     input: Vec<Item<'a>>,
 }
 
 #[derive(Serialize)]
 struct Text<'a> {
-    // The form is written as this API has it.
+    // The type serialises in the form of this API.
     format: &'a AnswerFormat,
 }
 
@@ -74,7 +75,7 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Value,
-    /// Without a word it is taken for true, and schemas with optional fields are refused.
+    /// The API's default is `true`, which refuses schemas with optional fields.
     strict: bool,
 }
 
@@ -140,7 +141,7 @@ fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok
     serializer.collect_str(arguments)
 }
 
-/// The request's bytes.
+/// Returns the request body as bytes.
 pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u8>> {
     let reasons = effort::reasons(&request.model);
     let tools = request.tools.iter().map(|tool| Tool {
@@ -170,14 +171,15 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
     written(&body, request)
 }
 
-/// The API refuses a lower limit.
+/// The smallest limit that the API accepts.
 const LEAST: u32 = 16;
 
 fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
     let mut items = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
         if message.role == Role::Assistant {
-            // An id is refused without the reasoning that its item followed, and stands for nothing else.
+            // An item with an id is refused without the reasoning that preceded it, so ids are sent only after
+            // reasoning.
             let mut ids = false;
             for block in &message.content {
                 let item = answer(block, form, ids);
@@ -185,6 +187,7 @@ fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
                 items.extend(item);
             }
         } else {
+            // The results come before the user's own content of the same message.
             items.extend(message.content.iter().filter_map(output).map(Item::Own));
             items.extend(user(message).map(Item::Own));
         }
@@ -192,6 +195,7 @@ fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
     items
 }
 
+/// Returns a block of the model as an item, or `None` if it cannot be sent.
 fn answer(block: &Block, form: Form, ids: bool) -> Option<Item<'_>> {
     Some(match block {
         Block::Thinking { signature, .. } => {
@@ -200,7 +204,7 @@ fn answer(block: &Block, form: Form, ids: bool) -> Option<Item<'_>> {
         Block::Text { text, signature } if !is_blank(text) => {
             let Said { id, phase, .. } = Said::read(signature.as_deref());
             let id = id.filter(|_| ids);
-            // With an id it is an item of the API's own, which has these.
+            // An item with an id is one of the API's own items, which have these fields.
             let (status, annotations) =
                 if id.is_some() { (Some("completed"), Some([])) } else { (None, None) };
             let content = vec![Part::OutputText { text, annotations }];

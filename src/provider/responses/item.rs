@@ -1,5 +1,6 @@
-//! What a conversation keeps of this API's items, and how it is written into the blocks: a call's two ids as
-//! one, a message's id and phase as its text's signature, an item of reasoning as that of its thinking.
+// ! The state of this API's items that a conversation keeps, and its place in the blocks: a call's two ids are joined
+// into one, a message's id and phase become the signature of its text, and a reasoning item becomes the signature of
+// its thinking.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::super::call::{self, Style};
 
-/// A call's id in a conversation: the one its result names, and the item's.
+/// Joins the two ids of a call into its id in a conversation: the id that its result refers to, and the id of its item.
 pub(super) fn joined_id(call: &str, item: &str) -> String {
     match (call, item) {
         (call, "") => call.to_owned(),
@@ -18,7 +19,7 @@ pub(super) fn joined_id(call: &str, item: &str) -> String {
     }
 }
 
-/// The part of a call's id that its result names, and the item's id where it has one that this API gave.
+/// Splits a call's id into the part that its result refers to, and the item's id if this API issued one.
 pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
     let (own, item) = match id.split_once('|') {
         Some((own, item)) if !own.is_empty() && !item.is_empty() => (own, Some(item)),
@@ -26,13 +27,13 @@ pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
     };
     let own = match call::wire_id(own, Style::Plain) {
         Cow::Borrowed(own) => Cow::Borrowed(own),
-        // Two calls may differ in their second half alone.
+        // The first part was rewritten. Two calls may differ in their second part alone, so the whole id is hashed.
         Cow::Owned(_) => call::wire_id(id, Style::Plain),
     };
     (own, item.filter(|item| is_id(item, "fc_")))
 }
 
-/// What a text's signature says of the message it was.
+/// The content of a text's signature: the message that the text came from.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Said<'a> {
     v: u8,
@@ -43,7 +44,7 @@ pub(super) struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// What is to be kept of a message; `None` where there is nothing.
+    /// Returns the signature for a message, or `None` if there is nothing to keep.
     pub(super) fn write(id: &'a str, phase: Option<&'a str>) -> Option<String> {
         let id = Some(id).filter(|id| !id.is_empty()).map(Cow::Borrowed);
         if id.is_none() && phase.is_none() {
@@ -52,12 +53,13 @@ impl<'a> Said<'a> {
         serde_json::to_string(&Self { v: 1, id, phase: phase.map(Cow::Borrowed) }).ok()
     }
 
-    /// Reads a signature; another API's says nothing here.
+    /// Reads a signature. A signature of another API gives empty fields.
     pub(super) fn read(signature: Option<&'a str>) -> Self {
         let none = Self::default();
         let Some(signature) = signature else { return none };
         let said = if signature.starts_with('{') {
             serde_json::from_str(signature).ok().filter(|said: &Self| said.v == 1).unwrap_or(none)
+        // An older form of the signature is the plain id.
         } else {
             Self { id: Some(Cow::Borrowed(signature)), ..none }
         };
@@ -69,8 +71,8 @@ impl<'a> Said<'a> {
     }
 }
 
-/// What is left of a text's signature where the item that it names is not there any more: which part of the answer it
-/// was, a remark on the way or the end.
+/// Returns the signature of a text without the id, for use if the item that it names no longer exists. Only the phase
+/// remains: commentary or final answer.
 #[must_use]
 pub fn phase_alone(signature: &str) -> Option<String> {
     Said::write("", Said::read(Some(signature)).phase.as_deref())
@@ -80,15 +82,15 @@ fn is_id(id: &str, prefix: &str) -> bool {
     id.starts_with(prefix) && matches!(call::wire_id(id, Style::Plain), Cow::Borrowed(_))
 }
 
-/// An item of reasoning as it is kept: whole, but for what it says nothing of.
+/// Returns a reasoning item in the form in which it is kept: complete, but without null fields.
 pub(super) fn keep(mut item: Value) -> Option<String> {
     let entries = item.as_object_mut()?;
-    // A field that is null is refused when it comes back.
+    // The API refuses null fields when they are sent back.
     entries.retain(|_, value| !value.is_null());
     serde_json::to_string(&item).ok()
 }
 
-/// An item of reasoning in a request.
+/// A reasoning item in a request.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Reasoning<'a> {
@@ -97,8 +99,8 @@ pub(super) enum Reasoning<'a> {
 }
 
 impl<'a> Reasoning<'a> {
-    /// Reads it back from a thinking's signature, without its id where none is wanted; `None` for what is
-    /// another API's.
+    /// Reads the item from a thinking block's signature, without its id unless `ids` is set. Returns `None` for a
+    /// signature of another API.
     pub(super) fn read(signature: &'a str, ids: bool) -> Option<Self> {
         #[derive(Deserialize)]
         struct Kind<'a> {
@@ -116,6 +118,7 @@ impl<'a> Reasoning<'a> {
             return serde_json::from_str(signature).ok().map(Self::Kept);
         }
         let mut item: Map<String, Value> = serde_json::from_str(signature).ok()?;
+        // `shift_remove` keeps the order of the other fields.
         item.shift_remove("id");
         Some(Self::Nameless(item))
     }

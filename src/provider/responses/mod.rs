@@ -1,5 +1,5 @@
-//! OpenAI's Responses, streamed, and as Codex speaks it. Nothing is stored there: each request holds the whole
-//! conversation, and reasoning travels in it encrypted.
+// ! Client for OpenAI's Responses API and Codex's variant of it, with streamed answers. Nothing is stored at the
+// provider: each request contains the whole conversation, with the reasoning encrypted.
 
 mod codex;
 pub(super) mod decode;
@@ -17,7 +17,7 @@ use super::key::ApiKey;
 use super::passing::{Passage, Want, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
-/// An API that speaks Responses.
+/// A client for an API that speaks Responses.
 pub struct Responses {
     endpoint: Endpoint,
     http: Arc<Http>,
@@ -25,8 +25,8 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// The API at `base`, which includes `/v1`. Of Azure the resource's address is enough; behind an address of one's own
-    /// it is known by `azure` in the provider's id.
+    /// Returns a client for the API at `base`, which includes `/v1`. For Azure the resource's address is sufficient;
+    /// behind another address Azure is recognised by `azure` in the provider's id.
     #[must_use]
     pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let azure = is_azure(provider, base);
@@ -43,7 +43,7 @@ impl Responses {
         Self { endpoint, http, form: Form::PUBLIC }
     }
 
-    /// Codex's API at `base`; of ChatGPT's the address with or without `/codex`.
+    /// Returns a client for Codex's API at `base`. For ChatGPT the address may end with or without `/codex`.
     #[must_use]
     pub fn codex(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let root = base.path().trim_end_matches('/');
@@ -64,7 +64,7 @@ impl Responses {
         let body = self.body(request)?;
         let mut decoder = decode::Events::new(sink, self.http.limits().answer);
         match &request.cache_key {
-            // Codex's servers find the session's prompt by the header, not by the body alone.
+            // Codex's servers find the session's cached prompt by this header, not by the body alone.
             Some(key) if !self.form.ids => {
                 let mut endpoint = self.endpoint.clone();
                 endpoint.header("session_id", key);

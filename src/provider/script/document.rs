@@ -1,4 +1,4 @@
-//! A script's file, as it is written.
+// ! The format of a script file.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,79 +9,77 @@ use super::super::{StopReason, Usage};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// What the script is for; nobody reads it but people.
+    /// Purpose of the script, for people who read the file.
     #[serde(default)]
     pub about: String,
-    /// What it can answer; the first one that fits a message is played.
+    /// Possible replies. The first one that matches a message is played.
     pub replies: Vec<Reply>,
 }
 
 impl Document {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
     ///
-    /// What is wrong and on which line.
+    /// Returns a text with the error and its line.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 }
 
-/// The answer to a message: one step for each time the model is asked.
+/// The reply to a message: one step for each time the model is asked.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reply {
-    /// A part of the person's last message, upper and lower case being the same; without it, any message.
+    /// Text that the person's last message must contain, ignoring case. Without it, any message matches.
     #[serde(default)]
     pub when: Option<String>,
-    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One answer of the pretended model.
+/// One answer of the simulated model.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Step {
-    /// Milliseconds before anything comes.
+    /// Milliseconds before the answer starts.
     pub delay_ms: u64,
     /// Milliseconds before each piece of the text.
     pub pace_ms: u64,
-    /// Its thinking.
+    /// Text of the reasoning.
     pub think: String,
-    /// Its text.
+    /// Text of the answer.
     pub say: String,
-    /// The tools it calls.
     pub calls: Vec<Call>,
-    /// Fails with this, after what it said.
+    /// Failure after the text, if there is one.
     pub error: Option<Failure>,
-    /// Why it ends; by itself `toolUse` with calls, else `end`.
+    /// Stop reason. The default is `toolUse` with calls, else `end`.
     pub stop: Option<StopReason>,
-    /// What it pretends to have used.
+    /// Simulated token counts.
     pub usage: Usage,
 }
 
-/// A tool call.
+/// A tool call in a script.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments; a string plays broken JSON.
+    /// Arguments. A string simulates broken JSON.
     #[serde(default)]
     pub arguments: Value,
 }
 
-/// A provider's failure.
+/// A simulated failure of the provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// An HTTP status; without one the connection breaks off.
+    /// HTTP status. Without one the connection breaks off.
     #[serde(default)]
     pub status: Option<u16>,
-    /// What the provider says.
+    /// The provider's error text.
     #[serde(default)]
     pub message: String,
-    /// When it wants to be asked again.
+    /// Milliseconds after which the provider accepts the next request.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }

@@ -1,8 +1,8 @@
-//! The provider `script`: plays a written conversation instead of asking a model, for tests and for trying
-//! flock without an account. What it answers depends on the request alone.
-//!
-//! `script/demo` is part of the program; any other name is a file in the home's `scripts` folder. The format
-//! is in docs/scripts.md.
+// ! The provider `script`. It plays a written conversation instead of asking a model, for tests and for trying flock
+// without an account. Its answers depend on the request alone.
+// !
+// ! `script/demo` is built in; any other name is a file in the home's `scripts` folder. docs/scripts.md describes the
+// format.
 
 mod document;
 mod play;
@@ -18,26 +18,27 @@ use crate::error::chain;
 use crate::home::Home;
 use crate::home::beneath::Root;
 
-/// What is said of a script wherever a model is shown.
+/// The note for a script wherever a model is shown.
 pub const LABEL: &str = "scripted, not a model";
 
 const DEMO: &str = include_str!("demo.json");
+/// Maximum size of a script file in bytes.
 const LARGEST_FILE: u64 = 1024 * 1024;
-/// A script can't hold a turn longer than a provider that is silent could.
+/// Longest pause of a script. It must not hold a turn longer than a silent provider could.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// A conversation that plays itself.
+/// A provider that plays a written conversation.
 #[derive(Clone, Debug)]
 pub struct Script {
     document: Arc<Document>,
 }
 
 impl Script {
-    /// The script with this name.
+    /// Opens the script with this name.
     ///
     /// # Errors
     ///
-    /// A sentence for the person: there is no such file, or it is not a script.
+    /// Returns a sentence for the user if the name is not valid, the file cannot be read, or it is no script.
     pub fn open(home: &Home, name: &str) -> Result<Self, String> {
         if name == "demo" {
             static DEMO_DOCUMENT: OnceLock<Result<Arc<Document>, String>> = OnceLock::new();
@@ -51,6 +52,7 @@ impl Script {
 }
 
 fn read(home: &Home, name: &str) -> Result<Vec<u8>, String> {
+    // The name becomes a path, so only names without a folder are accepted.
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.starts_with('.') || !name.chars().all(safe) {
         return Err(format!("{name:?} is not the name of a script: use letters, digits, '-', '_' and '.'"));
@@ -60,7 +62,7 @@ fn read(home: &Home, name: &str) -> Result<Vec<u8>, String> {
 }
 
 impl Provider for Script {
-    /// A script has no wire: this is the neutral request that it looks at.
+    /// Returns the neutral request as JSON, because a script has no wire format.
     fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
         serde_json::to_vec(request).map_err(|error| ProviderError::Failed {
             provider: "script".to_owned(),
@@ -99,7 +101,7 @@ async fn pause(time: Duration) {
     }
 }
 
-/// A text in pieces of a few words, as a model would send it.
+/// Splits a text into pieces of a few words, as a model would stream it.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     const SHORTEST: usize = 12;
     let mut rest = text;

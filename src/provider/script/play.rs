@@ -1,4 +1,4 @@
-//! Which step of a script answers a request. Pure: the same request has the same answer.
+// ! Selects the step of a script that answers a request. The same request always gets the same answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::super::{Block, Message, ProviderError, Request, Response, Role, StopR
 use super::document::{Document, Failure, Step};
 
 const CALL_ID: &str = "call_script_";
-/// As much of a tool's result as a script quotes.
+/// Maximum bytes of a tool's result that a script quotes.
 const LONGEST_QUOTE: usize = 8 * 1024;
 
 /// A step with its templates filled in.
@@ -40,13 +40,14 @@ impl Answer {
     }
 }
 
-/// What the script says to this request.
+/// Returns the script's answer to this request.
 pub(super) fn answer(document: &Document, request: &Request) -> Answer {
     let start = request.messages.iter().rposition(|message| message.role == Role::User);
     let (asked, since) = match start {
         Some(at) => (request.messages[at].said_text(), &request.messages[at + 1..]),
         None => (String::new(), request.messages.as_slice()),
     };
+    // The answers since the person's message tell how many steps were played, so no state is kept between requests.
     let done = since.iter().filter(|message| message.role == Role::Assistant).count();
     let lower = asked.to_lowercase();
     let reply = document
@@ -60,7 +61,7 @@ pub(super) fn answer(document: &Document, request: &Request) -> Answer {
     fill_in(step, &asked, since, &request.messages)
 }
 
-/// A script that has no more to say must still end the turn.
+/// Returns the step for a script that has no more to say. The turn must end all the same.
 fn end_of_script(why: &str) -> Step {
     Step { say: format!("(The script ends here: {why}.)"), ..Step::default() }
 }
@@ -114,7 +115,7 @@ impl Template<'_> {
         if !text.contains("{{") {
             return text;
         }
-        // The result last: what a tool printed is not a template.
+        // The result is inserted last, so that templates in a tool's output are not filled in.
         let result = self.result.as_deref().unwrap_or("(no tool has been run)");
         text.replace("{{last_message}}", self.asked).replace("{{last_result}}", result)
     }
@@ -131,7 +132,7 @@ impl Template<'_> {
     }
 }
 
-/// What the last tool answered since the person's message.
+/// Returns the output of the last tool since the person's message, shortened.
 fn last_result(since: &[Arc<Message>]) -> Option<String> {
     let content =
         since.iter().rev().flat_map(|message| message.content.iter().rev()).find_map(
@@ -152,7 +153,8 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}\n… ({} bytes more)", &text[..end], text.len() - end))
 }
 
-/// A number for the next call that no call of this conversation has, also where its beginning was left out.
+/// Returns a number for the next call that no call of this conversation has. It is also unique if the beginning of the
+/// conversation was left out, because the largest number counts.
 fn next_call(messages: &[Arc<Message>]) -> u64 {
     let numbers = messages.iter().flat_map(|message| message.tool_calls());
     let numbers = numbers.filter_map(|call| call.id.strip_prefix(CALL_ID)?.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! `apply_patch`: several files at once. The whole patch is worked out in memory first; if any part of it
-//! does not fit, nothing is written.
+// ! The tool `apply_patch`. It changes several files at once. The whole patch is computed in memory first, and if any
+// part of it does not fit, nothing is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -55,18 +55,18 @@ fn nothing_changed(reason: impl std::fmt::Display) -> ToolError {
     ToolError::model(format!("{}. Nothing was changed", reason.trim_end_matches('.')))
 }
 
-/// A file as the patch leaves it so far.
+/// A file in the state that the patch has produced so far.
 struct Planned {
-    /// What is on disk; `None` where there is nothing.
+    /// State on disk; `None` if there is no file.
     before: Option<Before>,
-    /// What is to be there.
+    /// Text to be written; `None` if there shall be no file.
     after: Option<String>,
-    /// The mode of a file that took over another's.
+    /// Permission bits to take over from a moved file.
     mode: Option<u32>,
 }
 
 struct Before {
-    /// Its text; `None` where it was not needed.
+    /// Text on disk; `None` if it was not needed.
     text: Option<String>,
     mode: u32,
 }
@@ -89,6 +89,7 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     fn add(&mut self, operation: Operation) -> Result<(), ToolError> {
+        // Each operation sees the result of the earlier ones, so a patch can delete a file and add it again.
         match operation {
             Operation::Add { path, content } => {
                 let place = Place::parse_writable(&path)?;
@@ -120,6 +121,7 @@ impl Plan<'_> {
                     Some(target) => {
                         let source = self.look(&place)?;
                         source.after = None;
+                        // An executable file stays executable when it is moved.
                         let mode = source.mode.or(source.before.as_ref().map(|before| before.mode));
                         let moved = self.look(&target)?;
                         if moved.after.is_some() {
@@ -135,12 +137,12 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// The text of a file that must be there.
+    /// Returns the text of a file that must exist.
     fn there(&mut self, place: &Place) -> Result<String, ToolError> {
         self.look(place)?.after.clone().ok_or_else(|| not_there(place))
     }
 
-    /// A file need not be text to be removed.
+    /// Plans the removal of a file. Its content is not read, because it need not be text.
     fn remove(&mut self, place: &Place) -> Result<(), ToolError> {
         if let Some(planned) = self.files.get_mut(place) {
             return planned.after.take().map(|_| ()).ok_or_else(|| not_there(place));
@@ -151,6 +153,7 @@ impl Plan<'_> {
         Ok(())
     }
 
+    /// Returns the planned state of a file, and reads the file on first use.
     fn look(&mut self, place: &Place) -> Result<&mut Planned, ToolError> {
         match self.files.entry(place.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
@@ -165,7 +168,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Writes first and removes last: whatever stops this in between, no text is lost.
+    /// Writes the planned files. All writes come before all removals, so that an interruption loses no text.
     fn carry_out(self) -> Result<ToolOutput, ToolError> {
         let mut done: Vec<String> = Vec::new();
         let stopped = |failure: ToolError, done: &[String]| {
@@ -198,7 +201,7 @@ fn not_there(place: &Place) -> ToolError {
     ToolError::model(format!("{place} is not there"))
 }
 
-/// The mode of a regular file; `None` where nothing is.
+/// Returns the permission bits of a regular file, or `None` if there is no file.
 fn mode(workspace: &Workspace, place: &Place) -> Result<Option<u32>, ToolError> {
     match workspace.root.open_file(place.relative()) {
         Ok((file, _)) => Ok(Some(file.metadata().map_or(0o644, |data| data.permissions().mode() & 0o777))),

@@ -1,4 +1,4 @@
-//! `edit`: replaces one piece of text that occurs exactly once.
+// ! The tool `edit`. It replaces a piece of text that occurs exactly once in a file.
 
 use serde_json::json;
 
@@ -41,7 +41,8 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
 }
 
 impl Workspace {
-    /// A whole text file, for changing it: bytes that are no text can't be written back unchanged.
+    /// Reads a whole text file in order to change it. Other bytes are refused, because they could not be written back
+    /// unchanged.
     pub(super) fn text(&self, place: &Place) -> Result<String, ToolError> {
         let bytes =
             self.root.read(place.relative(), MAX_FILE).map_err(|failure| for_model(place, &failure))?;
@@ -52,13 +53,14 @@ impl Workspace {
     }
 }
 
-/// Places are counted up to here: a long text that repeats itself takes long to count through.
+/// Number of further occurrences after which counting stops. Counting all of them in a long, repetitive text would take
+/// long.
 const MOST_COUNTED: usize = 100;
 
-/// Comparisons of lines that a hint is worth.
+/// Maximum number of line comparisons for a hint.
 const MOST_COMPARED: usize = 50_000_000;
 
-/// The offset of the replaced text and the whole new text, or why not.
+/// Returns the offset of the replaced text and the whole new text, or the reason for a failure.
 fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> {
     if old.is_empty() {
         return Err("oldText is empty".to_owned());
@@ -66,7 +68,7 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
     if old == new {
         return Err("oldText and newText are the same".to_owned());
     }
-    // A file with CRLF is shown with it, but models write LF.
+    // The tools show a CRLF file unchanged, but models write LF.
     let (old, new) = if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
         (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))
     } else {
@@ -90,7 +92,7 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
     }
 }
 
-/// Where `old` begins, places that overlap included.
+/// Returns the offsets at which `old` occurs, including overlapping occurrences.
 fn places<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> + 'a {
     let step = old.chars().next().map_or(1, char::len_utf8);
     let mut from = 0;
@@ -101,6 +103,8 @@ fn places<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
+/// Returns the error for a text that does not occur. It names a place that differs in white space only, if there is
+/// one.
 fn missing(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let lines: Vec<(usize, &str)> = text

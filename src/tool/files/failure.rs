@@ -1,4 +1,4 @@
-//! What a file that can't be opened means to the model.
+// ! Describes errors of file access for the model.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::error;
 use crate::home::beneath::BeneathError;
 use crate::tool::ToolError;
 
-/// The error in the model's words: its own path, a plain reason, and no path of the host.
+/// Returns the error in the model's terms: with its own path, a plain reason, and no path of the host.
 pub(super) fn for_model(place: &Place, failure: &BeneathError) -> ToolError {
     ToolError::model(match failure {
         BeneathError::Outside { .. } => {

@@ -1,4 +1,4 @@
-//! `image`: gives the model a picture to look at.
+// ! The tool `image`. It shows a picture to the model.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +12,8 @@ use crate::provider::{Block, ToolSpec};
 use crate::tool::arguments::Arguments;
 use crate::tool::{ToolError, ToolOutput, bounded};
 
-/// What a picture is stored in a transcript with: no model API takes a larger one, or one of more bytes, which are
-/// counted as Base64. What a request shows of it can be smaller still.
+/// The limits for a picture in a transcript. No model API accepts a larger one, or one with more bytes, which the APIs
+/// count as Base64. A request may contain a smaller version of it.
 const LIMITS: Limits = Limits { side: 2000, bytes: 5 * 1024 * 1024 / 4 * 3 };
 
 pub(super) fn spec() -> ToolSpec {
@@ -53,6 +53,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
             ("image/jpeg", STANDARD.encode(&bytes))
         }
     };
+    // The prompt comes from the model itself, so it is cut but not cleaned.
     if let Some(prompt) = prompt {
         text.push_str("\nlook for: ");
         text.push_str(bounded::start(&prompt, 2000));

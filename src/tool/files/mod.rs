@@ -1,9 +1,10 @@
-//! The file tools: `read`, `write`, `edit`, `apply_patch` and `image`. They work on the host, in the
-//! agent's workspace, and reach nothing but regular files below it: the folder is opened once, and all that
-//! follows goes through [`Root`].
-//!
-//! A hard link is a file like any other; an agent can't make one to a file outside its workspace, because
-//! that is another mount in its sandbox.
+// ! The file tools: `read`, `write`, `edit`, `apply_patch` and `image`.
+// !
+// ! They work on the host, in the agent's workspace, and reach only regular files below it. The folder is opened once,
+// and all further access goes through [`Root`].
+// !
+// ! A hard link is treated like any other file. An agent cannot create one to a file outside its workspace, because
+// such a file is on another mount in its sandbox.
 
 pub mod apply_patch;
 pub mod edit;
@@ -28,26 +29,26 @@ use crate::home::beneath::{BeneathError, Owner, Root};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::workspace::sandbox_user;
 
-/// The largest file that is read or written, in bytes.
+/// Maximum size of a file that is read or written, in bytes.
 pub const MAX_FILE: u64 = 10 * 1024 * 1024;
 
-/// A workspace as one call sees it.
+/// A workspace during one call.
 struct Workspace {
     root: Root,
-    /// Where the files are that say who the agent is; its workspace only has the places they are mounted on.
+    /// Folder of the files that describe who the agent is. In the workspace itself these files are only mount points.
     identity: PathBuf,
-    /// Who owns what is made; `None` for flock's own user.
+    /// Owner of created files; `None` for flock's own user.
     owner: Option<Owner>,
 }
 
-/// A file tool: its specification and the function that does its work, which may block.
+/// A file tool: its specification, and the function that does its work and may block.
 pub struct FileTool {
     spec: ToolSpec,
     work: fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>,
     agents: FindAgent,
 }
 
-/// All five, in the order they are offered.
+/// Returns all file tools in the order in which they are offered.
 #[must_use]
 pub fn all(agents: &FindAgent) -> Vec<FileTool> {
     let tool = |(spec, work): (ToolSpec, _)| FileTool { spec, work, agents: Arc::clone(agents) };
@@ -72,6 +73,7 @@ impl Tool for FileTool {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = Arguments::new(arguments)?;
+            // Looked up at each call, because a reload of the configuration may have changed or removed the agent.
             let agent = (self.agents)(&context.agent)
                 .ok_or_else(|| ToolError::model("you have been removed from the configuration"))?;
             let work = self.work;
@@ -95,7 +97,7 @@ impl Tool for FileTool {
 }
 
 impl Workspace {
-    /// A whole file, as the sandbox shows it.
+    /// Returns a whole file, with the content that the sandbox shows.
     fn read(&self, place: &Place, cap: u64) -> Result<Vec<u8>, BeneathError> {
         if place.is_identity() {
             return Root::open(&self.identity)?.read(place.relative(), cap);
@@ -104,7 +106,8 @@ impl Workspace {
     }
 }
 
-/// What the tools write must be the sandbox's to change. An agent without one works as flock's own user.
+/// Returns the owner for created files. The sandbox's user must be able to change them. An agent without a sandbox
+/// works as flock's own user.
 fn owner(agent: &Agent) -> Result<Option<Owner>, ToolError> {
     if agent.sandbox != SandboxMode::All {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! From what a model writes as a path to a path relative to its workspace. Only the text is judged here;
-//! that nothing on the way is a link is for the opening to find out.
+// ! Converts a path as a model writes it into a path relative to the workspace. Only the text is checked here. Symbolic
+// links are detected when the file is opened.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Reads a path as models write it: `/workspace/…`, or relative to it.
+    /// Parses a path as models write it: `/workspace/…`, or relative to the workspace.
     pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
         if text.trim().is_empty() {
             return Err(ToolError::model("the path is empty"));
@@ -46,7 +46,7 @@ impl Place {
         for name in below.split('/') {
             match name {
                 "" | "." => {}
-                // No link is ever followed, so `a/..` is always where `a` is.
+                // The file tools follow no link, so `a/..` is always the folder that contains `a`.
                 ".." => {
                     if !relative.pop() {
                         return Err(outside());
@@ -61,10 +61,10 @@ impl Place {
         Ok(Self { relative })
     }
 
-    /// The same, for a tool that changes the file.
+    /// Parses a path for a tool that changes the file, and refuses the identity files.
     pub(super) fn parse_writable(text: &str) -> Result<Self, ToolError> {
         let place = Self::parse(text)?;
-        // Without regard to case: on a file system that has none, `agents.md` is the same file.
+        // Case is ignored: on a file system that ignores it, `agents.md` is the same file.
         let own = place
             .relative
             .to_str()
@@ -77,12 +77,12 @@ impl Place {
         Ok(place)
     }
 
-    /// Whether it is one of the files that say who the agent is.
+    /// Returns `true` for the files that describe who the agent is.
     pub(super) fn is_identity(&self) -> bool {
         self.relative.to_str().is_some_and(|name| IDENTITY_FILES.contains(&name))
     }
 
-    /// Relative to the workspace.
+    /// Returns the path relative to the workspace.
     pub(super) fn relative(&self) -> &Path {
         &self.relative
     }

@@ -1,5 +1,5 @@
-//! `read`: a text file, or a part of one. Lines come as they are, without numbers, so that what is read can
-//! be given to `edit`.
+// ! The tool `read`. It shows a text file or a part of one. Lines have no numbers, so that the model can copy them into
+// `edit`.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
 use crate::tool::{ToolError, ToolOutput, lines};
 
-/// How the rest of a line that is too long can be read.
+/// Advice on how to read the rest of a line that is too long.
 const LONG_LINE: &str = "; the rest of it: exec with cut -c or tail -c";
 
 pub(super) fn spec() -> ToolSpec {
@@ -45,6 +45,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
             bytes.len()
         )));
     }
+    // A NUL byte is valid UTF-8, but in practice it only occurs in binary files.
     if bytes.contains(&0) {
         return Err(ToolError::model(format!(
             "{place} is a binary file of {} bytes: use exec with a program that reads it",

@@ -1,4 +1,4 @@
-//! `write`: a whole file, in one step.
+// ! The tool `write`. It writes a whole file in one step.
 
 use serde_json::json;
 
@@ -31,7 +31,8 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
 }
 
 impl Workspace {
-    /// Puts a file there with the folders above it. `mode` is for a new file that takes over another's.
+    /// Writes a file and creates the missing folders above it. `mode` is the permission bits to take over from a moved
+    /// file.
     pub(super) fn put(&self, place: &Place, content: &str, mode: Option<u32>) -> Result<(), ToolError> {
         if content.len() as u64 > MAX_FILE {
             return Err(ToolError::model(format!(

@@ -1,14 +1,14 @@
-//! The key of a session that an agent starts for itself. Its depth is part of it, so that no state is
-//! needed to know how deep a session is, and none can be lost.
+// ! The key of a session that an agent starts for itself. The key contains the nesting depth, so no other state is
+// needed for it, and none can be lost.
 
 use crate::id::{SessionKey, SessionKind};
 
-/// How deep sessions may start sessions.
+/// Maximum nesting depth of spawned sessions.
 pub const MAX_DEPTH: u32 = 2;
 
 const PREFIX: &str = "spawn-";
 
-/// How many sessions stand above this one: 0 for one that no agent started.
+/// Returns the number of sessions above this one: 0 for a session that no agent started.
 #[must_use]
 pub fn depth(key: &SessionKey) -> u32 {
     if key.kind() != SessionKind::Request {
@@ -21,7 +21,7 @@ pub fn depth(key: &SessionKey) -> u32 {
         .unwrap_or(0)
 }
 
-/// A new key, one deeper than the parent; `None` where that is too deep.
+/// Returns a new key, one level below the parent, or `None` if the depth limit is reached.
 pub(super) fn child(parent: &SessionKey) -> Option<SessionKey> {
     let depth = depth(parent).checked_add(1).filter(|depth| *depth <= MAX_DEPTH)?;
     let peer = format!("{PREFIX}{depth}-{}", uuid::Uuid::now_v7().simple());

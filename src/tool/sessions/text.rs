@@ -1,15 +1,16 @@
-//! What the session tools tell a model: short lines, bounded.
+// ! Formats the answers of the session tools as short, bounded texts.
 
 use super::{HistoryEntry, SessionInfo};
 use crate::provider::Role;
 use crate::tool::bounded;
 
+/// Maximum number of sessions in a listing.
 const MAX_LISTED: usize = 50;
 
-/// What is shown of one message of a history.
+/// Maximum bytes of one message in a history.
 const MAX_ENTRY: usize = 4 * 1024;
 
-/// What is shown of a history in all.
+/// Maximum bytes of a whole history.
 const MAX_HISTORY: usize = 30 * 1024;
 
 pub(super) fn list(sessions: &[SessionInfo]) -> String {
@@ -46,13 +47,14 @@ pub(super) fn status(info: &SessionInfo) -> String {
     )
 }
 
-/// The newest messages that fit, oldest first.
+/// Returns the newest messages that fit, oldest first.
 pub(super) fn history(entries: &[HistoryEntry]) -> String {
     if entries.is_empty() {
         return "the session is empty".to_owned();
     }
     let mut room = MAX_HISTORY;
     let mut lines = Vec::new();
+    // From the newest on, because the newest messages are kept if not all of them fit.
     for entry in entries.iter().rev() {
         let line = format!(
             "[{} {}] {}",

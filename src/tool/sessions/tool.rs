@@ -1,4 +1,4 @@
-//! The five tools over [`Sessions`].
+// ! The five tools over [`Sessions`].
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use crate::provider::{BoxFuture, ToolSpec};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput, bounded};
 
-/// Messages of a history where the call says nothing, and at most.
+/// Number of messages in a history if the call names none.
 const DEFAULT_LIMIT: u64 = 20;
+/// Maximum number of messages in a history.
 const MAX_LIMIT: u64 = 200;
 
-/// A message or a task, in bytes.
+/// Maximum bytes of a message or a task.
 const MAX_TEXT: usize = 64 * 1024;
 
-/// What is shown of the answer of a session that was started.
+/// Maximum bytes of the answer of a spawned session that the caller receives.
 const MAX_ANSWER: usize = 30 * 1024;
 
 #[derive(Clone, Copy)]
@@ -37,7 +38,7 @@ pub struct SessionTool {
     sessions: Arc<dyn Sessions>,
 }
 
-/// All five, in the order they are offered.
+/// Returns all five tools in the order in which they are offered.
 #[must_use]
 pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
     let key = json!({"type": "string"});
@@ -97,8 +98,8 @@ impl Tool for SessionTool {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = Arguments::new(arguments)?;
-            // Not raced against the stop of the turn: a spawned turn ends by the token itself, so that it is
-            // marked as stopped; a message that is kept must be taken on; the others answer at once.
+            // The call does not race against the stop of the turn. A spawned turn ends by the token itself, so that it
+            // is marked as stopped. A message that is stored must be reported. The other calls return at once.
             self.ask(context, &arguments).await.map(ToolOutput::text)
         })
     }
@@ -117,6 +118,7 @@ impl SessionTool {
             }
             Verb::Send => {
                 let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
+                // A message to itself would start the same session again and again.
                 if key == context.session {
                     return Err(ToolError::model("that is this session: you are in it already"));
                 }
@@ -161,8 +163,8 @@ impl SessionTool {
     }
 }
 
-/// The key, if it names a session of the caller. A key of another agent is refused in the same words
-/// whether such a session exists or not.
+/// Parses a key and checks that it names a session of the caller. A key of another agent is refused with the same words
+/// whether such a session exists or not, so that nothing is revealed.
 fn own_key(context: &CallContext, text: &str) -> Result<SessionKey, ToolError> {
     let key: SessionKey = text.parse().map_err(|_| {
         ToolError::model("that is not a session key: sessions_list shows those of your sessions")

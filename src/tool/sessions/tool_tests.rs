@@ -9,7 +9,7 @@ use crate::provider::{Role, Usage};
 use crate::tool::fake;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
 
-/// Answers for every key, and remembers what it was asked.
+/// A fake that answers for every key and records its requests.
 #[derive(Default)]
 struct FakeSessions {
     asked: Mutex<Vec<String>>,
@@ -94,7 +94,7 @@ async fn run_with(
     let sessions = Arc::new(sessions);
     let tools = all(&(Arc::clone(&sessions) as Arc<dyn Sessions>));
     let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
-    // A stop in the middle must not hide what was done.
+    // A stop in the middle must not hide the work that was done.
     let cancel = sessions.stop.clone();
     let context = CallContext { session: session.parse().unwrap(), cancel, ..fake::context() };
     let answer = match tool.call(&context, &arguments).await {

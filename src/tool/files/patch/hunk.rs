@@ -1,13 +1,15 @@
-//! What a text is after its hunks, or which of them does not fit.
+// ! Applies the hunks of a patch to a text.
 
 use super::{Hunk, Line};
 
-/// Comparisons of lines that a patch may take at worst: looking for lines in a file that repeats itself takes
-/// as many as both have lines, multiplied.
+/// Maximum number of line comparisons for a patch. In a repetitive file, a search may compare every line of the file
+/// with every line of the patch.
 const MOST_COMPARED: usize = 200_000_000;
 
-/// Applies hunks in order, each after the one before. Lines of the file that stay are kept as they are,
-/// even where the patch has other whitespace in them; line ends and a missing last one stay too.
+/// Applies hunks in order, each one after the place of the previous one.
+///
+/// Lines that stay are kept as they are in the file, even if the patch has other white space in them. The style of line
+/// endings is kept too, and so is a missing one at the end.
 pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let breaks = text.matches('\n').count();
     let end = if breaks > 0 && text.matches("\r\n").count() == breaks { "\r\n" } else { "\n" };
@@ -28,7 +30,7 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
         done = place;
         for line in &hunk.lines {
             match line {
-                // A trailing empty context line may stand for the end of the file.
+                // An empty context line at the end of a hunk may stand for the end of the file.
                 Line::Context(_) => {
                     result.extend(lines.get(done).map(ToString::to_string));
                     done += 1;
@@ -47,14 +49,14 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
     Ok(changed)
 }
 
-/// The line where the hunk begins, from `from` on.
+/// Returns the index of the line where the hunk begins, at `from` or after it.
 fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
     let start = from;
     let only_adds = hunk.lines.iter().all(|line| matches!(line, Line::Added(_)));
     for header in &hunk.headers {
         match header_from(lines, from, header) {
             Some(at) => from = at + 1,
-            // The header of the hunk before, said once more: the lines themselves decide.
+            // The header of the previous hunk was repeated. The lines of the hunk decide.
             None if !only_adds && header_from(lines, 0, header).is_some() => {}
             None => return Err(format!("there is no line {:?} after the hunk before it", short(header))),
         }
@@ -68,21 +70,22 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
         })
         .collect();
     if old.is_empty() {
-        // Only additions: after the header, or at the end.
+        // The hunk only adds lines. They go after the header, or to the end of the file.
         return Ok(if hunk.headers.is_empty() || hunk.at_end { lines.len() } else { from });
     }
     if hunk.at_end {
-        // The end first; models also say it of places that are not the end.
+        // The end of the file is tried first, but models also write this marker for other places.
         let last = lines.len().saturating_sub(old.len()).max(from);
         if let Some(at) = seek(lines, last, &old) {
             return Ok(at);
         }
     }
-    // The header may be the first line of the hunk, too.
+    // The header may also be repeated as the first line of the hunk.
     let with_header = from.saturating_sub(1).max(start);
     if let Some(at) = seek(lines, from, &old).or_else(|| seek(lines, with_header, &old)) {
         return Ok(at);
     }
+    // A final empty context line may be the missing line ending of the file's last line.
     if matches!(hunk.lines.last(), Some(Line::Context(text)) if text.is_empty()) && old.len() > 1 {
         old.pop();
         let last = lines.len().saturating_sub(old.len());
@@ -91,6 +94,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
         }
     }
     let shown: Vec<String> = old.iter().take(3).map(|line| short(line)).collect();
+    // The lines exist, but before the previous hunk. The model can fix the order, so the error says so.
     let earlier = if seek(lines, 0, &old).is_some() {
         "; they are before the place of the hunk before it: put hunks in the order of the file"
     } else {
@@ -102,7 +106,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
     ))
 }
 
-/// The line a header means: equal, or beginning with it.
+/// Returns the index of the line that a header means: an equal line, or one that begins with it.
 fn header_from(lines: &[&str], from: usize, header: &str) -> Option<usize> {
     seek(lines, from, &[header]).or_else(|| {
         let at = lines.get(from..)?.iter().position(|line| line.trim_start().starts_with(header.trim()))?;
@@ -110,7 +114,7 @@ fn header_from(lines: &[&str], from: usize, header: &str) -> Option<usize> {
     })
 }
 
-/// Ways to compare a line of the file with one of the patch, from strict to lax.
+/// Ways to compare a line of the file with a line of the patch, from strict to lax.
 const WAYS: [fn(&str, &str) -> bool; 4] = [
     |own, wanted| own.strip_suffix('\r').unwrap_or(own) == wanted.strip_suffix('\r').unwrap_or(wanted),
     |own, wanted| own.trim_end() == wanted.trim_end(),
@@ -118,6 +122,7 @@ const WAYS: [fn(&str, &str) -> bool; 4] = [
     |own, wanted| plain(own.trim()).eq(plain(wanted.trim())),
 ];
 
+/// Returns the first position of the wanted lines. A strict match anywhere is preferred to a lax match further up.
 fn seek(lines: &[&str], from: usize, wanted: &[&str]) -> Option<usize> {
     let window = lines.get(from..)?;
     WAYS.iter().find_map(|same| {
@@ -128,7 +133,7 @@ fn seek(lines: &[&str], from: usize, wanted: &[&str]) -> Option<usize> {
     })
 }
 
-/// Typographic characters as the plain ones that models write for them.
+/// Replaces typographic characters by the plain ones that models write for them.
 fn plain(text: &str) -> impl Iterator<Item = char> + '_ {
     text.chars().map(|c| match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',

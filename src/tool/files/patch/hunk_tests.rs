@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::tool::files::patch::{Operation, parse};
 
-/// The hunks of one file, as a patch has them.
+/// Parses the hunks of one file from the body of a patch.
 fn hunks(body: &str) -> Vec<Hunk> {
     let patch = format!("*** Begin Patch\n*** Update File: x\n{body}\n*** End Patch");
     match parse::parse(&patch).unwrap().remove(0) {
@@ -71,7 +71,7 @@ fn endless_looking_is_refused() {
 }
 
 proptest! {
-    /// A hunk made from two texts turns the one into the other.
+    /// Checks that a hunk made from two texts turns the first one into the second.
     #[test]
     fn a_whole_file_hunk_is_exact(
         old in proptest::collection::vec("[ab ]{0,3}", 1..8),

@@ -1,5 +1,5 @@
-//! The patch format that some models are trained to write: what it says ([`parse`]), and what a file is
-//! after it ([`hunk`]). Both are pure.
+// ! The patch format that some models are trained to write. [`parse`] reads it and [`hunk`] applies it; neither touches
+// a file.
 
 pub(super) mod hunk;
 pub(super) mod parse;
@@ -7,32 +7,31 @@ pub(super) mod parse;
 /// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// There before and after.
+    /// A line that stays.
     Context(String),
-    /// There before.
+    /// A line that is removed.
     Removed(String),
-    /// There after.
+    /// A line that is added.
     Added(String),
 }
 
 /// A change at one place of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hunk {
-    /// Lines to look for first, one after the other, as in a class and a method of it.
+    /// Lines to search for first, one after the other, such as a class and then one of its methods.
     pub(super) headers: Vec<String>,
-    /// What changes.
     pub(super) lines: Vec<Line>,
-    /// The last line is the last of the file.
+    /// `true` if the last line of the hunk is the last line of the file.
     pub(super) at_end: bool,
 }
 
-/// What is done with one file.
+/// The operation on one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// It is made.
+    /// Create the file.
     Add { path: String, content: String },
-    /// It is changed, and perhaps moved.
+    /// Change the file, and move it if `to` is set.
     Update { path: String, to: Option<String>, hunks: Vec<Hunk> },
-    /// It is removed.
+    /// Remove the file.
     Delete { path: String },
 }

@@ -1,5 +1,7 @@
-//! Reads a patch. Lenient where models are sloppy without being unclear (spaces around markers, a missing
-//! first `@@`, an empty line for an empty context line), strict elsewhere; every error names the line.
+// ! Parses a patch.
+// !
+// ! It accepts sloppy but clear input: spaces around markers, a missing first `@@`, an empty line as an empty context
+// line. Everything else is an error, and every error names the line.
 
 use super::{Hunk, Line, Operation};
 
@@ -27,13 +29,13 @@ impl<'a> Lines<'a> {
         Some(line)
     }
 
-    /// An error about the line read last.
+    /// Returns an error about the line that was read last.
     fn error(&self, message: &str) -> String {
         format!("line {}: {message}", self.at)
     }
 }
 
-/// The operations of a patch, at least one, in its order.
+/// Parses the operations of a patch in their order. There is at least one.
 pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<Operation>, String> {
     let mut lines = Lines { lines: unwrapped(text)?, at: 0 };
     let mut operations = Vec::new();
@@ -64,7 +66,7 @@ pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<Operation>, String
     Ok(operations)
 }
 
-/// The lines from the begin marker on. A here-document or a code fence around the patch is left out.
+/// Returns the lines from the begin marker on. A here-document or a code fence around the patch is dropped.
 fn unwrapped(text: &str) -> Result<Vec<&str>, String> {
     let lines: Vec<&str> = text.lines().collect();
     let begin = lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
@@ -74,10 +76,11 @@ fn unwrapped(text: &str) -> Result<Vec<&str>, String> {
     if lines.get(begin).is_none_or(|line| line.trim() != BEGIN) {
         return Err(format!("the patch must begin with `{BEGIN}`"));
     }
+    // Checked before anything is parsed: a patch that was cut off by the length limit must not be applied in part.
     if !lines.iter().any(|line| line.trim_end() == END) {
         return Err(format!("the patch must end with `{END}`; perhaps it was cut off"));
     }
-    // Blank instead of removed, so that line numbers stay those of the text.
+    // The lines before the patch are blanked, not removed, so that line numbers still match the text.
     Ok(lines.into_iter().enumerate().map(|(at, line)| if at < begin { "" } else { line }).collect())
 }
 
@@ -89,8 +92,8 @@ fn name(lines: &Lines<'_>, path: &str) -> Result<String, String> {
     Ok(path.to_owned())
 }
 
-/// Whether a line begins something new. A line of content always has `+`, `-` or a space before it, so one
-/// that begins with the stars is never content.
+/// Returns `true` if a line begins a new section. Content lines always begin with `+`, `-` or a space, so a line that
+/// begins with the stars is never content.
 fn is_marker(line: &str) -> bool {
     line.starts_with("*** ") && line.trim_end() != END_OF_FILE
 }
@@ -104,7 +107,7 @@ fn content(lines: &mut Lines<'_>) -> Result<String, String> {
         lines.at += 1;
         match line.strip_prefix('+') {
             Some(rest) => text.push_str(rest),
-            // A line that lost its sign.
+            // An empty line that lost its `+`.
             None if line.trim().is_empty() => {}
             None => return Err(lines.error("each line of a new file begins with `+`")),
         }
@@ -121,7 +124,7 @@ fn update(lines: &mut Lines<'_>, path: String) -> Result<Operation, String> {
     }
     let mut hunks = Vec::new();
     while lines.peek().is_some_and(|line| !is_marker(line)) {
-        // Between two hunks an empty line says nothing.
+        // An empty line between two hunks has no meaning.
         if !hunks.is_empty() && lines.peek().is_some_and(|line| line.trim().is_empty()) {
             lines.at += 1;
             continue;
@@ -165,7 +168,7 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
             }
         });
     }
-    // An empty line before the next marker is the model's layout, not the file's.
+    // Empty lines before the next marker are the model's layout, not part of the file.
     let mut back = lines.at;
     while !hunk.at_end
         && hunk.lines.len() > 1
@@ -183,7 +186,7 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
     Ok(hunk)
 }
 
-/// The text after `@@`. What a unified diff has there, line numbers, says nothing that can be trusted.
+/// Returns the text after `@@`. The line numbers of a unified diff are skipped, because models get them wrong.
 fn header(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("@@")?;
     let rest = match rest.trim_start().strip_prefix('-') {
