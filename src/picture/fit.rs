@@ -1,7 +1,7 @@
-// ! Shrinks a picture until it fits given limits.
-// !
-// ! The bytes are hostile. The size that the header claims is only used to refuse a picture early, and decoding is
-// bounded in pixels and in memory.
+//! Shrinks a picture until it fits given limits.
+//!
+//! The bytes are hostile. The size that the header claims is only used to refuse a picture early, and decoding is
+//! bounded in pixels and in memory.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
@@ -160,7 +160,7 @@ fn on_white(decoded: DynamicImage) -> RgbImage {
 
 fn shrink(picture: &RgbImage, limits: Limits) -> Result<Fit, Unfit> {
     let own = picture.width().max(picture.height());
-    // Quality is lost before size: text in a picture stays readable for longer that way.
+    // Every quality is tried before the next smaller side, so quality is lost before size.
     let most = limits.side.min(own).max(1);
     let sides = std::iter::once(most).chain(SIDES.into_iter().filter(|side| *side < most));
     for side in sides {

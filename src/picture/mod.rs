@@ -1,4 +1,4 @@
-// ! Pictures from untrusted sources: their format is detected, and they are shrunk to fit the limits of a model API.
+//! Pictures from untrusted sources: their format is detected, and they are shrunk to fit the limits of a model API.
 
 mod fit;
 mod sniff;

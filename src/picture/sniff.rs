@@ -1,4 +1,4 @@
-// ! Detects the format and the size of a picture from its first bytes. The file's name is not used.
+//! Detects the format and the size of a picture from its first bytes. The file's name is not used.
 
 /// The format and the size that a picture's header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

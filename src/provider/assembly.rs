@@ -1,4 +1,4 @@
-// ! Builds an answer from the pieces of a stream, for every wire format.
+//! Builds an answer from the pieces of a stream, for every wire format.
 
 use std::collections::HashSet;
 
@@ -286,7 +286,7 @@ impl<'a> Assembly<'a> {
     #[must_use]
     pub fn finish(self, stop: StopReason, request: &Request) -> Response {
         let withheld = stop == StopReason::Refusal;
-        // A refused answer is incomplete. None of its calls may be run.
+        // The calls of a withheld answer are dropped, so that none of them is run.
         let parts = self.parts.into_iter().filter(|part| !withheld || !matches!(part, Part::Call { .. }));
         let mut content: Vec<Block> = parts.filter_map(into_block).collect();
         let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall { .. }));

@@ -1,7 +1,7 @@
-// ! Rewrites ids, names and arguments of tool calls into forms that a wire format accepts.
-// !
-// ! A conversation may have begun with another provider, and this one would refuse its ids. The functions are
-// deterministic, so that a call and its result keep matching and a prompt cache stays valid.
+//! Rewrites ids, names and arguments of tool calls into forms that a wire format accepts.
+//!
+//! A conversation may have begun with another provider, and this one would refuse its ids. The functions are
+//! deterministic, so that a call and its result keep matching and a prompt cache stays valid.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-// ! Rewrites a JSON schema into the subset that providers can enforce while a model writes.
-// !
-// ! In that subset objects are closed, there is no recursion, and there are no limits on numbers, lengths and counts,
-// because the providers refuse those (Anthropic's "JSON schema limitations", Bedrock's "Structured outputs"). The
-// result only accepts more than the original. The answer is still checked against the whole schema.
+//! Rewrites a JSON schema into the subset that providers can enforce while a model writes.
+//!
+//! In that subset objects are closed, there is no recursion, and there are no limits on numbers, lengths and counts,
+//! because the providers refuse those (Anthropic's "JSON schema limitations", Bedrock's "Structured outputs"). The
+//! result only accepts more than the original. The answer is still checked against the whole schema.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-// ! A `data:` URL that embeds a picture.
+//! A `data:` URL that embeds a picture.
 
 use std::fmt;
 

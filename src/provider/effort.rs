@@ -1,7 +1,7 @@
-// ! Decides which models receive an agent's reasoning effort.
-// !
-// ! A model that does not reason receives none, because its provider may refuse any field about reasoning. For a model
-// that flock does not know, the wire format decides.
+//! Decides which models receive an agent's reasoning effort.
+//!
+//! A model that does not reason receives none, because its provider may refuse any field about reasoning. For a model
+//! that flock does not know, the wire format decides.
 
 use super::catalog::listing::reasons;
 use crate::config::{Agent, Config, Effort};

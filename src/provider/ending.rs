@@ -1,4 +1,4 @@
-// ! Detects the end of a JSON value that arrives in pieces. Each byte is read once, whatever the number of pieces.
+//! Detects the end of a JSON value that arrives in pieces. Each byte is read once, whatever the number of pieces.
 
 /// The state of one JSON value. It is no validator: text that is no JSON may count as complete or not, and the parser
 /// that reads it afterwards decides.

@@ -1,4 +1,4 @@
-// ! Errors of model calls, and the mapping from HTTP statuses to them.
+//! Errors of model calls, and the mapping from HTTP statuses to them.
 
 use std::time::Duration;
 

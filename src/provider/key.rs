@@ -1,4 +1,4 @@
-// ! API keys and their sources. A key is never shown, and is removed from every error text.
+//! API keys and their sources. A key is never shown, and is removed from every error text.
 
 use std::fmt;
 

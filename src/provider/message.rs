@@ -1,5 +1,5 @@
-// ! The provider-neutral form of conversations and answers. Transcripts store these blocks, and each provider
-// translates them to and from its wire format.
+//! The provider-neutral form of conversations and answers. Transcripts store these blocks, and each provider translates
+//! them to and from its wire format.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-// ! Clients for model APIs. A [`Provider`] takes a neutral [`Request`], speaks one wire format, streams the answer and
-// returns it as a whole.
-// !
-// ! Retries, timeouts and the choice of the provider for a model are here too. The agent decides what a request
-// contains. [`Catalog::resolve`] is the entry point.
+//! Clients for model APIs. A [`Provider`] takes a neutral [`Request`], speaks one wire format, streams the answer and
+//! returns it as a whole.
+//!
+//! Retries, timeouts and the choice of the provider for a model are here too. The agent decides what a request
+//! contains. [`Catalog::resolve`] is the entry point.
 
 pub mod anthropic;
 mod assembly;

@@ -1,5 +1,5 @@
-// ! Reads token counts as providers send them: `12`, `12.0`, `"12"`, and sometimes something that is no count. A count
-// that cannot be read is no reason to lose the answer.
+//! Reads token counts as providers send them: `12`, `12.0`, `"12"`, and sometimes something that is no count. A count
+//! that cannot be read is no reason to lose the answer.
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;

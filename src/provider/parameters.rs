@@ -1,5 +1,5 @@
-// ! The JSON schema of a tool's parameters. A request has dozens of them and a turn makes many requests, so clones
-// share the schema, and its text is written once.
+//! The JSON schema of a tool's parameters. A request has dozens of them and a turn makes many requests, so clones share
+//! the schema, and its text is written once.
 
 use std::ops::Deref;
 use std::sync::Arc;

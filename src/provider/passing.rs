@@ -1,7 +1,8 @@
-// ! Forwards requests that another program has written in a provider's own wire format.
-// !
-// ! flock sets the provider's address, headers and key, forwards the answer as it arrives, and reads the token counts
-// from it on the way. Nothing else is changed in either direction, so that features which flock does not know work too.
+//! Forwards requests that another program has written in a provider's own wire format.
+//!
+//! flock sets the provider's address, headers and key, forwards the answer as it arrives, and reads the token counts
+//! from it on the way. Nothing else is changed in either direction, so that features which flock does not know work
+//! too.
 
 use std::sync::Arc;
 

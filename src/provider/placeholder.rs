@@ -1,5 +1,5 @@
-// ! Recognises keys that are no secrets. A local model server often accepts any key, so its owner writes `test`,
-// `ollama` or `EMPTY`. Replacing such a word in the server's answers would change them.
+//! Recognises keys that are no secrets. A local model server often accepts any key, so its owner writes `test`,
+//! `ollama` or `EMPTY`. Replacing such a word in the server's answers would change them.
 
 /// Number of characters below which a key is no secret.
 const SHORTEST: usize = 16;

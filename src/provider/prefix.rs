@@ -1,6 +1,6 @@
-// ! The part of a request body that stays the same in all requests of a session: everything before the messages, and
-// the first of the messages. All wire formats put the messages last, so this part can be kept as bytes and need not be
-// written again.
+//! The part of a request body that stays the same in all requests of a session: everything before the messages, and the
+//! first of the messages. All wire formats put the messages last, so this part can be kept as bytes and need not be
+//! written again.
 
 use super::{Block, Provider, Request};
 

@@ -1,8 +1,8 @@
-// ! Prices of models. The configuration comes first, then flock's list of well-known models. For a model in neither the
-// price is unknown: its tokens are counted, its money is not.
-// !
-// ! Some prices grow with the length of the input. If that length fits in the context that flock gives the model, the
-// higher price is used.
+//! Prices of models. The configuration comes first, then flock's list of well-known models. For a model in neither the
+//! price is unknown: its tokens are counted, its money is not.
+//!
+//! Some prices grow with the length of the input. If that length fits in the context that flock gives the model, the
+//! higher price is used.
 
 use std::collections::BTreeSet;
 

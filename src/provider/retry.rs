@@ -1,4 +1,4 @@
-// ! Retries of failed model calls. The policy decides whether and when; [`call`] does the waiting.
+//! Retries of failed model calls. The policy decides whether and when; [`call`] does the waiting.
 
 use std::time::Duration;
 

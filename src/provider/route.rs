@@ -1,5 +1,5 @@
-// ! The route of a request: provider, wire format and model. All three decide which content a conversation may have
-// there, and which state of a provider can be sent back.
+//! The route of a request: provider, wire format and model. All three decide which content a conversation may have
+//! there, and which state of a provider can be sent back.
 
 use crate::config::Api;
 use crate::id::ModelRef;

@@ -1,4 +1,4 @@
-// ! Sends a request and reads its answer: the part that is the same for every wire format.
+//! Sends a request and reads its answer: the part that is the same for every wire format.
 
 use serde::de::DeserializeOwned;
 
@@ -90,7 +90,7 @@ pub async fn run<D: Decoder + Send>(
 ) -> Result<(), ProviderError> {
     let mut body = endpoint.post(http, request).await?;
     let mut first = loop {
-        // Some servers send white space to keep the connection alive before the answer begins.
+        // White space may come before the answer begins. It does not tell the form of the answer, so it is skipped.
         match body.chunk().await? {
             Some(chunk) if chunk.iter().all(u8::is_ascii_whitespace) => {}
             Some(chunk) => break chunk,

@@ -1,4 +1,4 @@
-// ! Texts in forms that every wire format accepts.
+//! Texts in forms that every wire format accepts.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-// ! Replaces a secret in the bytes of an answer while they are forwarded, however the chunks divide it. A server that
-// repeats the key it received must not reveal it to the program behind flock.
-// !
-// ! The bytes are JSON, or events that contain JSON. Replacing never breaks the syntax: a secret of digits is replaced
-// in strings but not in numbers, and an escape is never cut in two.
+//! Replaces a secret in the bytes of an answer while they are forwarded, however the chunks divide it. A server that
+//! repeats the key it received must not reveal it to the program behind flock.
+//!
+//! The bytes are JSON, or events that contain JSON. Replacing never breaks the syntax: a secret of digits is replaced
+//! in strings but not in numbers, and an escape is never cut in two.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-// ! Serialises a request body into bytes.
+//! Serialises a request body into bytes.
 
 use serde::Serialize;
 use serde::ser::Error as _;

@@ -1,5 +1,5 @@
-// ! Reads a tool's arguments from a model's JSON. Error texts tell the model what to write instead. They never contain
-// values, which may be long or secret.
+//! Reads a tool's arguments from a model's JSON. Error texts tell the model what to write instead. They never contain
+//! values, which may be long or secret.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-// ! Turns bytes of any size and kind into text for a model: valid UTF-8 without control sequences, cut to a limit, with
-// a note of how much was cut.
+//! Turns bytes of any size and kind into text for a model: valid UTF-8 without control sequences, cut to a limit, with
+//! a note of how much was cut.
 
 pub use crate::clean::is_unseen;
 use crate::sandbox::Output;

@@ -1,4 +1,4 @@
-// ! The registry of all tools of a native gateway.
+//! The registry of all tools of a native gateway.
 
 use std::sync::Arc;
 

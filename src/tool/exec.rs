@@ -1,4 +1,4 @@
-// ! The tool `exec`. It runs a command in the agent's sandbox, to its end or as a background job.
+//! The tool `exec`. It runs a command in the agent's sandbox, to its end or as a background job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         )),
         SandboxError::JobEnded { id, command } => ToolError::model(format!(
             "background session {id} ({}) has ended: your sandbox was made anew, with changed settings",
-            // Texts from the sandbox are hostile: they are cut and control characters are removed.
+            // The reason comes from the sandbox and may contain anything, so it is cut and cleaned.
             bounded::harmless(bounded::start(command, 120))
         )),
         SandboxError::NotStarted { reason } => ToolError::model(format!(

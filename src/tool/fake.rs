@@ -1,4 +1,4 @@
-// ! Fakes for the tests of the tools.
+//! Fakes for the tests of the tools.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// ! Shows a text by lines, one part at a time.
+//! Shows a text by lines, one part at a time.
 
 use std::fmt::Display;
 

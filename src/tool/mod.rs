@@ -1,5 +1,5 @@
-// ! The tools that a model can call. A [`Tool`] describes itself and does its work; a [`Registry`] holds the tools of
-// one gateway. The policy, not the tool, decides which agent is offered which tool.
+//! The tools that a model can call. A [`Tool`] describes itself and does its work; a [`Registry`] holds the tools of
+//! one gateway. The policy, not the tool, decides which agent is offered which tool.
 
 pub mod arguments;
 pub mod bounded;

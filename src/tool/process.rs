@@ -1,4 +1,4 @@
-// ! The tool `process`. It controls the background jobs that `exec` started.
+//! The tool `process`. It controls the background jobs that `exec` started.
 
 use std::sync::Arc;
 

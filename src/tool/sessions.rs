@@ -1,8 +1,8 @@
-// ! The session tools. An agent looks at its own conversations, sends itself a message in another one, and starts a new
-// one for a part of its work.
-// !
-// ! The tools check that a key belongs to the caller. The gateway, behind [`Sessions`], knows the sessions and runs
-// their turns.
+//! The session tools. An agent looks at its own conversations, sends itself a message in another one, and starts a new
+//! one for a part of its work.
+//!
+//! The tools check that a key belongs to the caller. The gateway, behind [`Sessions`], knows the sessions and runs
+//! their turns.
 
 mod spawned;
 mod text;

@@ -1,4 +1,4 @@
-// ! Decoder for the event stream of Anthropic's Messages API.
+//! Decoder for the event stream of Anthropic's Messages API.
 
 use serde::Deserialize;
 use serde_json::Value;

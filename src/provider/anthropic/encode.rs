@@ -1,5 +1,5 @@
-// ! Encoder for requests of Anthropic's Messages API. Anything that the API would refuse only for its form is corrected
-// here: blank texts, ids of other providers, and tool results that are spread over several messages.
+//! Encoder for requests of Anthropic's Messages API. Anything that the API would refuse only for its form is corrected
+//! here: blank texts, ids of other providers, and tool results that are spread over several messages.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-// ! Client for Anthropic's Messages API, with streamed answers.
+//! Client for Anthropic's Messages API, with streamed answers.
 
 pub(super) mod decode;
 mod encode;

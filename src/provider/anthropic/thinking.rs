@@ -1,4 +1,4 @@
-// ! Settings for the reasoning of Anthropic's models, used with Anthropic's own API and with Bedrock.
+//! Settings for the reasoning of Anthropic's models, used with Anthropic's own API and with Bedrock.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-// ! Credentials for Bedrock: an API key of Bedrock, or a pair of AWS keys that signs each request.
+//! Credentials for Bedrock: an API key of Bedrock, or a pair of AWS keys that signs each request.
 
 use crate::env;
 use crate::provider::key::ApiKey;

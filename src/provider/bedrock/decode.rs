@@ -1,4 +1,4 @@
-// ! Decoder for the event stream of Bedrock's Converse API.
+//! Decoder for the event stream of Bedrock's Converse API.
 
 use serde::Deserialize;
 

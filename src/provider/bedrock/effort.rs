@@ -1,4 +1,4 @@
-// ! Settings for the reasoning of models behind Converse. They are model-specific fields that Converse passes on.
+//! Settings for the reasoning of models behind Converse. They are model-specific fields that Converse passes on.
 
 use serde::Serialize;
 

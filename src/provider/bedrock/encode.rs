@@ -1,6 +1,6 @@
-// ! Encoder for requests of Bedrock's Converse API. Anything that the API would refuse only for its form is corrected
-// here: blank texts, empty contents, two turns of one role in a row, a first turn of the model, ids of other providers,
-// tool results that do not come first, and tool calls in a conversation whose request has no tools.
+//! Encoder for requests of Bedrock's Converse API. Anything that the API would refuse only for its form is corrected
+//! here: blank texts, empty contents, two turns of one role in a row, a first turn of the model, ids of other
+//! providers, tool results that do not come first, and tool calls in a conversation whose request has no tools.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

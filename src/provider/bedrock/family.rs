@@ -1,4 +1,4 @@
-// ! Differences between the model families behind Converse.
+//! Differences between the model families behind Converse.
 
 use super::super::anthropic::thinking;
 

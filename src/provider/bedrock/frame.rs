@@ -1,7 +1,7 @@
-// ! Parser for `application/vnd.amazon.eventstream`: frames with headers and a payload, each with its lengths and two
-// checksums.
-// !
-// ! The input is hostile. Lengths are checked before anything is buffered, and a wrong checksum ends the stream.
+//! Parser for `application/vnd.amazon.eventstream`: frames with headers and a payload, each with its lengths and two
+//! checksums.
+//!
+//! The input is hostile. Lengths are checked before anything is buffered, and a wrong checksum ends the stream.
 
 /// Bytes of the prelude: two lengths and their checksum.
 const PRELUDE: usize = 12;

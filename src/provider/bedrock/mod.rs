@@ -1,4 +1,4 @@
-// ! Client for Amazon Bedrock's Converse API: the request is signed JSON, the answer is a stream of binary frames.
+//! Client for Amazon Bedrock's Converse API: the request is signed JSON, the answer is a stream of binary frames.
 
 mod credentials;
 pub(super) mod decode;
@@ -99,7 +99,7 @@ impl Bedrock {
         answer: &mut Converse<'_>,
     ) -> Result<(), ProviderError> {
         let mut received = endpoint.post(&self.http, body).await?;
-        // Frames carry names and Base64 around the answer, so they may be larger than its limit.
+        // A frame contains more than the answer's text, so it may be larger than the answer's limit.
         let mut frames = Frames::new(self.http.limits().answer.saturating_mul(2));
         let mut progress = None;
         loop {

@@ -1,4 +1,4 @@
-// ! The region of a Bedrock endpoint: from its host name, then from the configuration, then from the environment.
+//! The region of a Bedrock endpoint: from its host name, then from the configuration, then from the environment.
 
 use reqwest::Url;
 

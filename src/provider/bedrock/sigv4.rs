@@ -1,5 +1,5 @@
-// ! AWS Signature Version 4. The signing key is derived from the secret, the day, the region and the service, so
-// neither the secret nor a reusable request leaves this machine.
+//! AWS Signature Version 4. The signing key is derived from the secret, the day, the region and the service, so neither
+//! the secret nor a reusable request leaves this machine.
 
 use std::fmt::Write as _;
 

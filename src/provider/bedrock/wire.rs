@@ -1,4 +1,4 @@
-// ! The JSON structure of a Converse request.
+//! The JSON structure of a Converse request.
 
 use std::borrow::Cow;
 

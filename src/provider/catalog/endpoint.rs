@@ -1,4 +1,4 @@
-// ! The built-in providers: their addresses, wire formats and environment variables for keys.
+//! The built-in providers: their addresses, wire formats and environment variables for keys.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-// ! Built-in knowledge about well-known models, from the table `models.json`. The configuration of a model takes
-// precedence.
-// !
-// ! A name in the table is a model's name without its release date. A name that ends with `*` is a prefix. Each field
-// comes from the best matching name that has it.
+//! Built-in knowledge about well-known models, from the table `models.json`. The configuration of a model takes
+//! precedence.
+//!
+//! A name in the table is a model's name without its release date. A name that ends with `*` is a prefix. Each field
+//! comes from the best matching name that has it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-// ! Resolves a model's name to a provider that is ready to answer, from the configuration, the built-in providers and
-// the keys.
+//! Resolves a model's name to a provider that is ready to answer, from the configuration, the built-in providers and
+//! the keys.
 
 mod endpoint;
 pub mod listing;
@@ -144,7 +144,7 @@ impl Catalog {
 
     /// Returns the model without looking up its key.
     ///
-    /// The result can build request bodies. Its provider refuses to be asked.
+    /// The result can build request bodies. A call with it would be refused by the provider, which wants the key.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-// ! The wire formats that flock speaks, and explanations for those that it does not.
+//! The wire formats that flock speaks, and explanations for those that it does not.
 
 use crate::config::Api;
 

@@ -1,4 +1,4 @@
-// ! Decoder for the stream of Google's generateContent API.
+//! Decoder for the stream of Google's generateContent API.
 
 use serde::Deserialize;
 use serde_json::Value;

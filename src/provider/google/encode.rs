@@ -1,4 +1,4 @@
-// ! Encoder for requests of Google's generateContent API.
+//! Encoder for requests of Google's generateContent API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -259,7 +259,7 @@ fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Pa
             let mut parts: Vec<Part<'_>> = pictures(content).collect();
             // Only Gemini 3 accepts pictures in a result. For other models they follow the result.
             let within = if family.is_third() { std::mem::take(&mut parts) } else { Vec::new() };
-            // The call's own name is used, because the stored result may have another spelling of it.
+            // The result must carry the same name as its call, so the call's name goes before the stored one.
             let called = calls.iter().find(|call| call.id == call_id).map_or(name.as_str(), |call| call.name);
             let output = Output {
                 id: wire_id(call_id, family),

@@ -1,4 +1,4 @@
-// ! The features of Google's models, derived from their names.
+//! The features of Google's models, derived from their names.
 
 use serde::Serialize;
 

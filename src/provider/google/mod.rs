@@ -1,4 +1,4 @@
-// ! Client for Google's generateContent API as the Gemini API offers it, with streamed answers.
+//! Client for Google's generateContent API as the Gemini API offers it, with streamed answers.
 
 pub(super) mod decode;
 mod encode;

@@ -1,7 +1,7 @@
-// ! Reduces a tool's JSON schema to the keywords that older Google models accept.
-// !
-// ! Other keywords and endless nesting are dropped. A model that knows less about an argument still does better than
-// one that knows nothing.
+//! Reduces a tool's JSON schema to the keywords that older Google models accept.
+//!
+//! Other keywords and endless nesting are dropped. A model that knows less about an argument still does better than one
+//! that knows nothing.
 
 use serde_json::{Map, Value, json};
 
@@ -50,7 +50,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
     match kind.as_deref() {
         Some("object") => properties(schema, root, depth, &mut reduced),
         Some("array") => {
-            // An array must describe its items. Without a description, text is the most tolerant choice.
+            // An array has to describe its items. Items without a usable schema are declared as texts.
             let items = schema.get("items").and_then(|items| object(items, root, depth + 1));
             reduced
                 .insert("items".to_owned(), items.map_or_else(|| json!({"type": "string"}), Value::Object));

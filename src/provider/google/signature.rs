@@ -1,4 +1,4 @@
-// ! Thought signatures. The API reads them as bytes, and refuses the whole request if one is not Base64.
+//! Thought signatures. The API reads them as bytes, and refuses the whole request if one is not Base64.
 
 /// The stand-in signature for a call that another model made. Hygiene inserts it, and it passes here like any other.
 pub const STAND_IN: &str = "skip_thought_signature_validator";

@@ -1,4 +1,4 @@
-// ! The body of an answer as a stream of chunks, with limits on time and size.
+//! The body of an answer as a stream of chunks, with limits on time and size.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl<'a> Body<'a> {
     /// it and the caller does not wait.
     pub fn finish(self) {
         let mut response = self.response;
-        // Usually the end has already arrived, and no task is needed.
+        // If the end has arrived already, no task is needed.
         match response.chunk().now_or_never() {
             Some(Ok(Some(_))) | None => {}
             Some(Ok(None) | Err(_)) => return,

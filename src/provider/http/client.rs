@@ -1,5 +1,5 @@
-// ! The connection pools. A client is created on first use: loading the trusted root certificates takes tens of
-// milliseconds, which a gateway that only asks a local server never has to spend.
+//! The connection pools. A client is created on first use: loading the trusted root certificates takes tens of
+//! milliseconds, which a gateway that only asks a local server never has to spend.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-// ! HTTP requests to providers: one connection pool, flock's own timeouts, bounded error texts, and the answer's bytes
-// as they arrive. This module knows no wire format.
+//! HTTP requests to providers: one connection pool, flock's own timeouts, bounded error texts, and the answer's bytes
+//! as they arrive. This module knows no wire format.
 
 mod body;
 mod client;

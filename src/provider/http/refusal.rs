@@ -1,4 +1,4 @@
-// ! Reads the answer of a provider that refuses a request.
+//! Reads the answer of a provider that refuses a request.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,5 +1,5 @@
-// ! Reads the time until a provider accepts the next request: `retry-after-ms`, and `retry-after` in seconds or as a
-// date.
+//! Reads the time until a provider accepts the next request: `retry-after-ms`, and `retry-after` in seconds or as a
+//! date.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,7 @@
-// ! Parser for server-sent events as model APIs use them. Only the data of each event is read, not its name.
-// !
-// ! It accepts deviations that servers have: any line ending, no space after the colon, no blank line after the last
-// event.
+//! Parser for server-sent events as model APIs use them. Only the data of each event is read, not its name.
+//!
+//! It accepts deviations that servers have: any line ending, no space after the colon, no blank line after the last
+//! event.
 
 /// Splits a stream of bytes into events. Only an unfinished event is kept between two chunks.
 #[derive(Debug, Default)]

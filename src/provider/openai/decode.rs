@@ -1,4 +1,4 @@
-// ! Decoder for the stream of the chat completions API.
+//! Decoder for the stream of the chat completions API.
 
 use serde_json::Value;
 

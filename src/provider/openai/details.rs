@@ -1,8 +1,8 @@
-// ! `reasoning_details`, the form in which OpenRouter sends a model's reasoning with its signatures, from any provider,
-// and expects it back.
-// !
-// ! Gemini's calls are refused without it. The details are kept unchanged, encoded as the signature of the thinking
-// block.
+//! `reasoning_details`, the form in which OpenRouter sends a model's reasoning with its signatures, from any provider,
+//! and expects it back.
+//!
+//! Gemini's calls are refused without it. The details are kept unchanged, encoded as the signature of the thinking
+//! block.
 
 use std::io;
 
@@ -31,7 +31,7 @@ impl Details {
     /// bytes.
     pub(super) fn add(&mut self, piece: Value, limit: usize) -> Result<(), TooLong> {
         let Value::Object(piece) = piece else { return Ok(()) };
-        // Counted before merging: a small piece must not be able to grow the entries without bound.
+        // Every piece counts, including one that only replaces a field of an entry.
         self.bytes = self.bytes.saturating_add(length(&piece)?);
         if self.bytes > limit || self.entries.len() >= MOST {
             return Err(TooLong);

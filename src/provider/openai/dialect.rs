@@ -1,4 +1,4 @@
-// ! The differences between servers that speak chat completions.
+//! The differences between servers that speak chat completions.
 
 use super::super::Effort;
 use super::super::call::Style;
@@ -87,7 +87,7 @@ impl Dialect {
 
     /// Returns the word for this effort, or `None` if the field is left out.
     pub(super) fn word(self, model: &str, effort: Option<Effort>, tools: bool) -> Option<&'static str> {
-        // These models refuse tools while they reason, and tools matter more.
+        // These models refuse tools while they reason, so reasoning is turned off for a request with tools.
         if self.effort == Words::OpenAi && tools && effort::reasons_or_takes_tools(model) {
             return Some("none");
         }

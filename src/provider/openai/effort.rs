@@ -1,5 +1,5 @@
-// ! Knowledge about OpenAI's models: which of them reason, and which words they accept for the effort. An unknown
-// model, such as one on a private server, gets the words that all models accept.
+//! Knowledge about OpenAI's models: which of them reason, and which words they accept for the effort. An unknown model,
+//! such as one on a private server, gets the words that all models accept.
 
 use super::super::Effort;
 

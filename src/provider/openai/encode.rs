@@ -1,4 +1,4 @@
-// ! Encoder for requests of the chat completions API.
+//! Encoder for requests of the chat completions API.
 
 use std::borrow::Cow;
 

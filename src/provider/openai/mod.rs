@@ -1,5 +1,5 @@
-// ! Client for the chat completions API, with streamed answers, as OpenAI, Ollama, vLLM, llama.cpp, OpenRouter, Mistral
-// and others speak it.
+//! Client for the chat completions API, with streamed answers, as OpenAI, Ollama, vLLM, llama.cpp, OpenRouter, Mistral
+//! and others speak it.
 
 mod chunk;
 pub(super) mod decode;

@@ -1,4 +1,4 @@
-// ! Reads the account that ChatGPT's API requires in addition to the token.
+//! Reads the account that ChatGPT's API requires in addition to the token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

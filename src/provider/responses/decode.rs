@@ -1,4 +1,4 @@
-// ! Decoder for the event stream of OpenAI's Responses API.
+//! Decoder for the event stream of OpenAI's Responses API.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-// ! Encoder for requests of OpenAI's Responses API.
+//! Encoder for requests of OpenAI's Responses API.
 
 use std::borrow::Cow;
 

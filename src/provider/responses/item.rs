@@ -1,6 +1,6 @@
-// ! The state of this API's items that a conversation keeps, and its place in the blocks: a call's two ids are joined
-// into one, a message's id and phase become the signature of its text, and a reasoning item becomes the signature of
-// its thinking.
+//! The state of this API's items that a conversation keeps, and its place in the blocks: a call's two ids are joined
+//! into one, a message's id and phase become the signature of its text, and a reasoning item becomes the signature of
+//! its thinking.
 
 use std::borrow::Cow;
 

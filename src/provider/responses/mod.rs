@@ -1,5 +1,5 @@
-// ! Client for OpenAI's Responses API and Codex's variant of it, with streamed answers. Nothing is stored at the
-// provider: each request contains the whole conversation, with the reasoning encrypted.
+//! Client for OpenAI's Responses API and Codex's variant of it, with streamed answers. Nothing is stored at the
+//! provider: each request contains the whole conversation, with the reasoning encrypted.
 
 mod codex;
 pub(super) mod decode;

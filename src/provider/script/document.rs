@@ -1,4 +1,4 @@
-// ! The format of a script file.
+//! The format of a script file.
 
 use serde::Deserialize;
 use serde_json::Value;

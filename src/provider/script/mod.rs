@@ -1,8 +1,8 @@
-// ! The provider `script`. It plays a written conversation instead of asking a model, for tests and for trying flock
-// without an account. Its answers depend on the request alone.
-// !
-// ! `script/demo` is built in; any other name is a file in the home's `scripts` folder. docs/scripts.md describes the
-// format.
+//! The provider `script`. It plays a written conversation instead of asking a model, for tests and for trying flock
+//! without an account. Its answers depend on the request alone.
+//!
+//! `script/demo` is built in; any other name is a file in the home's `scripts` folder. docs/scripts.md describes the
+//! format.
 
 mod document;
 mod play;

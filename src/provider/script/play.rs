@@ -1,4 +1,4 @@
-// ! Selects the step of a script that answers a request. The same request always gets the same answer.
+//! Selects the step of a script that answers a request. The same request always gets the same answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-// ! The tool `apply_patch`. It changes several files at once. The whole patch is computed in memory first, and if any
-// part of it does not fit, nothing is written.
+//! The tool `apply_patch`. It changes several files at once. The whole patch is computed in memory first, and if any
+//! part of it does not fit, nothing is written.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

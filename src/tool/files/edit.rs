@@ -1,4 +1,4 @@
-// ! The tool `edit`. It replaces a piece of text that occurs exactly once in a file.
+//! The tool `edit`. It replaces a piece of text that occurs exactly once in a file.
 
 use serde_json::json;
 

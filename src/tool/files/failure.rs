@@ -1,4 +1,4 @@
-// ! Describes errors of file access for the model.
+//! Describes errors of file access for the model.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-// ! The tool `image`. It shows a picture to the model.
+//! The tool `image`. It shows a picture to the model.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -53,7 +53,6 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
             ("image/jpeg", STANDARD.encode(&bytes))
         }
     };
-    // The prompt comes from the model itself, so it is cut but not cleaned.
     if let Some(prompt) = prompt {
         text.push_str("\nlook for: ");
         text.push_str(bounded::start(&prompt, 2000));

@@ -1,10 +1,10 @@
-// ! The file tools: `read`, `write`, `edit`, `apply_patch` and `image`.
-// !
-// ! They work on the host, in the agent's workspace, and reach only regular files below it. The folder is opened once,
-// and all further access goes through [`Root`].
-// !
-// ! A hard link is treated like any other file. An agent cannot create one to a file outside its workspace, because
-// such a file is on another mount in its sandbox.
+//! The file tools: `read`, `write`, `edit`, `apply_patch` and `image`.
+//!
+//! They work on the host, in the agent's workspace, and reach only regular files below it. The folder is opened once,
+//! and all further access goes through [`Root`].
+//!
+//! A hard link is treated like any other file. An agent cannot create one to a file outside its workspace, because such
+//! a file is on another mount in its sandbox.
 
 pub mod apply_patch;
 pub mod edit;

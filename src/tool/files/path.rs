@@ -1,5 +1,5 @@
-// ! Converts a path as a model writes it into a path relative to the workspace. Only the text is checked here. Symbolic
-// links are detected when the file is opened.
+//! Converts a path as a model writes it into a path relative to the workspace. Only the text is checked here. Symbolic
+//! links are detected when the file is opened.
 
 use std::path::{Path, PathBuf};
 

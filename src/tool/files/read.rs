@@ -1,5 +1,5 @@
-// ! The tool `read`. It shows a text file or a part of one. Lines have no numbers, so that the model can copy them into
-// `edit`.
+//! The tool `read`. It shows a text file or a part of one. Lines have no numbers, so that the model can copy them into
+//! `edit`.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-// ! The tool `write`. It writes a whole file in one step.
+//! The tool `write`. It writes a whole file in one step.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-// ! The key of a session that an agent starts for itself. The key contains the nesting depth, so no other state is
-// needed for it, and none can be lost.
+//! The key of a session that an agent starts for itself. The key contains the nesting depth, so no other state is
+//! needed for it, and none can be lost.
 
 use crate::id::{SessionKey, SessionKind};
 

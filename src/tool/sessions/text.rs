@@ -1,4 +1,4 @@
-// ! Formats the answers of the session tools as short, bounded texts.
+//! Formats the answers of the session tools as short, bounded texts.
 
 use super::{HistoryEntry, SessionInfo};
 use crate::provider::Role;

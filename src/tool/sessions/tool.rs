@@ -1,4 +1,4 @@
-// ! The five tools over [`Sessions`].
+//! The five tools over [`Sessions`].
 
 use std::sync::Arc;
 
@@ -118,7 +118,6 @@ impl SessionTool {
             }
             Verb::Send => {
                 let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
-                // A message to itself would start the same session again and again.
                 if key == context.session {
                     return Err(ToolError::model("that is this session: you are in it already"));
                 }

@@ -1,4 +1,4 @@
-// ! Applies the hunks of a patch to a text.
+//! Applies the hunks of a patch to a text.
 
 use super::{Hunk, Line};
 
@@ -85,7 +85,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
     if let Some(at) = seek(lines, from, &old).or_else(|| seek(lines, with_header, &old)) {
         return Ok(at);
     }
-    // A final empty context line may be the missing line ending of the file's last line.
+    // A final empty context line may stand for the end of the file, so the lines before it are searched there.
     if matches!(hunk.lines.last(), Some(Line::Context(text)) if text.is_empty()) && old.len() > 1 {
         old.pop();
         let last = lines.len().saturating_sub(old.len());

@@ -1,5 +1,5 @@
-// ! The patch format that some models are trained to write. [`parse`] reads it and [`hunk`] applies it; neither touches
-// a file.
+//! The patch format that some models are trained to write. [`parse`] reads it and [`hunk`] applies it; neither touches
+//! a file.
 
 pub(super) mod hunk;
 pub(super) mod parse;

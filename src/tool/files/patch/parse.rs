@@ -1,7 +1,7 @@
-// ! Parses a patch.
-// !
-// ! It accepts sloppy but clear input: spaces around markers, a missing first `@@`, an empty line as an empty context
-// line. Everything else is an error, and every error names the line.
+//! Parses a patch.
+//!
+//! It accepts sloppy but clear input: spaces around markers, a missing first `@@`, an empty line as an empty context
+//! line. Everything else is an error, and every error names the line.
 
 use super::{Hunk, Line, Operation};
 
@@ -76,7 +76,7 @@ fn unwrapped(text: &str) -> Result<Vec<&str>, String> {
     if lines.get(begin).is_none_or(|line| line.trim() != BEGIN) {
         return Err(format!("the patch must begin with `{BEGIN}`"));
     }
-    // Checked before anything is parsed: a patch that was cut off by the length limit must not be applied in part.
+    // A patch without its end was probably cut off. It must not be applied in part.
     if !lines.iter().any(|line| line.trim_end() == END) {
         return Err(format!("the patch must end with `{END}`; perhaps it was cut off"));
     }
