@@ -193,6 +193,7 @@ impl<'a> Assembly<'a> {
     pub fn open_call(&mut self, id: &str, name: &str) -> Result<usize, TooLong> {
         self.count(id.len() + name.len())?;
         self.push(Part::Call {
+            // Some models put white space around a name, and no tool would be found under it.
             id: cut(id.trim(), LONGEST_ID),
             name: cut(name.trim(), LONGEST_NAME),
             arguments: String::new(),
@@ -296,6 +297,7 @@ impl<'a> Assembly<'a> {
         let stop = match stop {
             StopReason::Refusal => StopReason::Refusal,
             _ if has_calls => StopReason::ToolUse,
+            // A stop for tools without any call leaves nothing to run, so the answer is finished.
             StopReason::ToolUse => StopReason::End,
             other => other,
         };
@@ -371,6 +373,7 @@ fn parse(text: String) -> Value {
     }
     match serde_json::from_str::<Value>(&text) {
         Ok(value @ Value::Object(_)) => value,
+        // Some models write `null` for a call without arguments.
         Ok(Value::Null) => Value::Object(serde_json::Map::new()),
         Ok(Value::String(inner)) => match serde_json::from_str::<Value>(&inner) {
             Ok(value @ Value::Object(_)) => value,

@@ -47,6 +47,7 @@ pub fn wire_id(id: &str, style: Style) -> Cow<'_, str> {
         Style::Plain if is_plain(id) => Cow::Borrowed(id),
         Style::Nine if is_nine(id) => Cow::Borrowed(id),
         Style::Short if !id.is_empty() && id.len() <= 40 => Cow::Borrowed(id),
+        // A digest gives the same id in every request and hardly ever the same id for two calls.
         Style::Nine => Cow::Owned(digest(id, 9)),
         Style::Plain | Style::Short => Cow::Owned(format!("call{}", digest(id, 24))),
     }

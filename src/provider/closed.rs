@@ -61,6 +61,7 @@ impl<'a> Closer<'a> {
             // An enum of objects or arrays cannot be enforced.
             closed.insert("enum".to_owned(), all.iter().all(is_plain).then(|| all.clone().into())?);
         }
+        // `oneOf` becomes `anyOf`, which accepts more. The answer is checked against the original schema.
         if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
             let choices = choices.as_array()?.iter().map(|choice| self.one(choice, depth + 1));
             closed.insert("anyOf".to_owned(), choices.collect::<Option<Vec<Value>>>()?.into());

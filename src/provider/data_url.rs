@@ -21,6 +21,7 @@ impl fmt::Display for DataUrl<'_> {
 
 impl Serialize for DataUrl<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Streams the text into the output, so that a picture of megabytes is not put together in memory first.
         serializer.collect_str(self)
     }
 }

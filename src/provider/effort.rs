@@ -15,6 +15,7 @@ pub fn told(reasons: Option<bool>, effort: Option<Effort>) -> Option<Effort> {
 /// Returns one warning for each agent with an effort that one of its models does not support.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
+    // An agent with the effort "off" gets what it wants from a model that does not reason.
     let wants = |agent: &&Agent| agent.effort.is_some_and(|effort| effort != Effort::Off);
     let agents = config.agents.iter().filter(wants);
     let pairs = agents.flat_map(|agent| agent.models().map(move |model| (agent, model)));

@@ -196,6 +196,7 @@ impl Explain for ProviderError {
             Self::Unauthorised { provider, .. } => {
                 Some(format!("flock config set models.providers.{provider}.apiKey -"))
             }
+            // A wrong base URL is a likely cause: something else than the API answers there.
             Self::Garbled { provider, .. } => {
                 Some(format!("flock config get models.providers.{provider}.baseUrl"))
             }

@@ -50,6 +50,7 @@ impl PartialEq for Parameters {
 
 impl Serialize for Parameters {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The stored text is copied as it is, which is faster than writing the value again.
         self.0.text.serialize(serializer)
     }
 }

@@ -54,6 +54,7 @@ impl Passage {
     ) -> Result<Answer, Refused> {
         let Self { endpoint, http, decoder } = self;
         let mut url = endpoint.url().clone();
+        // `query_pairs_mut` would add a `?` even without any pair.
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
@@ -109,6 +110,7 @@ impl Answer {
                         return Ok(Some(passed));
                     }
                 }
+                // If nothing follows, the bytes that were held back are not the key.
                 None => return Ok(self.veil.rest()),
             }
         }
@@ -211,11 +213,13 @@ impl Meter {
             match piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => return Ok(()),
                 Some(b'{') => self.form = Form::Document(Vec::new()),
+                // A list, such as Google's stream without `alt=sse`, is not read. It is forwarded all the same.
                 Some(b'[') => self.form = Form::Lost(None),
                 Some(b'<') => return Err(self.endpoint.garbled("it is a web page; check the base URL")),
                 Some(_) => self.form = Form::Events(Events::default(), None),
             }
         }
+        // The limit counts the content of an answer. The JSON around it may take as much again.
         let (endpoint, decoder, longest) =
             (&self.endpoint, &mut *self.decoder, self.longest.saturating_mul(2));
         let read = match &mut self.form {

@@ -24,6 +24,7 @@ impl BodyPrefix {
     pub fn new(provider: &dyn Provider, request: &Request) -> Option<Self> {
         let head = head(provider, request)?;
         let mut bytes = provider.body(&whole(request)).ok()?;
+        // Some wire formats do not end with the messages, and a body without messages has nothing to keep.
         let is_continued =
             bytes.starts_with(&head) && bytes.ends_with(END) && bytes.len() > head.len() + END.len();
         bytes.truncate(bytes.len() - END.len());

@@ -15,6 +15,7 @@ use crate::id::ModelRef;
 #[must_use]
 pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
     let own = config.providers.get(model.provider());
+    // A price in the configuration goes before the list.
     let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
     own.and_then(|one| one.cost).or_else(|| listed(model))
 }
@@ -26,6 +27,7 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
     if budgets.allow_unpriced {
         return Vec::new();
     }
+    // Only a limit in money without one in tokens depends on prices.
     let named = budgets.agents.values().chain(budgets.channels.values());
     let all = [&budgets.day, &budgets.any_agent, &budgets.any_channel];
     if !all.into_iter().chain(named).any(|allowance| allowance.micros.is_some() && allowance.tokens.is_none())

@@ -74,6 +74,7 @@ impl Policy {
         let own = doubled.min(self.longest_wait);
         // Never earlier than the provider asked for: it would only refuse again.
         let base = asked.unwrap_or(own.mul_f64(0.75));
+        // With the jitter the wait is 75% to 125% of the doubled one, unless the provider named a time.
         Decision::Retry { wait: base + own.mul_f64(0.5 * jitter.clamp(0.0, 1.0)) }
     }
 }

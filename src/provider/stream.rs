@@ -115,6 +115,7 @@ pub async fn run<D: Decoder + Send>(
                 body.finish();
                 return Ok(());
             }
+            // Only token counts may follow, so the long timeout ends here.
             Some(Progress::Stopped) => body.settle(),
             Some(Progress::Running) | None => {}
         }
@@ -126,6 +127,7 @@ pub async fn run<D: Decoder + Send>(
     stream.end(decoder).map_err(|error| explain(endpoint, error))?;
     match stream.progress {
         Some(Progress::Stopped | Progress::Done) => Ok(()),
+        // Without a stop reason nobody knows how much of the answer is missing.
         Some(Progress::Running) => Err(endpoint.failed("it broke off in the middle of its answer")),
         None => Err(endpoint.garbled("there is no event in it")),
     }
@@ -154,6 +156,7 @@ impl Stream<'_> {
     fn feed<D: Decoder>(&mut self, bytes: &[u8], decoder: &mut D) -> Result<(), EventError> {
         let Self { endpoint, progress, .. } = self;
         self.events.feed(bytes, |data| take(endpoint, progress, data, decoder))?;
+        // The limit counts the content of an answer. The JSON around it may take as much again.
         if self.events.pending() > self.longest.saturating_mul(2) {
             return Err(EventError::TooLong);
         }
@@ -181,6 +184,7 @@ pub(super) fn take<D: Decoder + ?Sized>(
     if *progress == Some(Progress::Done) || data.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
+    // `quoted` removes the key, which a server may repeat.
     tracing::trace!(event = %endpoint.quoted(data, LOGGED), "provider event");
     // After the model has stopped, neither a broken event nor a late one may undo that.
     let stopped = *progress == Some(Progress::Stopped);
@@ -212,6 +216,7 @@ pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
 ///
 /// Returns [`EventError::Garbage`] if the event is no JSON of this type.
 pub fn decode<T: DeserializeOwned>(data: &[u8]) -> Result<T, EventError> {
+    // Almost all events are valid UTF-8, so the replacement is only tried after a failure.
     let error = match serde_json::from_slice(data) {
         Ok(value) => return Ok(value),
         Err(error) => error,

@@ -30,6 +30,7 @@ pub fn joined(content: &[Block]) -> Cow<'_, str> {
 #[must_use]
 pub fn result(content: &[Block], is_error: bool) -> Cow<'_, str> {
     let text = joined(content);
+    // Some tools already begin a failure with this word.
     let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     match (is_blank(&text), is_error) {
         (true, false) => Cow::Borrowed("(no output)"),

@@ -46,6 +46,7 @@ impl Veil {
         while let Some(at) = find(rest, secret) {
             self.place.pass(&rest[..at]);
             passed.extend_from_slice(&rest[..at]);
+            // A match is replaced only if it is neither the end of an escape nor part of the JSON syntax.
             let is_one = !self.place.is_escaped && (self.place.in_string || !self.is_syntax);
             // A match outside of a string is part of the syntax. Only its first byte is forwarded, because the secret
             // may begin within the match.
@@ -55,6 +56,7 @@ impl Veil {
             passed.extend_from_slice(if is_one { STANDS_IN } else { found });
             rest = after;
         }
+        // The end may be the beginning of the secret. It waits for the next chunk.
         let held = overlap(rest, secret);
         let (clear, held) = rest.split_at(rest.len() - held);
         self.place.pass(clear);

@@ -21,6 +21,7 @@ pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::R
     let messages: usize = request.messages.iter().map(|message| size(&message.content)).sum();
     let mut bytes = Vec::with_capacity(BESIDES + request.system.len() + messages);
     serde_json::to_writer(&mut bytes, body)?;
+    // With a prefix, the body was written for the following messages only and is not complete.
     let Some(prefix) = &request.prefix else { return Ok(bytes) };
     prefix
         .joined(&bytes)

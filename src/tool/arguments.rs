@@ -25,6 +25,7 @@ impl Arguments {
     pub fn new(arguments: &Value) -> Result<Self, ToolError> {
         let map = match arguments {
             Value::Object(map) => map.clone(),
+            // A tool without required arguments may be called with `null`.
             Value::Null => Map::new(),
             // Some models encode the object twice.
             Value::String(text) => match serde_json::from_str(text) {
@@ -72,6 +73,7 @@ impl Arguments {
     pub fn only(&self, names: &[&str]) -> Result<(), ToolError> {
         let mut unknown = self.map.keys().filter(|name| !names.contains(&name.as_str()));
         unknown.next().map_or(Ok(()), |name| {
+            // The name was invented by the model and may be of any length.
             let name: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
             Err(ToolError::model(format!("there is no argument `{name}`: it takes {}", names.join(", "))))
         })
@@ -101,6 +103,7 @@ impl Arguments {
     fn missing(&self, name: &str) -> ToolError {
         // The names come from the model, so their number and length are bounded.
         let mut given: Vec<&str> = self.map.keys().map(String::as_str).take(12).collect();
+        // A very long name is no misspelt argument and would only fill the error.
         given.retain(|key| key.len() <= 40);
         if given.is_empty() {
             ToolError::model(format!("`{name}` is missing"))
@@ -140,6 +143,7 @@ impl Argument for u64 {
 
     fn take(value: &Value) -> Option<Self> {
         // Some models write every number with a decimal point.
+        // 2^53: up to here a double holds every whole number exactly.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         value.as_u64().or_else(|| {
             let number = value.as_f64()?;

@@ -40,6 +40,7 @@ pub fn output(output: &Output, limit: usize) -> String {
         if text.len() <= limit {
             return text;
         }
+        // All bytes were kept, but their text is too long: both halves of the bytes are cut like head and tail.
         let half = whole.len() / 2;
         return parts(&whole[..half], &whole[half..], whole.len() as u64, limit);
     }
@@ -80,12 +81,14 @@ fn step(over: usize, bytes: &[u8]) -> usize {
 
 fn joined(head: &str, tail: &str, cut: u64) -> String {
     let before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    // The note always stands on a line of its own.
     let after = if tail.starts_with('\n') { "" } else { "\n" };
     format!("{head}{before}[… {cut} bytes cut here …]{after}{tail}")
 }
 
 /// Removes an incomplete character at the end. The command printed the whole character, so its part counts as cut.
 fn without_torn_end(bytes: &[u8]) -> &[u8] {
+    // Four bytes are the longest character. They may also begin in the middle of one, so an error alone proves nothing.
     match std::str::from_utf8(&bytes[bytes.len().saturating_sub(4)..]) {
         Ok(_) => bytes,
         Err(_) => {
@@ -117,6 +120,7 @@ pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
+        // An incomplete sequence is not removed: its escape character becomes a visible symbol below.
         if c == '\u{1b}'
             && let Some(length) = sequence(rest)
         {
@@ -133,6 +137,7 @@ pub fn harmless(text: &str) -> String {
             }
             '\u{7f}' => out.push('\u{2421}'),
             '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
+            // C1 control characters, which some terminals interpret too.
             '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
             _ => out.push(c),
         // Programs print a bare carriage return to redraw a line, such as a progress bar.
@@ -145,6 +150,7 @@ pub fn harmless(text: &str) -> String {
 fn sequence(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.get(1)? {
+        // Control sequences: parameters, then one final byte.
         b'[' => {
             let last = bytes.iter().take(MAX_SEQUENCE).skip(2).position(|b| !(0x20..=0x3f).contains(b))? + 2;
             (0x40..=0x7e).contains(&bytes[last]).then_some(last + 1)
@@ -162,7 +168,9 @@ fn sequence(text: &str) -> Option<usize> {
             }
             None
         }
+        // Selection of a character set.
         b'(' | b')' => bytes.get(2).filter(|b| b.is_ascii_graphic()).map(|_| 3),
+        // Single commands: cursor save and restore, keypad mode, scrolling, reset.
         b'7' | b'8' | b'=' | b'>' | b'M' | b'c' => Some(2),
         _ => None,
     }

@@ -83,6 +83,7 @@ impl Tool for Exec {
                      {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
                 )));
             }
+            // `run` ends the command itself when the turn is stopped.
             let outcome =
                 self.sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
             Ok(ToolOutput::text(report(&outcome)))
@@ -140,6 +141,7 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
 /// of the workspace leads only to places that the command can reach anyway.
 fn workdir(text: &str) -> Result<String, ToolError> {
     let refused = || ToolError::model("`workdir` must be a folder below /workspace");
+    // 4096 bytes are the kernel's limit for a path.
     if text.contains('\0') || text.len() > 4096 {
         return Err(refused());
     }
@@ -217,7 +219,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         )),
         SandboxError::JobEnded { id, command } => ToolError::model(format!(
             "background session {id} ({}) has ended: your sandbox was made anew, with changed settings",
-            // The reason comes from the sandbox and may contain anything, so it is cut and cleaned.
+            // The model wrote the command, which may be long and contain control characters.
             bounded::harmless(bounded::start(command, 120))
         )),
         SandboxError::NotStarted { reason } => ToolError::model(format!(
@@ -237,6 +239,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
              grant back with `flock approvals revoke`",
             bounded::harmless(bounded::start(what, 1200))
         )),
+        // Only the owner can solve the remaining problems, so the model gets a short reason and the log the whole one.
         other => {
             tracing::warn!("sandbox: {}", error::chain(other));
             let reason = match other {

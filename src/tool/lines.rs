@@ -32,6 +32,7 @@ pub fn part(name: &dyn Display, text: &str, first: u64, limit: u64, rest: &str) 
     let mut shown = String::new();
     let mut count = 0;
     for line in text.split_inclusive('\n').skip(skipped).take(limit) {
+        // Only whole lines are shown, so that the next part begins with a whole line too.
         if shown.len() + line.len() > MAX_BYTES {
             break;
         }

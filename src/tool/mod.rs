@@ -109,6 +109,7 @@ impl Registry {
     /// Returns the tool with this name, or else the first one with this alternative name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        // A tool's own name goes before another tool's alternative name.
         let named = self.tools.iter().find(|tool| tool.spec().name == name);
         named.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name)))
     }

@@ -79,6 +79,7 @@ impl Argument for JobId {
     fn take(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => text.trim().parse().ok().map(Self),
+            // Also accepts a whole number with a decimal point, like other arguments.
             number => u64::take(number)?.try_into().ok().map(Self),
         }
     }

@@ -97,6 +97,7 @@ impl<'a> Messages<'a> {
         self.call = None;
         match content.kind.as_str() {
             "text" => self.answer.text(content.text.unwrap_or_default())?,
+            // In a whole document the block already contains its text and signature.
             "thinking" => {
                 self.answer.open_thinking(None)?;
                 self.answer.thinking(content.thinking.unwrap_or_default())?;
@@ -130,6 +131,7 @@ impl<'a> Messages<'a> {
         if let Some(signature) = delta.signature {
             self.answer.signature(&signature)?;
         }
+        // Arguments of other blocks, such as tools that the provider runs itself, are dropped.
         if let (Some(json), Some((at, call))) = (delta.partial_json, self.call)
             && at == index
         {
@@ -152,6 +154,7 @@ impl<'a> Messages<'a> {
 impl Decoder for Messages<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         let event: Event = decode(data)?;
+        // `message_start` has its counts within the message, later events have them at the top level.
         if let Some(tokens) = &event.usage {
             self.count(tokens);
         }
@@ -241,6 +244,7 @@ fn failure(failure: Option<Failure>) -> EventError {
         "request_too_large" => 413,
         "rate_limit_error" => 429,
         "overloaded_error" => 529,
+        // Unknown types count as a failure of the provider, which may pass.
         _ => 500,
     };
     EventError::Failure { status, message: message.unwrap_or(kind) }

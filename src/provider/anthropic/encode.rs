@@ -202,6 +202,7 @@ fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
         match turns.last_mut() {
             Some(last) if last.role == role => last.content.extend(parts),
             _ => {
+                // The API refuses a turn without content.
                 let content: Vec<Part<'_>> = parts.collect();
                 if !content.is_empty() {
                     turns.push(Turn { role, content });
@@ -238,6 +239,7 @@ fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
     match block {
         Block::Text { text, .. } => text_part(text),
         Block::Image { media_type, data } if role == "user" => Some(image(media_type, data)),
+        // The model's own turns cannot contain pictures.
         Block::Image { .. } => None,
         // Thinking without a signature comes from another provider and would be refused.
         Block::Thinking { thinking, signature, redacted } if role == "assistant" => {

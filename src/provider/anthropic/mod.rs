@@ -77,6 +77,7 @@ impl Provider for Anthropic {
 /// limit.
 #[must_use]
 pub fn thinking_budget(model: &str, effort: crate::config::Effort, max_tokens: u64) -> Option<u32> {
+    // Without a limit the budget is not reduced.
     let most = if max_tokens == 0 { u32::MAX } else { u32::try_from(max_tokens).unwrap_or(u32::MAX) };
     match thinking::of(model, Some(effort), most)? {
         (thinking::Thinking::Enabled { budget_tokens }, _) => Some(budget_tokens),

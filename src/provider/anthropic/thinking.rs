@@ -38,7 +38,9 @@ pub(in crate::provider) fn of(
         return None;
     }
     match version(model)? {
+        // From 4.6 on the model adapts its reasoning to the effort. The newest models refuse a budget.
         (4, 6..) | (5.., _) => Some((Thinking::Adaptive, Some(effort.as_str()))),
+        // Models from 3.7 on take a budget. Older ones do not reason.
         (4, _) | (3, 7..) => {
             let wanted = match effort {
                 Effort::Off | Effort::Low => 2_048,

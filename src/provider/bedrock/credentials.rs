@@ -27,6 +27,7 @@ impl Credentials {
 impl KeyPair {
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut parts = text.trim().split(':');
+        // Both id and secret are required. One more part, the session token, may follow.
         let whole = parts.by_ref().take(2).filter(|part| !part.is_empty()).count() == 2;
         let rest = parts.count();
         if whole && rest <= 1 { ApiKey::new(text).map(Self) } else { None }

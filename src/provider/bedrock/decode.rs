@@ -209,6 +209,7 @@ fn stop(reason: &str) -> Result<StopReason, EventError> {
         "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
         "guardrail_intervened" | "content_filtered" => StopReason::Refusal,
         "malformed_model_output" | "malformed_tool_use" => {
+            // Reported as the provider's failure, so that the model is asked again.
             return Err(EventError::Failure {
                 status: 500,
                 message: "the model's output was malformed".into(),
@@ -237,6 +238,7 @@ fn exception(name: &str, payload: &[u8]) -> EventError {
 }
 
 fn failure(status: u16, message: &str, name: &str) -> EventError {
+    // An exception without a text is reported by its name.
     let message = if message.trim().is_empty() { name } else { message };
     EventError::Failure { status, message: message.to_owned() }
 }

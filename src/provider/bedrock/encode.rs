@@ -32,6 +32,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     let mut messages = turns(&request.messages, family);
     let mut system: Vec<Part<'_>> = text(&request.system).into_iter().collect();
     let mut tool_config = tools(request, &messages);
+    // Models that cannot cache prompts refuse the marks.
     if family.caches {
         // Tools come before the system text in the cached part, so the system text's mark covers them too.
         if system.is_empty() {
@@ -84,6 +85,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
         .iter()
         .map(|tool| Tool::ToolSpec {
             name: Cow::Borrowed(tool.name.as_str()),
+            // The API refuses a blank description.
             description: Some(tool.description.as_str()).filter(|text| !is_blank(text)),
             input_schema: Json { json: Cow::Borrowed(&*tool.parameters) },
         })
@@ -123,6 +125,7 @@ fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
             message.content.iter().flat_map(|block| heard(block, family)).collect()
         };
         match turns.last_mut() {
+            // The API refuses a turn without content.
             _ if parts.is_empty() => {}
             Some(last) if last.role == role => last.content.extend(parts),
             _ => turns.push(Turn { role, content: parts }),

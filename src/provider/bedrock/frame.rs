@@ -112,6 +112,7 @@ fn read(whole: &[u8]) -> Result<Frame<'_>, Broken> {
     let mut rest = headers;
     while !rest.is_empty() {
         let (name, value) = header(&mut rest).ok_or(Broken::Headers)?;
+        // Only text headers are needed, but the length of the others has to be known to skip them.
         let Some(value) = value else { continue };
         match name {
             b":message-type" => frame.kind = value,
@@ -165,6 +166,7 @@ const fn table() -> [u32; 256] {
     let mut table = [0; 256];
     let mut at = 0;
     let mut value = 0u32;
+    // A const function cannot contain a `for` loop.
     while at < 256 {
         let mut crc = value;
         let mut bit = 0;

@@ -64,6 +64,7 @@ impl Bedrock {
         let mut url = self.base.clone();
         let root = self.base.path().trim_end_matches('/');
         url.set_path(&format!("{root}/model/{}/converse-stream", sigv4::encode(model)));
+        // The signature is computed for an empty query.
         url.set_query(None);
         url
     }
@@ -85,6 +86,7 @@ impl Bedrock {
         let host = url.host_str().unwrap_or_default();
         // A `host` header contains the port only if it is not the default one, and the signature has to match it.
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        // Sorted by name, as the signature requires. The token's header sorts last.
         let mut headers = vec![("content-type", "application/json"), ("host", &host), ("x-amz-date", at)];
         headers.extend(pair.token().map(|token| ("x-amz-security-token", token)));
         let request = Unsigned { method: "POST", path: url.path(), headers: &headers, body };
@@ -119,6 +121,7 @@ impl Bedrock {
                     received.finish();
                     return Ok(());
                 }
+                // The answer is complete. Only token counts are lost.
                 (Err(_), Some(Progress::Stopped)) => return Ok(()),
                 (Err(error), _) => return Err(explain(endpoint, error)),
                 (Ok(()), Some(Progress::Stopped)) => received.settle(),

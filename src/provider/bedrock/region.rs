@@ -32,6 +32,7 @@ fn set_or_usual(configured: Option<&str>) -> String {
 /// a FIPS endpoint.
 fn in_host(host: &str) -> Option<&str> {
     let mut labels = host.split('.');
+    // The region is the label after the service's name.
     labels.find(|label| matches!(*label, "bedrock-runtime" | "bedrock-runtime-fips"))?;
     labels.next().filter(|name| is_region(name))
 }

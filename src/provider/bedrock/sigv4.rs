@@ -59,6 +59,7 @@ fn names(request: &Unsigned<'_>) -> String {
 }
 
 fn signing_key(secret: &str, day: &str, scope: Scope<'_>) -> [u8; 32] {
+    // Each step narrows the key: to the day, the region, the service and this version of the signature.
     let key = mac(format!("AWS4{secret}").as_bytes(), day.as_bytes());
     [scope.region, scope.service, "aws4_request"].iter().fold(key, |key, part| mac(&key, part.as_bytes()))
 }

@@ -11,6 +11,7 @@ use super::effort::Additional;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Body<'a> {
     pub(super) inference_config: Inference,
+    // The fields depend on the maker of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_model_request_fields: Option<Additional>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,6 +101,7 @@ pub(super) enum Part<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         content: Vec<Part<'a>>,
+        // Only Claude and Nova accept a status.
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<&'static str>,
     },

@@ -59,6 +59,7 @@ pub const KNOWN: &[Endpoint] = &[
     Endpoint {
         api: Api::AnthropicMessages,
         context_window: 204_800,
+        // Asked in Anthropic's format, with some rules of its own (see `anthropic::thinking`).
         ..openai_like("minimax", "https://api.minimax.io/anthropic", &[env::MINIMAX_API_KEY])
     },
     Endpoint {
@@ -67,6 +68,7 @@ pub const KNOWN: &[Endpoint] = &[
         images: true,
         ..openai_like(
             "amazon-bedrock",
+            // `public_address` replaces the region.
             "https://bedrock-runtime.us-east-1.amazonaws.com",
             &[env::AWS_BEARER_TOKEN_BEDROCK],
         )
@@ -91,6 +93,7 @@ pub const KNOWN: &[Endpoint] = &[
     Endpoint {
         context_window: 32_768,
         max_tokens: 4_096,
+        // Runs on this machine and needs no key.
         ..openai_like("ollama", "http://127.0.0.1:11434/v1", &[])
     },
 ];
@@ -118,6 +121,7 @@ impl Endpoint {
     /// their reasoning between calls, the newer ones refuse tools, and some models are missing.
     #[must_use]
     pub fn api_of(&self, model: &str, base_url: &reqwest::Url) -> Api {
+        // A server at another address need not have the Responses API.
         let own = self.id == "openai" && base_url.host_str() == Some("api.openai.com");
         if own && effort::reasons(model) { Api::OpenAiResponses } else { self.api }
     }

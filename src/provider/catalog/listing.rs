@@ -77,6 +77,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 pub fn of(model: &ModelRef) -> Listed {
     let Some(models) = TABLE.models.get(model.provider()) else { return Listed::default() };
     let name = plain(model);
+    // An exact name goes before a name without its date, and both go before a prefix.
     let own = models.get(name).or_else(|| models.get(undated(name))).copied().unwrap_or_default();
     let mut beginnings: Vec<(&str, Listed)> = models
         .iter()
@@ -119,6 +120,7 @@ fn plain(model: &ModelRef) -> &str {
         return name;
     }
     let name = name.rsplit('/').next().unwrap_or(name);
+    // Inference profiles have the region before the maker's name.
     let name = match name.split_once('.') {
         Some(("us" | "eu" | "apac" | "jp" | "au" | "ca" | "global" | "us-gov", rest)) => rest,
         _ => name,
@@ -147,6 +149,7 @@ fn undated(name: &str) -> &str {
             return start;
         }
     }
+    // An alias of the newest release has the properties of the model itself.
     name.strip_suffix("-latest").unwrap_or(name)
 }
 

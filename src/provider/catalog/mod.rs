@@ -90,6 +90,7 @@ pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
     let (base_url, api) = address(model, config, known)?;
     Ok(Wire {
         api,
+        // A parsed URL ends with a slash if it has no path. Programs that append a path would double it.
         base_url: base_url.as_str().trim_end_matches('/').to_owned(),
         needs_key: wants_key(model, config, known),
         context_window: window(model, config),
@@ -204,6 +205,7 @@ impl Catalog {
         }
         let settings = config.providers.get(provider);
         let variable = key::variable(&self.home, provider, settings, known(provider));
+        // A key from another source goes before the AWS keys of the environment. So does a source that fails.
         if variable.is_some() || key::find(&self.home, provider, settings, known(provider)) != Ok(None) {
             return variable;
         }
@@ -240,6 +242,7 @@ impl Catalog {
         if keys == Keys::LeftAlone {
             return Ok(Target { api, speaks, base_url, key: None, region });
         }
+        // For Bedrock, the AWS keys of the environment are the last source.
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(model, reason, "apiKey", "-"))?
             .or_else(|| matches!(speaks, Speaks::Converse).then(bedrock::from_environment).flatten());
@@ -292,6 +295,7 @@ fn address(
     let api = settings
         .and_then(|settings| settings.api)
         .or(known.map(|known| known.api_of(model.model(), &base_url)))
+        // Most servers that flock does not know speak chat completions.
         .unwrap_or(Api::OpenAiCompletions);
     Ok((base_url, api))
 }

@@ -105,6 +105,7 @@ impl<'a> Chunks<'a> {
         if let Some(tokens) = &chunk.usage_metadata {
             self.count(tokens);
         }
+        // The prompt itself was blocked, so there is no candidate.
         if chunk.prompt_feedback.and_then(|feedback| feedback.block_reason).is_some() {
             (self.stop, self.stopped) = (StopReason::Refusal, true);
         }
@@ -175,7 +176,9 @@ impl<'a> Chunks<'a> {
             // The model wrote a malformed call. Asked again, it mostly gets it right, so this is reported as a failure
             // that may pass.
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => return failed(500),
+            // With text before it this reason counts as an end. Without text there is nothing to show.
             "OTHER" if self.answer.is_empty() => return failed(500),
+            // The same request would fail again, so it is reported as rejected.
             "MISSING_THOUGHT_SIGNATURE" | "TOO_MANY_TOOL_CALLS" => return failed(400),
             // A call needs no reason of its own: the answer already contains it.
             _ => StopReason::End,
@@ -188,10 +191,12 @@ impl<'a> Chunks<'a> {
         let usage = &mut self.answer.usage;
         // Each chunk repeats the counts so far, and may leave one out.
         if let Some(prompt) = tokens.prompt_token_count {
+            // The prompt's count includes the cached tokens.
             let cached = tokens.cached_content_token_count.unwrap_or(0).min(prompt);
             usage.input = prompt - cached;
             usage.cache_read = cached;
         }
+        // Reasoning is counted apart from the text. Both are output.
         let written = tokens.candidates_token_count.unwrap_or(0);
         let output = written.saturating_add(tokens.thoughts_token_count.unwrap_or(0));
         usage.output = usage.output.max(output);

@@ -177,6 +177,7 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
 
 /// Declares a tool, with its whole JSON schema if the model accepts one, else with a reduced schema.
 fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {
+    // Other models know only a part of the schema's keywords.
     let whole = family.takes_json_schema();
     Declaration {
         name: &tool.name,

@@ -36,6 +36,7 @@ pub(super) struct Thinking {
 impl Family {
     pub(super) fn of(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
+        // The same API serves open models with other names.
         let Some(version) = name.strip_prefix("gemini-") else { return Self::Plain };
         let large = name.contains("-pro");
         let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().ok();

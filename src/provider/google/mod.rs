@@ -74,12 +74,14 @@ fn root(base: &Url) -> Url {
     let has_version = path.rsplit('/').next().is_some_and(is_version);
     let path = if has_version { path.to_owned() } else { format!("{path}/{VERSION}") };
     url.set_path(&path);
+    // A key in the address would end up in logs, and each request sets `alt` itself.
     let rest: Vec<(String, String)> = base
         .query_pairs()
         .filter(|(name, _)| name != "key" && name != "alt")
         .map(|(name, value)| (name.into_owned(), value.into_owned()))
         .collect();
     url.set_query(None);
+    // `query_pairs_mut` would add a `?` even without any pair.
     if !rest.is_empty() {
         url.query_pairs_mut().extend_pairs(rest);
     }
@@ -98,6 +100,7 @@ fn method(root: &Url, model: &str, want: Want) -> Url {
         Want::Count => "countTokens",
     };
     let mut url = root.clone();
+    // A model's name may begin with its collection.
     let (collection, name) = match model.split_once('/') {
         Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
         _ => ("models", model),

@@ -89,6 +89,7 @@ fn kind(schema: &Map<String, Value>, reduced: &mut Map<String, Value>) -> Option
         _ if schema.contains_key("properties") => Some("object".to_owned()),
         _ if schema.contains_key("items") => Some("array".to_owned()),
         _ if schema.contains_key("anyOf") || schema.contains_key("oneOf") => None,
+        // A schema that says nothing about its type is declared as text.
         _ => Some("string".to_owned()),
     }
 }

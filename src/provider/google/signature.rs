@@ -12,6 +12,7 @@ pub(super) fn usable(signature: Option<&str>) -> Option<&str> {
 /// Padding may be missing, and white space does not count.
 #[must_use]
 pub fn is_base64(text: &str) -> bool {
+    // Padding carries no data, and some encoders omit it.
     let text = text.trim().trim_end_matches('=');
     let (mut length, mut last) = (0usize, 0u8);
     let (mut standard, mut url) = (false, false);

@@ -37,6 +37,7 @@ impl<'a> Body<'a> {
     /// Returns [`ProviderError::TimedOut`] if the provider is silent past the limit, [`ProviderError::Failed`] if the
     /// connection breaks, and [`ProviderError::Garbled`] if the answer exceeds its size limit on the wire.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        // A complete answer is not held back by a server that keeps its connection open.
         let limit = if self.settling { self.limits.settle } else { self.limits.idle };
         let chunk = tokio::time::timeout(limit, self.response.chunk())
             .await
@@ -47,6 +48,7 @@ impl<'a> Body<'a> {
             .map_err(|error| self.endpoint.broken(&error))?;
         if let Some(chunk) = &chunk {
             self.received += chunk.len();
+            // Counted on the wire, because a server may send without end even if no decoder keeps any of it.
             if self.received > self.limits.answer.saturating_mul(WIRE_OVERHEAD) {
                 return Err(self.endpoint.garbled("it does not end"));
             }

@@ -33,6 +33,7 @@ impl Http {
 
     /// Returns the client for this address.
     pub(super) async fn client(&self, url: &Url) -> Result<&Client, String> {
+        // An https address needs the root certificates even on this machine.
         if url.scheme() == "http" && is_loopback(url) {
             return ready(&self.loopback, || loopback(self.limits.connect));
         }

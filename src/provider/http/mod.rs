@@ -123,6 +123,7 @@ impl Endpoint {
         mut headers: HeaderMap,
         request: Bytes,
     ) -> Result<(StatusCode, HeaderMap, Body<'static>), Refused> {
+        // The endpoint's headers come last, so that the program cannot replace the key.
         headers.extend(self.headers.clone());
         let mut response = self.send(http, headers, request).await?;
         if !response.status().is_success() {
@@ -140,6 +141,7 @@ impl Endpoint {
     ) -> Result<reqwest::Response, ProviderError> {
         let limits = http.limits();
         let client = http.client(&self.url).await.map_err(|reason| self.unreached(reason))?;
+        // The whole request has no time limit, because an answer may stream for long. Only silence is limited.
         let sent = client.post(self.url.clone()).headers(headers).body(request).send();
         let after = if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
         tokio::time::timeout(after, sent)
@@ -186,6 +188,7 @@ impl Endpoint {
         let host = self.url.host_str().unwrap_or_default();
         let at = self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"));
         let cause = innermost(error);
+        // Only a failed connect proves that nothing of the request was sent.
         if error.is_connect() {
             self.unreached(format!("can't connect to {at}: {cause}"))
         } else {
@@ -206,11 +209,14 @@ impl Endpoint {
 
     /// Returns a provider's text in a form for a log line or an error: without the key, bounded, printable.
     fn clean(&self, text: &str) -> String {
+        // In bytes, without the mark of a cut.
         const LONGEST: usize = 600;
         let text = match &self.key {
             Some(key) => key.scrub(text),
             None => text.to_owned(),
         };
+        // White space and control characters become single spaces, so that the text fits on one line and cannot control
+        // a terminal.
         let mut clean = String::with_capacity(text.len().min(LONGEST));
         for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty())
         {

@@ -43,6 +43,7 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     let mut body = Vec::new();
     let receive = async {
         while let Ok(Some(chunk)) = response.chunk().await {
+            // An error page may be of any size. Only its beginning is kept.
             let room = LONGEST - body.len();
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if body.len() == LONGEST {
@@ -65,6 +66,7 @@ fn scrub(key: &ApiKey, document: &mut Value) {
         Value::String(text) => *text = key.scrub(text),
         Value::Array(items) => items.iter_mut().for_each(|item| scrub(key, item)),
         Value::Object(entries) => {
+            // The names of fields may contain the key too.
             let all = std::mem::take(entries);
             entries.extend(all.into_iter().map(|(name, mut value)| {
                 scrub(key, &mut value);
@@ -89,7 +91,9 @@ fn explain(endpoint: &Endpoint, status: u16, wait: Option<Duration>, said: Said)
         };
     }
     let message = match status {
+        // Redirects are not followed, because the request carries the key.
         300..400 => "it redirects to another address".to_owned(),
+        // A page in place of an API error means that the base URL is wrong.
         404 if said.is_page => format!("nothing answers at {}", endpoint.url().path()),
         _ => said.message,
     };
@@ -108,7 +112,9 @@ struct Said {
 fn parse(body: &[u8]) -> Said {
     if let Ok(value) = serde_json::from_slice::<Value>(body) {
         let message = message_of(&value).unwrap_or_else(|| value.to_string());
+        // Some servers wrap the error in a list.
         let error = &value.get(0).unwrap_or(&value)["error"];
+        // OpenAI names an account without credit by these codes, with status 429.
         let out_of_money = [&error["code"], &error["type"]]
             .iter()
             .any(|code| matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached")))

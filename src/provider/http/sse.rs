@@ -67,6 +67,7 @@ impl Events {
         if !line.is_empty() {
             self.take(&line, &mut on_event)?;
         }
+        // An empty line completes the last event.
         self.take(b"", &mut on_event)
     }
 
@@ -81,6 +82,7 @@ impl Events {
         let line = if self.begun { line } else { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) };
         self.begun = true;
         if line.is_empty() {
+            // An empty line without any data before it is no event.
             if !std::mem::take(&mut self.has_data) {
                 return Ok(());
             }
@@ -88,9 +90,11 @@ impl Events {
             self.data.clear();
             return result;
         }
+        // Other fields are ignored. So are comments, which servers send to keep the connection alive.
         let Some(value) = line.strip_prefix(b"data") else { return Ok(()) };
         let value = match value {
             [] => value,
+            // One space after the colon belongs to the syntax, any further one to the data.
             [b':', b' ', rest @ ..] | [b':', rest @ ..] => rest,
             _ => return Ok(()),
         };

@@ -177,6 +177,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         let mut whole = Text::default();
         while let Some(part) = parts.next_element::<Value>()? {
             whole.text.push_str(part["text"].as_str().unwrap_or_default());
+            // Mistral's thinking is a text, or again a list of parts.
             match &part["thinking"] {
                 Value::String(thinking) => whole.thinking.push_str(thinking),
                 Value::Array(inner) => {

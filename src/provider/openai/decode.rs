@@ -59,6 +59,7 @@ impl<'a> Completion<'a> {
         if let Some(tokens) = chunk.usage.or(chunk.x_groq.and_then(|groq| groq.usage)) {
             self.count(tokens);
         }
+        // Only one answer is requested, so there is no second choice.
         match chunk.choices.and_then(|choices| choices.into_iter().next()) {
             Some(choice) => self.choice(choice),
             None => Ok(()),
@@ -91,6 +92,7 @@ impl<'a> Completion<'a> {
         for detail in piece.reasoning_details.into_iter().flatten() {
             self.details.add(detail, self.limit)?;
         }
+        // The details are kept in a thinking block, even if none of the reasoning is readable.
         if self.detailed.is_none() && !self.details.is_empty() {
             self.answer.open_thinking(None)?;
             self.detailed = self.answer.last();
@@ -100,6 +102,7 @@ impl<'a> Completion<'a> {
         self.answer.thinking(thinking.unwrap_or_default())?;
         self.answer.thinking(piece.content.thinking)?;
         self.answer.text(piece.content.text)?;
+        // The words of a refusal are shown like any text.
         if let Some(refusal) = piece.refusal.filter(|refusal| !refusal.is_empty()) {
             self.stop = StopReason::Refusal;
             self.answer.text(refusal)?;
@@ -137,6 +140,7 @@ impl<'a> Completion<'a> {
     fn known(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let call = match index {
             Some(_) => self.calls.iter().rev().find(|(known, _)| *known == index)?.1,
+            // Without an index the id decides.
             None if !id.is_empty() => {
                 let same = |(_, call): &&(Option<u64>, usize)| self.answer.call_id(*call) == id;
                 return self.calls.iter().rev().find(same).map(|(_, call)| *call);
@@ -204,6 +208,7 @@ impl Decoder for Completion<'_> {
 }
 
 fn failure(error: &Value) -> EventError {
+    // Servers send the status as a number or a text, in `code` or in `status`.
     let number = |value: &Value| match value {
         Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
         Value::String(text) => text.parse().ok(),

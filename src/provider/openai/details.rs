@@ -91,6 +91,7 @@ fn go_on(entry: &mut Map<String, Value>, name: String, value: Value) {
 pub(super) fn open(signature: &str) -> Option<Vec<Value>> {
     let json = STANDARD.decode(signature).ok()?;
     let entries: Vec<Value> = serde_json::from_slice(&json).ok()?;
+    // Another provider's signature may be Base64 of JSON too, so the type of each entry is checked.
     entries
         .iter()
         .all(|entry| entry["type"].as_str().is_some_and(|kind| kind.starts_with("reasoning.")))

@@ -57,6 +57,7 @@ impl Dialect {
             ask_usage: !mistral,
             ids: if mistral { Style::Nine } else { Style::Short },
             reasoning: match () {
+                // These servers refuse an unknown field. OpenRouter gets its own `reasoning_details` instead.
                 () if matches!(provider, "openai" | "github-copilot" | "openrouter")
                     || provider.contains("azure")
                     || mistral
@@ -77,6 +78,7 @@ impl Dialect {
             },
             routes: provider == "openrouter" || is("openrouter.ai"),
             effort: match () {
+                // These servers refuse `reasoning_effort`.
                 () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => Words::Unknown,
                 () if is("api.openai.com") || is("openai.azure.com") => Words::OpenAi,
                 () if matches!(provider, "ollama" | "openrouter") || is("openrouter.ai") => Words::WithNone,
@@ -94,6 +96,7 @@ impl Dialect {
         match (self.effort, effort?) {
             (Words::OpenAi, effort) => effort::word(model, effort),
             (Words::WithNone, Effort::Off) => Some("none"),
+            // These have no word for no reasoning.
             (Words::Three, Effort::Off) | (Words::Unknown, _) => None,
             (Words::WithNone | Words::Three, effort) => Some(effort.as_str()),
         }

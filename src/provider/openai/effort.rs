@@ -9,6 +9,7 @@ use super::super::Effort;
 pub(in crate::provider) fn reasons(model: &str) -> bool {
     let name = own_name(model);
     let older = ["gpt-4", "gpt-3", "chatgpt", "davinci", "babbage"];
+    // The `-chat` variants of newer models do not reason.
     !older.iter().any(|older| name.starts_with(older)) && !name.contains("-chat")
 }
 

@@ -200,6 +200,7 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
     for message in &request.messages {
         match message.role {
             Role::Assistant => {
+                // An answer without content is skipped, and the user's messages around it become one.
                 if let Some(answer) = assistant(message, style, wants, dialect) {
                     flush(&mut wire, &mut pending, style, marks);
                     wire.push(answer);
@@ -289,11 +290,13 @@ fn assistant(message: &Message, style: call::Style, wants: bool, dialect: Dialec
         })
         .collect();
     let content = Some(text::joined(&message.content)).filter(|text| !is_blank(text));
+    // Reasoning alone makes no message in this format.
     if content.is_none() && tool_calls.is_empty() {
         return None;
     }
     let wants = wants && dialect.takes_reasoning_content();
     let thought = thinking(&message.content);
+    // A model that requires the field gets it empty if the call came without reasoning.
     let thought = (!is_blank(&thought) || (wants && !tool_calls.is_empty())).then_some(thought);
     let (reasoning_content, reasoning) = match dialect.reasoning {
         _ if wants => (thought, None),

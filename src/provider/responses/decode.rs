@@ -175,6 +175,7 @@ impl<'a> Events<'a> {
     /// Starts a paragraph of the reasoning summary.
     fn paragraph(&mut self, index: u64, number: u64) -> Result<(), EventError> {
         match self.known(index, Kind::Reasoning).map(|item| (item.part, item.begun)) {
+            // The first paragraph needs no blank line before it, and neither does one before any text.
             Some((part, true)) if number > 0 => Ok(self.answer.more(part, "\n\n".to_owned())?),
             _ => Ok(()),
         }
@@ -293,6 +294,7 @@ impl Decoder for Events<'_> {
             "error" => {
                 return Err(failure(&serde_json::json!({"code": event.code, "message": event.message})));
             }
+            // Some servers send an error without an event type.
             "" if event.error.is_object() => return Err(failure(&event.error)),
             _ => {}
         }

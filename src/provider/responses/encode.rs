@@ -158,11 +158,13 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
         store: false,
         instructions: Some(request.system.as_str()).filter(|text| form.instructions || !is_blank(text)),
         tools: tools.collect(),
+        // The reasoning is returned encrypted only on request. Without it, later requests could not contain it.
         include: if reasons { vec!["reasoning.encrypted_content"] } else { Vec::new() },
         prompt_cache_key: request.cache_key.as_deref(),
         max_output_tokens: form.limit.then_some(request.max_tokens.max(LEAST)),
         reasoning: told.map(|(effort, word)| Thought {
             effort: word,
+            // The reasoning itself is encrypted. Only its summary can be shown.
             summary: (effort != Effort::Off).then_some("auto"),
         }),
         text: request.format.as_ref().map(|format| Text { format }),

@@ -30,6 +30,7 @@ pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
         // The first part was rewritten. Two calls may differ in their second part alone, so the whole id is hashed.
         Cow::Owned(_) => call::wire_id(id, Style::Plain),
     };
+    // An id of another form comes from another provider and is not sent as an item's id.
     (own, item.filter(|item| is_id(item, "fc_")))
 }
 

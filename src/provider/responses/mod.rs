@@ -31,11 +31,13 @@ impl Responses {
     pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let azure = is_azure(provider, base);
         let root = match base.path().trim_end_matches('/') {
+            // The address of an Azure resource has no path.
             "" if azure => "/openai/v1",
             root => root,
         };
         let mut endpoint = Endpoint::new(provider, with_path(base, root), key.cloned());
         match key {
+            // Azure expects the key in a header of its own.
             Some(key) if azure => endpoint.header("api-key", key.expose()),
             Some(key) => endpoint.header("authorization", &format!("Bearer {}", key.expose())),
             None => {}

@@ -70,6 +70,7 @@ fn fill_in(step: Step, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>]
     let template = Template { asked, result: last_result(since) };
     let first = next_call(all);
     let calls = step.calls.into_iter().zip(first..).map(|(call, number)| {
+        // A call without arguments in the script has an empty object, as with a real model.
         let arguments = match call.arguments {
             Value::Null => Value::Object(serde_json::Map::new()),
             given => template.value(given),

@@ -44,6 +44,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
         return Err(nothing_changed(format!("the patch has more than {MAX_OPERATIONS} files")));
     }
     let mut plan = Plan { workspace, files: BTreeMap::new(), said: Vec::new() };
+    // Nothing is written until every operation fits.
     for operation in operations {
         plan.add(operation).map_err(nothing_changed)?;
     }
@@ -112,6 +113,7 @@ impl Plan<'_> {
                 let text = self.there(&place)?;
                 let changed = hunk::apply(&text, &hunks)
                     .map_err(|reason| ToolError::model(format!("{place}: {reason}")))?;
+                // A move to the same path is an ordinary change.
                 let target = to.map(|to| Place::parse_writable(&to)).transpose()?;
                 match target.filter(|target| *target != place) {
                     None => {
@@ -144,6 +146,7 @@ impl Plan<'_> {
 
     /// Plans the removal of a file. Its content is not read, because it need not be text.
     fn remove(&mut self, place: &Place) -> Result<(), ToolError> {
+        // The file was changed earlier in this patch.
         if let Some(planned) = self.files.get_mut(place) {
             return planned.after.take().map(|_| ()).ok_or_else(|| not_there(place));
         }
@@ -171,6 +174,7 @@ impl Plan<'_> {
     /// Writes the planned files. All writes come before all removals, so that an interruption loses no text.
     fn carry_out(self) -> Result<ToolOutput, ToolError> {
         let mut done: Vec<String> = Vec::new();
+        // Some files may be written already. The model has to know which ones.
         let stopped = |failure: ToolError, done: &[String]| {
             if done.is_empty() {
                 nothing_changed(failure)
@@ -204,6 +208,7 @@ fn not_there(place: &Place) -> ToolError {
 /// Returns the permission bits of a regular file, or `None` if there is no file.
 fn mode(workspace: &Workspace, place: &Place) -> Result<Option<u32>, ToolError> {
     match workspace.root.open_file(place.relative()) {
+        // The permission bits are only needed for a move. If they cannot be read, the usual ones are used.
         Ok((file, _)) => Ok(Some(file.metadata().map_or(0o644, |data| data.permissions().mode() & 0o777))),
         Err(BeneathError::NotFound { .. }) => Ok(None),
         Err(failure) => Err(for_model(place, &failure)),

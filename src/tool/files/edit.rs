@@ -70,6 +70,7 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
     }
     // The tools show a CRLF file unchanged, but models write LF.
     let (old, new) = if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
+        // The new text is normalised first, so that line endings that are CRLF already are not doubled.
         (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))
     } else {
         (old.to_owned(), new.to_owned())
@@ -94,6 +95,7 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
 
 /// Returns the offsets at which `old` occurs, including overlapping occurrences.
 fn places<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> + 'a {
+    // The search goes on one character later, not after the match, so that overlapping occurrences count.
     let step = old.chars().next().map_or(1, char::len_utf8);
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -113,6 +115,7 @@ fn missing(text: &str, old: &str) -> String {
         .map(|(number, line)| (number + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty())
         .collect();
+    // A large file with a long text is not worth the time for a hint.
     let near = (!wanted.is_empty() && lines.len().saturating_mul(wanted.len()) <= MOST_COMPARED)
         .then(|| {
             lines

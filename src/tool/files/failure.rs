@@ -18,6 +18,7 @@ pub(super) fn for_model(place: &Place, failure: &BeneathError) -> ToolError {
         BeneathError::TooLarge { size, cap, .. } => {
             format!("{place} has {size} bytes; at most {cap} can be taken: use exec on parts of it")
         }
+        // The whole cause may contain paths of the host, so it goes to the log only.
         BeneathError::Io { verb, source, .. } => {
             tracing::warn!("file tool: {}", error::chain(failure));
             let reason = match source.kind() {

@@ -39,6 +39,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
         .root
         .read(place.relative(), picture::MOST_INPUT as u64)
         .map_err(|failure| for_model(&place, &failure))?;
+    // The text describes the original picture, even if a smaller one is shown.
     let found = picture::sniff(&bytes);
     let fit = picture::fit(&bytes, LIMITS).map_err(|reason| {
         ToolError::model(format!("{place} can't be shown: {reason} ({} bytes)", bytes.len()))

@@ -77,8 +77,10 @@ impl Tool for FileTool {
             let agent = (self.agents)(&context.agent)
                 .ok_or_else(|| ToolError::model("you have been removed from the configuration"))?;
             let work = self.work;
+            // File access blocks, so it runs outside of the async worker threads.
             let job = tokio::task::spawn_blocking(move || {
                 let root = Root::open(&agent.workspace).map_err(|failure| {
+                    // The cause contains the host's path, so the model gets a sentence without it.
                     tracing::warn!("workspace of {}: {}", agent.id, error::chain(&failure));
                     ToolError::model(
                         "your workspace can't be opened; the owner finds the cause with `flock doctor`",
@@ -90,6 +92,7 @@ impl Tool for FileTool {
             });
             match job.await {
                 Ok(result) => result,
+                // Only a panic of the tool leads here.
                 Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
             }
         })
@@ -99,6 +102,7 @@ impl Tool for FileTool {
 impl Workspace {
     /// Returns a whole file, with the content that the sandbox shows.
     fn read(&self, place: &Place, cap: u64) -> Result<Vec<u8>, BeneathError> {
+        // In the workspace itself these files are only mount points.
         if place.is_identity() {
             return Root::open(&self.identity)?.read(place.relative(), cap);
         }

@@ -35,6 +35,7 @@ impl Place {
                 bounded::start(text, 200)
             ))
         };
+        // A relative path starts at the workspace, as commands in the sandbox do.
         let below = match text.strip_prefix('/') {
             None => text,
             Some(absolute) => match absolute.trim_start_matches('/').strip_prefix("workspace") {

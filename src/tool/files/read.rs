@@ -54,6 +54,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     }
     let (text, damaged) = match String::from_utf8(bytes) {
         Ok(text) => (text, false),
+        // A damaged text can be read but not edited, because the replaced bytes would be lost.
         Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
     };
     let mut shown = lines::part(&place, &text, first, limit, LONG_LINE)?;

@@ -11,6 +11,7 @@ const PREFIX: &str = "spawn-";
 /// Returns the number of sessions above this one: 0 for a session that no agent started.
 #[must_use]
 pub fn depth(key: &SessionKey) -> u32 {
+    // Spawned sessions are always of this kind. A peer of another kind may have the same prefix by chance.
     if key.kind() != SessionKind::Request {
         return 0;
     }

@@ -18,6 +18,7 @@ pub(super) fn list(sessions: &[SessionInfo]) -> String {
         return "you have no sessions yet".to_owned();
     }
     let mut lines: Vec<String> = sessions.iter().take(MAX_LISTED).map(line).collect();
+    // Sessions come with the most recently used first, so the last ones are dropped.
     if sessions.len() > MAX_LISTED {
         lines.push(format!("{} older ones are not shown", sessions.len() - MAX_LISTED));
     }

@@ -137,6 +137,7 @@ impl SessionTool {
     }
 
     async fn spawn(&self, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+        // Models often name themselves, which is accepted.
         if let Some(agent) = arguments.optional::<String>("agentId")?
             && agent != context.agent.as_str()
         {
@@ -190,6 +191,7 @@ fn body(arguments: &Arguments, name: &str) -> Result<String, ToolError> {
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn for_model(failure: SessionsError) -> ToolError {
+    // The model only gets the general sentence, not the source of the failure.
     if matches!(failure, SessionsError::Failed(_)) {
         tracing::warn!("session tool: {}", error::chain(&failure));
     }

@@ -12,13 +12,16 @@ const MOST_COMPARED: usize = 200_000_000;
 /// endings is kept too, and so is a missing one at the end.
 pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let breaks = text.matches('\n').count();
+    // Only a file with CRLF at the end of every line counts as a CRLF file.
     let end = if breaks > 0 && text.matches("\r\n").count() == breaks { "\r\n" } else { "\n" };
     let ends = text.is_empty() || text.ends_with('\n');
     let mut lines: Vec<&str> = text.split(end).collect();
     if ends {
+        // The text after the last line ending is empty and no line.
         lines.pop();
     }
     let wanted: usize = hunks.iter().map(|hunk| hunk.lines.len() + hunk.headers.len()).sum();
+    // Checked before any search, because the search for a large patch in a large file could take long.
     if lines.len().saturating_mul(wanted) > MOST_COMPARED {
         return Err(format!("{wanted} lines of a patch are too many for a file of {}", lines.len()));
     }
@@ -39,6 +42,7 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
                 Line::Added(text) => result.push(text.clone()),
             }
         }
+        // A final empty context line may have counted past the end.
         done = done.min(lines.len());
     }
     result.extend(lines[done..].iter().map(ToString::to_string));
@@ -116,6 +120,7 @@ fn header_from(lines: &[&str], from: usize, header: &str) -> Option<usize> {
 
 /// Ways to compare a line of the file with a line of the patch, from strict to lax.
 const WAYS: [fn(&str, &str) -> bool; 4] = [
+    // In a file with mixed line endings, a line may still end with a CR.
     |own, wanted| own.strip_suffix('\r').unwrap_or(own) == wanted.strip_suffix('\r').unwrap_or(wanted),
     |own, wanted| own.trim_end() == wanted.trim_end(),
     |own, wanted| own.trim() == wanted.trim(),

@@ -41,9 +41,11 @@ pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<Operation>, String
     let mut operations = Vec::new();
     while let Some(line) = lines.next() {
         let line = line.trim();
+        // Some models write an environment id, which has no meaning here.
         if line == BEGIN || line.is_empty() || line.starts_with("*** Environment ID:") {
             continue;
         }
+        // Text after the end marker is ignored.
         if line == END {
             break;
         }
@@ -131,6 +133,7 @@ fn update(lines: &mut Lines<'_>, path: String) -> Result<Operation, String> {
         }
         hunks.push(hunk(lines)?);
     }
+    // A file can be moved without a change.
     if hunks.is_empty() && to.is_none() {
         return Err(lines.error("the file to update has no hunk"));
     }
@@ -139,6 +142,7 @@ fn update(lines: &mut Lines<'_>, path: String) -> Result<Operation, String> {
 
 fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
     let mut hunk = Hunk::default();
+    // Several headers in a row narrow the place down.
     while let Some(header) = lines.peek().and_then(header) {
         lines.at += 1;
         if !header.is_empty() {
