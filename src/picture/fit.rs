@@ -1,7 +1,7 @@
 //! Shrinks a picture until it fits given limits.
 //!
-//! The bytes are hostile. The size that the header claims is only used to refuse a picture early, and decoding is
-//! bounded in pixels and in memory.
+//! The bytes are hostile. The size in the header can be a lie, so decoding is bounded in pixels and in memory all the
+//! same.
 
 use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};

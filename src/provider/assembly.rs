@@ -11,7 +11,7 @@ use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 const LONGEST_NAME: usize = 256;
 /// Maximum bytes of a call's id.
 const LONGEST_ID: usize = 512;
-/// Maximum number of blocks in an answer. A model that makes more calls than this has lost its way.
+/// Maximum number of blocks in an answer. More calls than this are a malfunction of the model.
 pub const MOST_BLOCKS: usize = 512;
 
 /// The error of an answer that exceeds its limit of bytes or blocks.
@@ -465,7 +465,7 @@ mod tests {
             for depth in 1..127 {
                 let arguments = call(&nested(depth), is_whole);
                 assert_eq!(arguments.is_object(), depth < DEEPEST, "{depth}");
-                // As deep as a transcript has them, and a compaction that copies its record.
+                // A compaction nests a copied record of a transcript in its own: no arguments are stored deeper.
                 let stored =
                     serde_json::json!({"initial": {"message": {"content": [{"arguments": arguments}]}}});
                 assert!(serde_json::from_str::<Value>(&stored.to_string()).is_ok(), "{depth}");

@@ -34,7 +34,7 @@ pub(in crate::provider) fn of(
         return minimax(model, effort).map(|thinking| (thinking, None));
     }
     if effort == Effort::Off {
-        // Without a setting none of these models reasons at length. The newest ones refuse to be told not to.
+        // Without a setting none of these models reasons at length. The newest ones refuse a setting that forbids it.
         return None;
     }
     match version(model)? {

@@ -145,7 +145,7 @@ impl Catalog {
 
     /// Returns the model without looking up its key.
     ///
-    /// The result can build request bodies. A call with it would be refused by the provider, which wants the key.
+    /// The result can build request bodies. A provider that requires a key would refuse its calls.
     ///
     /// # Errors
     ///

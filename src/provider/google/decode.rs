@@ -176,7 +176,7 @@ impl<'a> Chunks<'a> {
             // The model wrote a malformed call. Asked again, it mostly gets it right, so this is reported as a failure
             // that may pass.
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => return failed(500),
-            // With text before it this reason counts as an end. Without text there is nothing to show.
+            // After a part of an answer this reason counts as an end. Without any part there is nothing to show.
             "OTHER" if self.answer.is_empty() => return failed(500),
             // The same request would fail again, so it is reported as rejected.
             "MISSING_THOUGHT_SIGNATURE" | "TOO_MANY_TOOL_CALLS" => return failed(400),

@@ -1,5 +1,5 @@
-//! The structure of a streamed completion. It is lenient: with some server every field may be missing, null, or of
-//! another type.
+//! The structure of a streamed completion. It is lenient: each field is missing, null or of another type with some
+//! server.
 
 use std::fmt;
 
