@@ -1,4 +1,4 @@
-//! All that the database holds of one agent, taken out in one change.
+//! Removal of an agent: deletes its rows in one transaction and keeps the history of what it did.
 
 use rusqlite::Transaction;
 
@@ -6,8 +6,10 @@ use super::audit::{self, AuditEntry};
 use super::{Store, StoreError};
 use crate::id::AgentId;
 
-/// Statements that forget an agent; `?1` is its id. Turns and the conversations of agent programs go with their session.
-/// Messages, tasks, requests, usage and the audit stay: they tell what happened.
+/// The statements that delete an agent's rows; `?1` is its id.
+///
+/// Turns and the conversations of agent programs are deleted with their session. Messages, tasks, requests, usage and
+/// the audit stay, because they tell what happened.
 const FORGET: [&str; 8] = [
     "DELETE FROM session WHERE agent = ?1",
     "DELETE FROM inbox WHERE session GLOB 'agent:' || ?1 || ':*'",
@@ -23,6 +25,7 @@ fn forget(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()
     for statement in FORGET {
         transaction.execute(statement, [agent.as_str()])?;
     }
+    // Sessions share a stored prompt, so a prompt goes only with the last session that uses it.
     transaction
         .execute(
             "DELETE FROM prompt WHERE inputs NOT IN (SELECT prompt FROM session WHERE prompt IS NOT NULL)",
@@ -32,22 +35,18 @@ fn forget(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()
 }
 
 impl Store {
-    /// Forgets an agent's sessions, memberships, positions in channels, card and state in one change, so that another
-    /// one of its id has nothing of it.
+    /// Deletes an agent's sessions, memberships, delivery positions, card and state in one transaction.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// A later agent with the same id therefore inherits nothing.
     pub async fn forget_agent(&self, agent: AgentId) -> Result<(), StoreError> {
         self.write("forget an agent", move |transaction| forget(transaction, &agent)).await
     }
 
-    /// Writes a row of the audit unless there is one of this action and subject since `since`: for an operation that is
-    /// finished after it was interrupted. Says whether it wrote.
+    /// Appends an audit row unless one with the same actor, action and subject exists since `since` (Unix
+    /// milliseconds).
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// An operation that is resumed after an interruption uses this so that it is not recorded twice. Returns `true` if
+    /// a row was written.
     pub async fn audit_once(&self, entry: AuditEntry, since: i64, now: i64) -> Result<bool, StoreError> {
         self.write("write the audit", move |transaction| {
             let is_there: bool = transaction.query_row(

@@ -1,5 +1,7 @@
-//! The steps of a channel's archive. Each holds only in the state that it begins from, and says so in the
-//! channel within the same change.
+//! The steps of archiving a channel.
+//!
+//! Each step applies only in the state that it starts from. The state change, its audit row and its notice in the
+//! channel are one transaction.
 
 use rusqlite::Transaction;
 
@@ -8,32 +10,32 @@ use super::post::{self, NewPost, Posted};
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
 
-/// A step.
+/// A step of archiving a channel, or of undoing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArchiveStep {
-    /// Active to archiving.
+    /// Moves the channel from active to archiving.
     Begin {
-        /// Who asked for it.
         by: Party,
-        /// When it ends whoever is ready, in Unix milliseconds.
+        /// Unix milliseconds at which the archive ends even if some agents are not ready.
         due_at: i64,
     },
-    /// An agent is ready.
+    /// Records that an agent is ready for the end.
     Ready(AgentId),
-    /// To archived: the members' sessions of the channel are closed, its bridges told and stopped. Unless it is
-    /// forced, only while the channel is archiving, and its time is over or every agent that is a member at
-    /// the moment of the change is ready.
+    /// Moves the channel to archived, closes the members' sessions of the channel, and notifies and stops its bridges.
+    ///
+    /// Unless forced, this needs a channel that is archiving and either past its due time, or with every agent ready
+    /// that is a member at the moment of the change.
     Finish {
-        /// Whether it ends whoever is ready, also where nobody was asked.
+        /// Archives without waiting for agents, even if the archive was never begun.
         forced: bool,
     },
-    /// Archiving to active.
+    /// Moves the channel from archiving back to active.
     Cancel,
-    /// Archived to active.
+    /// Moves the channel from archived back to active.
     Reopen,
 }
 
-/// Whether the channel was in the state that the step begins from.
+/// Changes the channel's state. Returns `false` if the channel was not in the state that the step starts from.
 fn change(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64) -> rusqlite::Result<bool> {
     let changed = match step {
         ArchiveStep::Begin { by, due_at } => transaction.execute(
@@ -46,6 +48,8 @@ fn change(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64)
              AND EXISTS (SELECT 1 FROM channel WHERE id = ?1 AND state = 'archiving')",
             (id, agent.as_str(), now),
         )?,
+        // Readiness is checked in the same statement as the change, because an agent may have joined since the caller
+        // read the channel. People are not asked, so they never delay the end.
         ArchiveStep::Finish { forced } => transaction.execute(
             "UPDATE channel SET state = 'archived', archived_at = ?2, archiving_at = NULL, archiving_by = NULL,
              archive_due_at = NULL WHERE id = ?1 AND state <> 'archived' AND (?3 OR state = 'archiving' AND (
@@ -66,15 +70,16 @@ fn change(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64)
     if changed == 0 {
         return Ok(false);
     }
+    // Answers from an earlier attempt must not count for the next one.
     if matches!(step, ArchiveStep::Begin { .. } | ArchiveStep::Cancel | ArchiveStep::Reopen) {
         transaction.execute("UPDATE member SET ready_at = NULL WHERE channel = ?1", [id])?;
     }
     Ok(true)
 }
 
-/// Closes or opens the sessions that agents have in a channel.
+/// Sets the state of the sessions that agents have in a channel.
 fn sessions(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::Result<()> {
-    // A key's last part is the id, and agents' ids hold no colon.
+    // The channel id is the last part of a session key, and agent ids contain no colon, so the key is unambiguous.
     transaction
         .execute(
             "UPDATE session SET state = ?2 WHERE kind = 'channel'
@@ -84,11 +89,13 @@ fn sessions(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::R
         .map(drop)
 }
 
-/// Tells the bridges' other sides, and stops them or lets them go on. Those that a person paused are left
-/// as they are.
+/// Notifies the other sides of a channel's bridges, then stops or restarts the bridges.
+///
+/// Bridges that a person paused keep that state and are not notified.
 fn bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i64) -> rusqlite::Result<()> {
     let (notice, from, to) =
         if is_end { ("archived", "active", "archived") } else { ("reopened", "archived", "active") };
+    // The outbox is filled before the state changes, because the same condition selects the bridges.
     transaction.execute(
         "INSERT INTO outbox (bridge, channel, notice, created_at)
          SELECT id, channel, ?2, ?3 FROM bridge WHERE channel = ?1 AND state = ?4",
@@ -100,11 +107,8 @@ fn bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i64) -> r
 }
 
 impl Store {
-    /// Does a step and says so; `None` where the channel was not in the state it begins from.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Applies a step, with its notice and its audit row. Returns `None` if the channel was not in the state that the
+    /// step starts from.
     pub async fn archive_step(
         &self,
         id: ChannelId,
@@ -118,7 +122,7 @@ impl Store {
                 return Ok(None);
             }
             audit::append(transaction, &entry, notice.now)?;
-            // The last word is given to the bridges before they are stopped.
+            // Post first: stopped bridges would not receive the notice.
             let posted = post::post(transaction, &notice)?.posted();
             match step {
                 ArchiveStep::Finish { .. } => {

@@ -4,7 +4,7 @@ use crate::id::Party;
 
 const DUE: i64 = 1000;
 
-/// Does a step at a time; whether the channel was as it needs it.
+/// Applies a step. Returns `true` if the channel was in the state that the step needs.
 async fn step(store: &Store, step: ArchiveStep, now: i64) -> bool {
     let action = match step {
         ArchiveStep::Begin { .. } => "channel.archive",
@@ -38,7 +38,7 @@ fn state(store: &Store) -> ChannelState {
     store.channel(&id("x")).unwrap().unwrap().state
 }
 
-/// Whoever decides to end an archive read the channel before; what counts is what it is when it ends.
+/// Callers decide from an older view of the channel, so the state at the moment of the change has to count.
 #[tokio::test]
 async fn what_changed_since_somebody_decided_to_end_an_archive_counts() {
     let (_folder, store) = open();

@@ -1,5 +1,7 @@
-//! The audit: what was done by whom. A row's hash covers the row and the hash of the one before it, so that
-//! a row that was changed or taken out shows.
+//! The audit: a hash chain of who did what.
+//!
+//! The hash of a row covers the row and the hash of the row before it. A row that is changed or removed therefore
+//! breaks the chain.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, Transaction, params_from_iter};
@@ -8,20 +10,20 @@ use sha2::{Digest as _, Sha256};
 use super::{Reader, Store, StoreError, chain};
 use crate::id::{SessionKey, TurnId};
 
-/// How much it matters.
+/// The severity of an audit row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
-    /// Everyday.
+    /// Routine; nobody has to look at it.
     Green,
-    /// To be looked at later.
+    /// Worth a look later.
     Yellow,
-    /// A person decides, or has to know.
+    /// Needs a person's decision or attention.
     Red,
 }
 
 impl Level {
-    /// The word in the database and for people.
+    /// Returns the name that the database stores and people read.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,35 +45,33 @@ impl std::str::FromStr for Level {
     }
 }
 
-/// One thing that was done. Bodies of messages and arguments are not in it, but their digests may be.
+/// An action to be recorded. It never contains message bodies or arguments, at most their digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Who did it: an agent, a person, or flock itself.
+    /// An agent, a person, or flock itself.
     pub actor: String,
-    /// What, as in `channel.post`.
+    /// A dotted name, as in `channel.post`.
     pub action: &'static str,
-    /// On what.
     pub subject: String,
-    /// How much it matters.
     pub level: Level,
-    /// More, in at most `MAX_DETAIL` bytes.
+    /// Free text; bytes beyond [`MAX_DETAIL`] are cut off.
     pub detail: String,
-    /// From which session.
     pub session: Option<SessionKey>,
-    /// In which turn.
     pub turn: Option<TurnId>,
 }
 
-/// The most bytes of a detail that are kept.
+/// The most bytes of a detail that are stored.
 pub const MAX_DETAIL: usize = 500;
 
-/// Adds a row to the chain, in the transaction of what it tells of.
+/// Appends a row to the chain, in the same transaction as the change that it records.
 pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> rusqlite::Result<()> {
+    // The first row of all follows a hash of zeros.
     let previous = chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
     let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL)];
     let session = entry.session.as_ref().map(SessionKey::as_str);
     let turn = entry.turn.map(|turn| turn.to_string());
     let level = entry.level.as_str();
+    // This order is part of the stored format: `chain` hashes the same fields in the same order to verify a row.
     let fields = [
         &at.to_string(),
         entry.actor.as_str(),
@@ -103,46 +103,37 @@ pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64)
         .map(drop)
 }
 
-/// Which rows of the audit are asked for. The newest come first.
+/// The selection of audit rows that a query returns, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Who did it.
     pub actor: Option<String>,
-    /// How much it matters.
     pub level: Option<Level>,
-    /// What was done: an action, or a part of one up to a dot, as in `channel`.
+    /// An action, or its prefix up to a dot: `channel` also matches `channel.post`.
     pub action: Option<String>,
-    /// Not before this, in Unix milliseconds.
+    /// The earliest time, in Unix milliseconds.
     pub since: Option<i64>,
-    /// Only rows with a smaller number, for the next page.
+    /// Returns only rows with a smaller id, which gives the next page.
     pub before: Option<i64>,
 }
 
-/// A row of the audit.
+/// A stored row of the audit.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRow {
-    /// Its number in the chain.
+    /// The row's number in the chain, from 1.
     pub id: i64,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// Who did it.
     pub actor: String,
-    /// What.
     pub action: String,
-    /// On what.
     pub subject: String,
-    /// How much it matters.
     pub level: String,
-    /// More of it.
     pub detail: String,
-    /// From which session.
     pub session: Option<String>,
-    /// In which turn.
     pub turn: Option<String>,
 }
 
-/// The most rows that are given at once.
+/// The most rows that one query returns.
 pub const MAX_ROWS: u32 = 100;
 
 fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
@@ -170,6 +161,7 @@ fn query(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite:
         conditions.push("level = ?");
         values.push(level.as_str().to_owned().into());
     }
+    // The prefix ends at a dot, so `channel` does not match `channels`. The value is bound once for each place of it.
     if let Some(action) = &filter.action {
         conditions.push("(action = ? OR substr(action, 1, length(?) + 1) = ? || '.')");
         values.extend([(); 3].map(|()| Value::from(action.clone())));
@@ -194,22 +186,15 @@ fn query(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite:
 }
 
 impl Store {
-    /// At most `limit` rows of the audit, and never more than [`MAX_ROWS`], the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns rows of the audit, newest first: at most `limit`, and never more than [`MAX_ROWS`].
     pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         self.read("read the audit", |connection| query(connection, filter, limit))
     }
 }
 
 impl Store {
-    /// The time of the newest row: of the audit, or the last turn of a session. `None` where nothing was written yet.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the Unix milliseconds of the newest audit row or session turn, whichever is later, or `None` in an empty
+    /// database.
     pub fn newest_time(&self) -> Result<Option<i64>, StoreError> {
         self.read("look for the newest row", |connection| {
             connection.query_row(
@@ -223,17 +208,15 @@ impl Store {
 }
 
 impl Reader {
-    /// As [`Store::audit_rows`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns rows of the audit, as [`Store::audit_rows`] does.
     pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         self.read("read the audit", |connection| query(connection, filter, limit))
     }
 }
 
-/// The hash of a row: each field with its length before it, so that none can take part of another's place.
+/// Computes the hash of a row.
+///
+/// Each field is preceded by its length, so text cannot move from one field into the next without changing the hash.
 pub(super) fn link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(previous);
@@ -244,7 +227,7 @@ pub(super) fn link(previous: &[u8], fields: &[&str]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A digest of a text, for a row that must not hold the text itself.
+/// Returns a short digest of a text, for a row that must not contain the text itself.
 #[must_use]
 pub fn digest(text: &str) -> String {
     crate::id::hex(&Sha256::digest(text)[..16])

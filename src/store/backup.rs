@@ -1,5 +1,7 @@
-//! Backups of the database: made through SQLite while it is in use, checked before they count, and kept in a small
-//! number.
+//! Backups of the database.
+//!
+//! SQLite makes them while the database is in use. A backup is checked before it gets its final name, and only a small
+//! number is kept.
 
 use std::path::{Path, PathBuf};
 
@@ -9,34 +11,33 @@ use super::damage::{self, Depth};
 use super::{Store, StoreError, connect, create_private};
 use crate::home::Home;
 
-/// How many of each kind are kept.
+/// The number of backups kept of each kind.
 const KEPT: usize = 7;
 
-/// How long after the newest one the next is made, in milliseconds.
+/// Milliseconds between daily backups.
 const EVERY: i64 = 24 * 3_600_000;
 
-/// Why a backup was made.
+/// The reason for a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupKind {
-    /// A day had passed.
+    /// Made once a day.
     Daily,
-    /// A migration was about to change the database.
+    /// Made before a migration changed the database.
     Migration,
 }
 
-/// A backup of the database.
+/// A backup file of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Its file.
     pub path: PathBuf,
-    /// Why it was made.
     pub kind: BackupKind,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds, taken from the file name.
     pub at: i64,
 }
 
 impl Backup {
-    /// From a file's name: `flock-daily-<time>.db`, or `flock-v<version>-<time>.db` before a migration.
+    /// Parses a file name: `flock-daily-<time>.db`, or `flock-v<version>-<time>.db` for a backup made before a
+    /// migration.
     fn parse(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_prefix("flock-")?.strip_suffix(".db")?;
         let (kind, at) = name.split_once('-')?;
@@ -50,13 +51,13 @@ impl Backup {
     }
 }
 
-/// The backups of a home's database, the newest first.
+/// Lists the backups of a home's database, newest first.
 #[must_use]
 pub fn list(home: &Home) -> Vec<Backup> {
     within(&home.backups())
 }
 
-/// Removes the oldest backups, so that their number is bounded.
+/// Deletes the oldest backups of each kind, so that their number stays bounded.
 pub(super) fn prune(folder: &Path) {
     for old in superfluous(&within(folder)) {
         if let Err(error) = fs_err::remove_file(&old) {
@@ -70,22 +71,23 @@ fn within(folder: &Path) -> Vec<Backup> {
     let mut found: Vec<Backup> = entries
         .flatten()
         .filter_map(|entry| Backup::parse(entry.path()))
-        // A FIFO by the name of one is none.
+        // A FIFO or a folder with such a name is not a backup.
         .filter(|backup| backup.path.is_file())
         .collect();
     found.sort_unstable_by_key(|backup| std::cmp::Reverse(backup.at));
     found
 }
 
-/// When the next daily backup is due, in Unix milliseconds. A newest one from the future, of a clock that was wrong, is
-/// not waited for.
+/// Returns the Unix milliseconds at which the next daily backup is due.
+///
+/// A backup dated in the future, left by a wrong clock, is ignored: waiting for it could take years.
 #[must_use]
 pub fn due_at(backups: &[Backup], now: i64) -> i64 {
     let newest = backups.iter().filter(|backup| backup.kind == BackupKind::Daily && backup.at <= now);
     newest.map(|backup| backup.at).max().map_or(now, |at| at + EVERY)
 }
 
-/// Those that are more than are kept of their kind.
+/// Selects the backups beyond [`KEPT`] of each kind. `backups` is sorted newest first.
 #[must_use]
 fn superfluous(backups: &[Backup]) -> Vec<PathBuf> {
     let of = |kind| backups.iter().filter(move |backup| backup.kind == kind).skip(KEPT);
@@ -93,13 +95,15 @@ fn superfluous(backups: &[Backup]) -> Vec<PathBuf> {
 }
 
 impl Store {
-    /// Makes a daily backup, checks it, and removes the oldest ones. Blocks the thread.
+    /// Makes a daily backup, checks it, and deletes the oldest ones. Blocks the calling thread.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Backup`]; a backup that is not whole is not kept.
+    /// Returns [`StoreError::Backup`] if the copy can't be made, is damaged, or can't be moved to its name. The
+    /// incomplete file is deleted.
     pub fn back_up(&self, home: &Home, now: i64) -> Result<Backup, StoreError> {
         let path = home.backups().join(format!("flock-daily-{now}.db"));
+        // A draft has another name, so `list` never sees a backup that is unfinished or unchecked.
         let draft = home.backups().join(format!(".new-{}-backup", std::process::id()));
         let made = copy(&self.path, &draft)
             .and_then(|()| Ok(fs_err::rename(&draft, &path)?))
@@ -113,12 +117,12 @@ impl Store {
     }
 }
 
-/// Copies a database through SQLite, which sees what is still in the log beside it, and checks the copy.
+/// Copies a database and checks the copy. Going through SQLite includes what is still in the write-ahead log.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     copy_of(&connect(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?, to)
 }
 
-/// The same of a database that is open. A copy that is not whole does not stay.
+/// Copies a database that is already open. Deletes the copy if it is incomplete.
 pub(super) fn copy_of(
     connection: &Connection,
     to: &Path,
@@ -132,7 +136,7 @@ pub(super) fn copy_of(
 
 fn write_copy(connection: &Connection, to: &Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     create_private(to)?;
-    // VACUUM INTO writes to an empty file and keeps its mode.
+    // VACUUM INTO accepts an existing file that is empty and keeps its mode, so the copy is private from the start.
     connection.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
     std::fs::File::open(to)?.sync_all()?;
     let checked = damage::check(to, Depth::Deep)?;

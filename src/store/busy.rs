@@ -1,39 +1,43 @@
-//! Waiting for another process that has locked the database. It is measured by the clock: SQLite's own timeout adds up
-//! the pauses that it asked for, which become far longer on a busy machine.
+//! Waiting for another process that holds the database lock.
+//!
+//! The wait is measured by the clock. SQLite's own timeout adds up the pauses that it asked for, and on a busy machine
+//! each pause takes far longer than asked.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-/// How long a change or a read waits for the lock, from when it was asked for.
+/// The time a read or a write waits for the lock, counted from its first attempt.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// The first pause between two attempts; each is twice as long as the one before it.
+/// The first pause between two attempts. Each further pause doubles, up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 thread_local! {
-    /// When statements of this thread stop to wait, where that was set.
+    /// The moment at which statements of this thread stop waiting; [`LIMIT`] applies if it is not set.
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Has the statements of a connection wait for the lock until [`LIMIT`] has passed, or until the deadline of
+/// Makes the statements of a connection wait for the lock until [`LIMIT`] has passed, or until the deadline set by
 /// [`within`].
 pub(super) fn install(connection: &mut Connection) -> rusqlite::Result<()> {
     let mut began = Instant::now();
     connection.busy_handler(Some(move |attempts: i32| {
         let now = Instant::now();
+        // SQLite starts again at attempt 0 for each new wait.
         if attempts == 0 {
             began = now;
         }
         let deadline = DEADLINE.get().unwrap_or(began + LIMIT);
         let left = deadline.saturating_duration_since(now);
         std::thread::sleep(pause(attempts).min(left));
+        // Returning `false` makes the statement fail with "database is locked".
         !left.is_zero()
     }))
 }
 
-/// Does some work whose statements wait for the lock until this moment.
+/// Runs `work` with a common deadline for all its waits for the lock.
 pub(super) fn within<T>(deadline: Instant, work: impl FnOnce() -> T) -> T {
     let before = DEADLINE.replace(Some(deadline));
     let done = work();

@@ -1,4 +1,4 @@
-//! Cards: what an agent says of itself, where it has said something.
+//! Agent cards: how agents describe themselves.
 
 use rusqlite::{Connection, Row};
 
@@ -7,29 +7,24 @@ use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::AgentId;
 
-/// What an agent says of itself. What is `None` is as its role and archetype have it.
+/// An agent's description of itself. A field that is `None` falls back to the agent's role and archetype.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCard {
-    /// Who.
     pub agent: AgentId,
-    /// What it is called.
     pub name: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
-    /// What it can do: a JSON list.
+    /// A JSON list.
     pub skills: Option<String>,
-    /// When it last said something, in Unix milliseconds.
+    /// Unix milliseconds of the last update.
     pub updated_at: i64,
 }
 
-/// What an agent says anew; the rest stays.
+/// A change of a card. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct CardUpdate {
-    /// What it is called.
     pub name: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
-    /// What it can do: a JSON list.
+    /// A JSON list.
     pub skills: Option<String>,
 }
 
@@ -51,20 +46,12 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<StoredCard>> {
 }
 
 impl Store {
-    /// What agents said of themselves.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the cards of all agents that have described themselves.
     pub fn cards(&self) -> Result<Vec<StoredCard>, StoreError> {
         self.read("list the cards", list)
     }
 
-    /// Keeps what an agent says of itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Updates an agent's card and records it in the audit.
     pub async fn update_card(
         &self,
         agent: AgentId,
@@ -86,11 +73,7 @@ impl Store {
         .await
     }
 
-    /// Forgets what an agent said of itself: another one with its id is not bound by it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Deletes an agent's card, so that a later agent with the same id does not inherit it.
     pub async fn forget_card(&self, agent: AgentId) -> Result<(), StoreError> {
         self.write("forget a card", move |transaction| {
             transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)

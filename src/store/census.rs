@@ -1,4 +1,4 @@
-//! How much the database holds: the rows of each table, without a word of what is in them.
+//! Row counts of the database's tables, without any of their content.
 
 use std::path::Path;
 
@@ -7,29 +7,28 @@ use serde::Serialize;
 
 use super::{StoreError, connect, damage};
 
-/// How much a database holds.
+/// The size of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Census {
-    /// The number of its schema.
+    /// The schema version.
     pub schema: i64,
-    /// Its tables, in the order in which they were made.
+    /// In the order in which they were created.
     pub tables: Vec<Table>,
 }
 
-/// A table and its rows.
+/// A table and its number of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// Its name.
     pub name: String,
-    /// The number of its rows; `None` where it can't be counted.
+    /// `None` if the rows can't be counted, as in a damaged table.
     pub rows: Option<u64>,
 }
 
-/// Counts what is in the database at this path, which may be in use or damaged.
+/// Counts the rows of the database at `path`, which may be in use or damaged.
 ///
 /// # Errors
 ///
-/// If it can't be opened, or is no database.
+/// Returns an error if the file can't be opened or is not an SQLite database.
 pub fn census(path: &Path) -> Result<Census, StoreError> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let failed = |source| StoreError::query("count what the database holds", source);

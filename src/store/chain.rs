@@ -1,7 +1,9 @@
-//! The chain that the rows of the audit make: walked from its beginning, and compared with a file that says
-//! where it ends. A row that was changed, put in or taken out breaks the chain; rows that were cut off its
-//! end leave the file behind, which is why the end is written down outside of the database. So is what flock
-//! itself gave up at its beginning: a database that says so of more than that has lost rows.
+//! Verification of the audit's hash chain.
+//!
+//! The chain is walked from its start and compared with a file outside the database that names its last row. A row that
+//! was changed, inserted or removed breaks the chain. Rows cut off at the end do not break it, but then the file names
+//! a row that is missing. A second file names the rows that flock itself deleted at the start: a database that lacks
+//! more than those has lost rows.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +15,11 @@ use super::{Reader, Store, StoreError};
 use crate::home::{HomeError, atomic};
 use crate::id::hex;
 
-/// Where the chain ends: the number and the hash of its last row.
+/// The end of the chain: the number and the hash of its last row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
-    /// The row's number; 0 before the first.
+    /// The row's number; 0 for an empty chain.
     pub(super) id: i64,
-    /// Its hash in hex.
     pub(super) hash: String,
 }
 
@@ -27,19 +28,21 @@ impl Head {
         Self { id, hash: hex(hash) }
     }
 
-    /// Puts it at `path` and returns when it is on the disk.
+    /// Writes it to `path`. Returns once it is on the disk.
     pub(super) fn write(&self, path: &Path) -> Result<(), HomeError> {
         atomic::write(path, serde_json::json!(self).to_string().as_bytes(), 0o600)
     }
 
-    /// What is at `path`; `None` where nothing of the kind is there.
+    /// Reads it from `path`. Returns `None` if the file is absent or does not contain a head.
     fn read(path: &Path) -> Result<Option<Self>, HomeError> {
         Ok(content(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 }
 
-/// What a file beside the database holds; `None` where it is not there, or somebody put something else in its place. That it
-/// can't be read for now is neither.
+/// Reads a file beside the database.
+///
+/// Returns `None` if the file is absent, or if something else (too large, not a regular file) is in its place. A file
+/// that can't be read for now is an error, because nothing is known then.
 fn content(path: &Path) -> Result<Option<Vec<u8>>, HomeError> {
     use std::io::ErrorKind::{FileTooLarge, InvalidInput};
     match atomic::read(path, 4096) {
@@ -48,20 +51,22 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, HomeError> {
     }
 }
 
-/// What was given up of the chain's beginning: its last row. Written down before the rows go and after, so
-/// that a crash in between leaves one of the two.
+/// The last row of what flock deleted at the chain's start.
+///
+/// It is written both before and after the rows are deleted. While the deletion runs it holds the old and the new
+/// start, so that a crash in between leaves a database that matches one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GivenUp {
     pub(super) rows: Vec<Head>,
 }
 
 impl GivenUp {
-    /// Beside the file that says where the chain ends.
+    /// Returns the path beside the file that names the chain's end.
     fn path(head: &Path) -> PathBuf {
         head.with_file_name("audit.base")
     }
 
-    /// None where nothing of the kind is there.
+    /// Reads it. Returns an empty list if the file is absent or unreadable as JSON.
     fn read(head: &Path) -> Result<Self, HomeError> {
         let bytes = content(&Self::path(head))?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
@@ -72,35 +77,35 @@ impl GivenUp {
     }
 }
 
-/// What a walk along the whole chain found.
+/// The result of a walk along the whole chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// How many rows there are.
+    /// The number of rows that were read.
     pub rows: u64,
-    /// The number of the last one; 0 where there is none.
+    /// The id of the last row; 0 without rows.
     pub last: i64,
-    /// The first thing that does not fit.
+    /// The first fault found.
     pub broken: Option<Broken>,
 }
 
-/// Where a chain does not fit.
+/// A fault in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("row {id} {reason}")]
 pub struct Broken {
-    /// The row.
+    /// The id of the row at fault.
     pub id: i64,
-    /// What is wrong with it.
+    /// A text that follows "row N" in a message.
     pub reason: &'static str,
 }
 
-/// The action of the row that says that the chain had been cut off when flock opened it.
+/// The action of the row that flock appends when it finds the end of the chain cut off.
 const CUT: &str = "audit.cut";
-/// What such a row is said to be.
+/// The fault that such a row is reported as.
 const SAYS_CUT: &str = "says that rows before it had been cut off";
 
 const PAGE: u32 = 1000;
 
-/// The chain's last row, or that which the first row follows.
+/// Returns the last row's id and hash, or those of the row that the first one follows if no row is kept.
 pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found = connection
@@ -113,7 +118,7 @@ pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec
     }
 }
 
-/// What was the last of the rows that are not kept any more.
+/// Returns the last of the rows that were deleted at the start, if any were.
 pub(super) fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
     connection
         .prepare_cached("SELECT id, hash FROM audit_base")?
@@ -121,7 +126,7 @@ pub(super) fn base(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec
         .optional()
 }
 
-/// Where the chain ends.
+/// Returns the end of the chain.
 pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
     Ok(match last(connection)? {
         Some((id, hash)) => Head::new(id, &hash),
@@ -129,8 +134,10 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
     })
 }
 
-/// Compares the chain with the file when the database is opened to be written. What was cut off is lost, but
-/// that it was must not be: the next head would cover it up. Gives the head that is in the file now.
+/// Compares the chain with the file when the database is opened for writing. Returns the head that is in the file now.
+///
+/// Rows that were cut off can't be restored, but the cut is recorded as a row of its own. Without it, the next head
+/// written would hide the loss.
 pub(super) fn open(connection: &mut Connection, path: &Path) -> Result<Head, StoreError> {
     let (written, given_up) = (Head::read(path)?, GivenUp::read(path)?);
     let opened = compare(connection, path, written, &given_up);
@@ -144,6 +151,7 @@ fn compare(
     given_up: &GivenUp,
 ) -> rusqlite::Result<Head> {
     let now = head(connection)?;
+    // A new database: there is nothing to compare yet.
     if written.is_none() && now.id == 0 {
         note(now.write(path));
         return Ok(now);
@@ -172,13 +180,14 @@ fn compare(
     Ok(now)
 }
 
+// A failure here is only logged: a database without this file is still usable, and the next start reports the mismatch.
 fn note(written: Result<(), HomeError>) {
     if let Err(error) = written {
         tracing::error!(error = crate::error::chain(&error), "failed to write where the audit ends");
     }
 }
 
-/// What is missing of the chain that ended with `written`.
+/// Returns what is missing of a chain that should end with `written`, if anything is.
 fn cut(
     connection: &Connection,
     written: Option<&Head>,
@@ -199,6 +208,7 @@ fn cut(
         }));
     };
     let kept_from = base(connection)?.map_or(0, |(id, _)| id);
+    // flock itself deleted the rows up to here, so the file may name one of them.
     if written.id <= kept_from {
         return Ok(None);
     }
@@ -215,15 +225,16 @@ fn cut(
     })
 }
 
-/// Walks along the chain in one view of the database. The inner error is that of a file beside it.
+/// Walks along the chain in one read transaction. The inner error is a failure to read one of the two files.
 fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Verified, HomeError>> {
-    // Before the rows: a head that is written meanwhile would name rows that this view does not hold.
+    // Read the files before the rows: a head written in between would name rows that this transaction does not see.
     let (written, before) = match (Head::read(path), GivenUp::read(path)) {
         (Ok(written), Ok(before)) => (written, before),
         (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
     };
     let view = connection.unchecked_transaction()?;
     let mut verified = Verified { rows: 0, last: 0, broken: None };
+    // The hash of row 0, before the first, is zeros.
     let (mut at, mut previous) = base(&view)?.unwrap_or_else(|| (0, vec![0; 32]));
     loop {
         let mut statement = view.prepare_cached(
@@ -252,7 +263,7 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Verif
     if is_new {
         return Ok(Ok(verified));
     }
-    // And after them: rows may have been given up just before this view began.
+    // Read it again after the rows: a deletion may have finished just before this transaction began.
     let mut given_up = match GivenUp::read(path) {
         Ok(given_up) => given_up,
         Err(error) => return Ok(Err(error)),
@@ -262,8 +273,10 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Verif
     Ok(Ok(verified))
 }
 
-/// Takes over the rows of another database's audit. Where all of them follow each other they are taken as they are, else
-/// those that follow the last row here.
+/// Copies the audit rows of a damaged database into a new one.
+///
+/// If the old rows are an unbroken chain, they are copied as they are and replace the new ones. Otherwise only the rows
+/// that follow the last row of the new chain are added.
 pub(super) fn take_over(
     new: &rusqlite::Transaction<'_>,
     old: &Connection,
@@ -290,14 +303,14 @@ pub(super) fn take_over(
             (0..11).map(|column| row.get(column)).collect();
         insert.execute(rusqlite::params_from_iter(values?)).map(drop)
     };
-    // Where what follows the last of them can't be read, none is taken.
+    // If the successor of the last row can't be read, no row is taken.
     let (rows, is_all) = follows(old, start.0, &start.1, put).unwrap_or_default();
     taken.rows = rows;
     taken.is_complete = is_all;
     Ok(taken)
 }
 
-/// Whether all rows of the old audit follow each other, from `id` on, and reach as far as those of the new one.
+/// Returns `true` if all rows of the old audit from `id` on form a chain and reach at least as far as the new one.
 fn is_continued(new: &Connection, old: &Connection, id: i64, hash: &[u8]) -> rusqlite::Result<bool> {
     let mut end = id;
     let reach = |row: &Row<'_>| {
@@ -308,8 +321,8 @@ fn is_continued(new: &Connection, old: &Connection, id: i64, hash: &[u8]) -> rus
     Ok(is_all && end >= head(new)?.id)
 }
 
-/// Hands over the rows after `id`, which has this hash, as far as each follows the one before it: gives how many, and
-/// whether those were all.
+/// Passes to `put` the rows after `id` (whose hash is `hash`), up to the first one that does not follow its
+/// predecessor. Returns their number, and `true` if those were all.
 fn follows(
     connection: &Connection,
     id: i64,
@@ -330,7 +343,7 @@ fn follows(
             Err(_) => return Ok((count, false)),
         };
         let own: Vec<u8> = row.get(2)?;
-        // A row that says that others had been cut off before it follows its own one all the same.
+        // A row that reports a cut is still a valid link: it was appended to the row that was last at the time.
         if fault(row, at, &previous, &own)?.is_some_and(|broken| broken.reason != SAYS_CUT) {
             return Ok((count, false));
         }
@@ -340,7 +353,7 @@ fn follows(
     }
 }
 
-/// What is wrong with a row that follows row `before`, whose hash is `previous`.
+/// Checks a row against `before`, the id of the row in front of it, and `previous`, that row's hash.
 fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::Result<Option<Broken>> {
     let id: i64 = row.get(0)?;
     let broken = |reason| Ok(Some(Broken { id, reason }));
@@ -358,6 +371,7 @@ fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::
     if audit::link(previous, &fields.each_ref().map(String::as_str)) != hash {
         return broken("was changed");
     }
+    // The row is intact but reports that flock once found the chain cut off, so the audit as a whole is not complete.
     if fields[2] == CUT {
         return broken(SAYS_CUT);
     }
@@ -365,31 +379,29 @@ fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::
 }
 
 impl Store {
-    /// Walks along the whole audit.
+    /// Verifies the whole audit. A broken chain is reported in the result.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says. That the chain is broken is no error.
+    /// Returns an error if the database or one of the two files beside it can't be read.
     pub fn verify_audit(&self) -> Result<Verified, StoreError> {
         Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
     }
 
-    /// Forgets the rows before `time` (Unix milliseconds), but never the last. The chain still verifies.
-    /// Gives how many they were.
+    /// Deletes the rows before `time` (Unix milliseconds), except the very last row. Returns the number of deleted
+    /// rows.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// The remaining chain still verifies, because the file of deleted rows is updated with it.
     pub async fn prune_audit(&self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
         let what = "forget old rows of the audit";
         let ends = self.read(what, |connection| Ok((old_end(connection, time)?, base(connection)?)))?;
         let (Some((id, hash)), base) = ends else { return Ok(0) };
         let end = Head::new(id, &hash);
         let already = base.map(|(id, hash)| Head::new(id, &hash));
-        // First what will be, or a crash would leave a chain that looks as if somebody had cut it.
+        // Record the new start first. A crash after the deletion would otherwise leave a chain that looks cut.
         self.give_up(GivenUp { rows: already.into_iter().chain([end.clone()]).collect() }).await?;
         let pruned = self.write(what, move |transaction| {
-            // Only a beginning that is still there: two may do this at once.
+            // Two callers may prune at once: delete only up to a row that still exists.
             let is_there = transaction
                 .query_row("SELECT 1 FROM audit WHERE id = ?1 AND hash = ?2", (id, &hash), |_| Ok(()))
                 .optional()?;
@@ -414,10 +426,13 @@ impl Store {
     }
 }
 
-/// The last of the rows before `time`, but never the last of all. Only a beginning of the chain can go: a row
-/// that the clock put before others stays with them.
+/// Returns the last row to delete: the last before `time`, but never the last of all.
+///
+/// Only a prefix of the chain can be deleted. A row that a wrong clock placed after a newer one therefore stays with
+/// it.
 fn old_end(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
     connection
+        // Rows before the first row that is young enough, by id; without such a row, all but the last.
         .query_row(
             "SELECT id, hash FROM audit
              WHERE id < coalesce((SELECT min(id) FROM audit WHERE at >= ?1), (SELECT max(id) FROM audit))
@@ -429,12 +444,13 @@ fn old_end(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, 
 }
 
 impl Reader {
-    /// What is missing at the ends of the audit, without walking along it; `None` where nothing is. Where rows were found
-    /// missing when the database was opened, a row says so.
+    /// Returns what is missing at the two ends of the audit, without walking along it; `None` if nothing is.
+    ///
+    /// A cut that was found when the database was opened is reported through the row that recorded it.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says.
+    /// Returns an error if the database or one of the two files beside it can't be read.
     pub fn glance_at_audit(&self) -> Result<Option<Broken>, StoreError> {
         let (written, given_up) = (Head::read(&self.head)?, GivenUp::read(&self.head)?);
         self.read("look at the audit", |connection| {
@@ -454,11 +470,11 @@ impl Reader {
         })
     }
 
-    /// As [`Store::verify_audit`].
+    /// Verifies the whole audit, as [`Store::verify_audit`] does.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says.
+    /// Returns an error if the database or one of the two files beside it can't be read.
     pub fn verify_audit(&self) -> Result<Verified, StoreError> {
         Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
     }

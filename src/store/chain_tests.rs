@@ -14,7 +14,7 @@ fn entry(actor: &str, action: &'static str, level: Level) -> AuditEntry {
     }
 }
 
-/// A home whose audit has ten rows, all of them on the disk.
+/// Makes a home whose audit has ten rows, all of them synced to disk.
 async fn ten_rows() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path().to_owned(), None);
@@ -26,7 +26,7 @@ async fn ten_rows() -> (tempfile::TempDir, Home) {
     (folder, home)
 }
 
-/// Does something to the database behind flock's back, and verifies it.
+/// Runs SQL on the database without flock, then verifies the audit.
 fn after(home: &Home, sql: &str) -> Verified {
     let connection = Connection::open(home.database()).unwrap();
     connection.execute_batch(sql).unwrap();
@@ -55,7 +55,7 @@ async fn a_changed_row_shows() {
 async fn a_row_that_was_taken_out_or_put_in_shows() {
     let (_folder, home) = ten_rows().await;
     assert_eq!(after(&home, "DELETE FROM audit WHERE id = 5").broken.unwrap().id, 6);
-    // Closing the gap does not help.
+    // Renumbering the rows to close the gap does not hide it.
     let found = after(&home, "UPDATE audit SET id = id - 1 WHERE id > 5").broken.unwrap();
     assert_eq!((found.id, found.reason), (5, "does not follow the row before it"));
 
@@ -158,12 +158,12 @@ async fn a_beginning_that_flock_did_not_give_up_shows() {
     assert_eq!(found.id, 4);
     assert!(found.reason.contains("flock did not give them up"), "{found}");
 
-    // Everything, with a base that no row follows.
+    // All rows, with a base that no row follows.
     let (_folder, home) = ten_rows().await;
     let all = "INSERT INTO audit_base VALUES (1000, zeroblob(32)); DELETE FROM audit";
     assert_eq!(after(&home, all).broken.unwrap().id, 1000);
 
-    // More than flock gave up, and a row that says it was flock.
+    // More rows than flock deleted, with flock's own record of the deletion left in place.
     let (_folder, home) = ten_rows().await;
     let store = Store::open(&home).unwrap();
     store.prune_audit(300, entry("system", "audit.prune", Level::Yellow), 5000).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_beginning_that_flock_did_not_give_up_shows() {
     drop(store);
     assert_eq!(after(&home, "").broken, None);
     assert_eq!(after(&home, CUT).broken.unwrap().id, 4);
-    // The next row does not cover it up.
+    // Appending another row does not hide it.
     let store = Store::open(&home).unwrap();
     store.audit(entry("coder", "channel.post", Level::Green), 6000).await.unwrap();
     store.sync().await.unwrap();

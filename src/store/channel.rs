@@ -1,4 +1,4 @@
-//! Channels and their members.
+//! Channels and their members: creating, reading and changing them.
 
 use std::collections::HashMap;
 
@@ -11,20 +11,20 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
 
-/// Where a channel is in its life.
+/// The lifecycle state of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChannelState {
-    /// It takes messages.
+    /// Accepts messages.
     Active,
-    /// It takes messages, and its members review it before it ends.
+    /// Accepts messages while its members review it before it ends.
     Archiving,
-    /// It is kept for reading only.
+    /// Is read-only.
     Archived,
 }
 
 impl ChannelState {
-    /// The word in the database and the API.
+    /// Returns the name that the database and the API use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,102 +52,90 @@ impl ToSql for ChannelState {
     }
 }
 
-/// A channel as the database knows it.
+/// A stored channel with its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Its id, as it was written when it was made.
+    /// The id in the case it was created with; look-ups ignore case.
     pub id: ChannelId,
-    /// Its name for people.
+    /// The name shown to people.
     pub name: String,
-    /// What it is about.
     pub topic: String,
-    /// Who made it.
     pub created_by: Party,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub created_at: i64,
-    /// Where it is in its life.
     pub state: ChannelState,
-    /// Of an archive under way.
+    /// `Some` while the channel is being archived.
     pub archiving: Option<Archiving>,
-    /// When it was archived, in Unix milliseconds.
+    /// Unix milliseconds; `None` unless it is archived.
     pub archived_at: Option<i64>,
-    /// The sequence number of its last message, 0 without one.
+    /// The sequence number of the last message; 0 without messages.
     pub last_seq: u64,
-    /// Its members, by name.
+    /// Sorted by name.
     pub members: Vec<Member>,
 }
 
-/// An archive under way.
+/// An archive in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archiving {
-    /// Since when, in Unix milliseconds.
+    /// Unix milliseconds.
     pub since: i64,
-    /// Who asked for it.
     pub by: Party,
-    /// When it ends whoever is not ready, in Unix milliseconds.
+    /// Unix milliseconds at which the archive ends even if some agents are not ready.
     pub due_at: i64,
 }
 
-/// A member of a channel.
+/// A member of a channel, an agent or a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Who.
     pub party: Party,
-    /// Since when, in Unix milliseconds.
+    /// Unix milliseconds.
     pub joined_at: i64,
-    /// Of an archive under way: when it said that it is ready.
+    /// Unix milliseconds at which it reported ready for an archive in progress.
     pub ready_at: Option<i64>,
 }
 
 impl Channel {
-    /// The agents among its members.
+    /// Returns the members that are agents.
     pub fn agents(&self) -> impl Iterator<Item = &AgentId> {
         self.members.iter().filter_map(|member| member.party.agent())
     }
 
-    /// Whether it has this member.
+    /// Returns `true` if `party` is a member.
     #[must_use]
     pub fn has(&self, party: &Party) -> bool {
         self.members.iter().any(|member| member.party == *party)
     }
 }
 
-/// A channel that is to be.
+/// A channel to be created.
 #[derive(Clone, Debug)]
 pub struct NewChannel {
-    /// Its id.
     pub id: ChannelId,
-    /// What it is about.
     pub topic: String,
-    /// Who makes it.
     pub created_by: Party,
-    /// Its members.
     pub members: Vec<Party>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// A change of members.
+/// A change of a channel's members.
 #[derive(Clone, Debug)]
 pub struct MemberChange {
-    /// Of which channel.
     pub channel: ChannelId,
-    /// Who comes.
     pub add: Vec<Party>,
-    /// Who goes.
     pub remove: Vec<Party>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// What a change of members came to.
+/// The result of a change of members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Who is new.
+    /// Parties that were not members before.
     pub joined: Vec<Party>,
-    /// Who was there and is not any more.
+    /// Parties that were members before.
     pub left: Vec<Party>,
-    /// What was said about it, if anything changed.
+    /// The notice in the channel; `None` if nothing changed.
     pub posted: Option<Posted>,
 }
 
@@ -174,7 +162,7 @@ fn channel(row: &Row<'_>) -> rusqlite::Result<Channel> {
     })
 }
 
-/// The channel with its members.
+/// Finds a channel and its members.
 pub(super) fn find(connection: &Connection, id: &ChannelId) -> rusqlite::Result<Option<Channel>> {
     let found = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM channel WHERE id = ?1"))?
@@ -209,6 +197,7 @@ fn list(
         ))?
         .query_map((state, of.as_deref()), channel)?
         .collect::<rusqlite::Result<_>>()?;
+    // All members are read with one query: a query for each channel would make the list slow.
     let mut of_each: HashMap<String, Vec<Member>> = HashMap::new();
     let mut statement = connection.prepare_cached(
         "SELECT member.member, joined_at, ready_at, channel FROM member JOIN channel ON channel.id = channel
@@ -225,8 +214,9 @@ fn list(
     Ok(found)
 }
 
-/// Adds members who are not there yet; gives those who are new. A new agent is given what it can still
-/// read of the newest messages, not the whole past.
+/// Adds parties that are not members yet, and returns them.
+///
+/// A new agent's delivery position is set so that it receives the newest [`PAST`] messages, not the whole history.
 pub(super) fn join(
     transaction: &Transaction<'_>,
     id: &ChannelId,
@@ -241,6 +231,7 @@ pub(super) fn join(
         if is_new == 1 {
             joined.push(party.clone());
             if let Party::Agent(agent) = party {
+                // An agent that was a member before does not go back: it has received those messages already.
                 transaction
                     .prepare_cached(
                         "INSERT INTO delivery (agent, channel, delivered_seq)
@@ -254,16 +245,12 @@ pub(super) fn join(
     Ok(joined)
 }
 
-/// How many messages of the past a new member is given.
+/// The number of past messages that a new member receives.
 const PAST: i64 = 50;
 
 impl Store {
-    /// Makes a channel, with what is first said in it; `None` where there is one with this id already, in
-    /// whatever case it is written.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Creates a channel, with its first message if there is one. Returns `None` if a channel with this id exists, in
+    /// any case.
     pub async fn create_channel(
         &self,
         new: NewChannel,
@@ -277,6 +264,7 @@ impl Store {
                      VALUES (?1, ?1, ?2, ?3, ?4)",
                 )?
                 .execute((new.id.as_str(), &new.topic, new.created_by.to_string(), new.now))?;
+            // Ids compare without case in the schema, so `Dev` conflicts with `dev` here.
             if made == 0 {
                 return Ok(None);
             }
@@ -291,12 +279,9 @@ impl Store {
         .await
     }
 
-    /// Gives a channel another shown name or another topic, or both, and says so in it; `None` where there is no such
-    /// channel or it is archived. Its id stays.
+    /// Changes the shown name or the topic of a channel, or both, and posts a notice. The id stays.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `None` if the channel does not exist or is archived.
     pub async fn retitle_channel(
         &self,
         id: ChannelId,
@@ -321,20 +306,12 @@ impl Store {
         .await
     }
 
-    /// The channel with this id, in whatever case it is written.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a channel by its id, ignoring case.
     pub fn channel(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
         self.read("read a channel", |connection| find(connection, id))
     }
 
-    /// All channels, the oldest first: those of a member, or in a state.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Lists channels, oldest first, optionally only those of a member or in a state.
     pub fn channels(
         &self,
         member: Option<&Party>,
@@ -343,11 +320,7 @@ impl Store {
         self.read("list channels", |connection| list(connection, member, state))
     }
 
-    /// How many channels are in each state.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Counts the channels in each state.
     pub fn channel_counts(&self) -> Result<Vec<(ChannelState, u64)>, StoreError> {
         self.read("count channels", |connection| {
             connection
@@ -357,11 +330,7 @@ impl Store {
         })
     }
 
-    /// The agents that are members of any channel that is not archived.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the agents that are members of at least one channel that is not archived.
     pub fn member_agents(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list members", |connection| {
             let parties: Vec<Party> = connection
@@ -375,11 +344,7 @@ impl Store {
         })
     }
 
-    /// The channels that are being archived, and when their time is over, in Unix milliseconds.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the channels that are being archived, with the Unix milliseconds at which each is due.
     pub fn archives_under_way(&self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
         self.read("list archives", |connection| {
             connection
@@ -389,12 +354,9 @@ impl Store {
         })
     }
 
-    /// Changes who is a member, and says so in the channel; `None` where there is no such channel or it is
-    /// archived. `notice` makes the message of what changed.
+    /// Adds and removes members, and posts a notice that `notice` makes from those who joined and left.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `None` if the channel does not exist or is archived.
     pub async fn change_members(
         &self,
         change: MemberChange,
@@ -416,6 +378,7 @@ impl Store {
                     left.push(party.clone());
                 }
             }
+            // A change that changes nothing leaves neither a notice nor an audit row.
             if joined.is_empty() && left.is_empty() {
                 return Ok(Some(Changed::default()));
             }
@@ -428,20 +391,12 @@ impl Store {
 }
 
 impl Reader {
-    /// As [`Store::channel`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a channel, as [`Store::channel`] does.
     pub fn channel(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
         self.read("read a channel", |connection| find(connection, id))
     }
 
-    /// As [`Store::channels`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Lists channels, as [`Store::channels`] does.
     pub fn channels(
         &self,
         member: Option<&Party>,

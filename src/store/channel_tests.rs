@@ -159,18 +159,18 @@ async fn an_agent_is_given_what_is_new_and_not_its_own() {
     assert_eq!(store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap(), None, "it is in flight");
     assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
 
-    // The turn never began: all of it is new again.
+    // The turn never began, so all messages count as new again.
     store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
     assert!(store.unseen(&agent("a"), &id("x")).unwrap().unwrap().human);
     assert_eq!(store.unseen(&agent("c"), &id("x")).unwrap(), None, "no member, and given nothing");
     let turn = TurnId::new();
     let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
-    // One that comes meanwhile is a batch of its own for the same turn.
+    // A message that arrives during the turn is a batch of its own for the same turn.
     seq(&store, says("x", "b", "more")).await;
     let steered = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     assert_eq!((batch.up_to, steered.after, steered.up_to, steered.messages.len()), (3, 3, 4, 1));
     assert_eq!(store.deliveries_in_flight().unwrap()[0].up_to, 4);
-    // Only the first of the two got into the transcript.
+    // Only the first of the two batches reached the transcript.
     store.end_delivery(agent("a"), id("x"), turn, Some(3)).await.unwrap();
     let batch = store.take_batch(agent("a"), id("x"), TurnId::new(), ALL).await.unwrap().unwrap();
     assert_eq!((batch.after, batch.messages[0].seq), (3, 4));
@@ -323,7 +323,7 @@ async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began(
     let turn = TurnId::new();
     assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
     assert_eq!(store.items_in_flight().unwrap().len(), 1);
-    // It broke off: the news of it comes before what waited, with the task.
+    // The task broke off: its resume item comes before the item that waited.
     store.resume_later(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
     let next = TurnId::new();
     let resumed = store.take_item(session.clone(), next).await.unwrap().unwrap();
@@ -337,7 +337,7 @@ async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began(
 async fn a_change_that_fails_takes_none_of_its_group_with_it() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
-    // Held up until all wait together.
+    // The writer is blocked until all posts wait together.
     let (hold, held) = std::sync::mpsc::channel::<()>();
     store.write_behind("hold", move |_| {
         let _ = held.recv();
@@ -428,7 +428,7 @@ async fn positions_never_point_past_the_last_message() {
     seq(&store, says("x", "human:ann", "one")).await;
     let turn = TurnId::new();
     store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
-    // The transcript tells of more than the database holds any more.
+    // The transcript names more messages than the database still has.
     store.delivered(agent("a"), id("x"), turn, 7).await.unwrap();
     store.end_delivery(agent("a"), id("x"), turn, Some(9)).await.unwrap();
     seq(&store, says("x", "human:ann", "two")).await;
@@ -436,7 +436,7 @@ async fn positions_never_point_past_the_last_message() {
     let batch = store.take_batch(agent("a"), id("x"), turn, ALL).await.unwrap().unwrap();
     assert_eq!(batch.messages[0].seq, 2);
     store.end_delivery(agent("a"), id("x"), turn, Some(2)).await.unwrap();
-    // As an earlier version left it.
+    // An earlier version of flock could leave such positions.
     store
         .write("point past the end", |transaction| {
             transaction.execute("UPDATE delivery SET delivered_seq = 50, inflight_seq = 60", ()).map(drop)
@@ -459,7 +459,7 @@ async fn a_channel_goes_on_where_its_last_message_is() {
     }
     let before = store.channel(&id("x")).unwrap().unwrap().last_seq;
     assert_eq!(store.set_back_positions().await.unwrap(), 0);
-    // As a disk leaves it that lost a page.
+    // A disk that lost a page leaves the database like this.
     store
         .write("lose a message", move |transaction| {
             transaction

@@ -1,5 +1,7 @@
-//! The condition of the database: whether it can be written and read, and how often it failed. A fault is an error of the
-//! storage below it, as a full or read-only disk, and not of what was asked.
+//! The condition of the database: its ability to be read and written, and the number of its faults.
+//!
+//! A fault is an error of the storage below SQLite, such as a full or read-only disk. An error of the statement itself
+//! is not one.
 
 use std::sync::Arc;
 
@@ -10,41 +12,38 @@ use super::StoreError;
 use crate::clock::unix_ms;
 use crate::error::{KERNEL_LOG, chain};
 
-/// What can't be done with the database.
+/// An operation that the database can't do at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It can't be written.
     Write,
-    /// It can't be read.
     Read,
-    /// It can't be opened: something in its place is no file.
+    /// Opening fails because something in its place is not a regular file.
     Open,
 }
 
-/// Why the database can't be used as it should.
+/// A lasting problem that keeps the database from being used normally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Since when, in Unix milliseconds.
+    /// Unix milliseconds of the first failure.
     pub since: i64,
-    /// What can't be done.
     pub access: Access,
-    /// The error of that kind that was met first.
+    /// The text of the first error of this kind.
     pub reason: String,
-    /// Whether the file itself seems to be damaged: that does not pass by itself.
+    /// Set if the file itself seems damaged, which does not pass without a repair.
     pub is_damage: bool,
-    /// Whether nothing can be done, and not only some part of it can't be read.
+    /// Set if nothing can be done; unset if only part of the file can't be read.
     pub blocks: bool,
 }
 
 impl Trouble {
-    /// The same in words, as in `the database can't be written: database or disk is full`.
+    /// Returns a sentence for people, as in `the database can't be written: database or disk is full`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let reason = &self.reason;
         match self.access {
             Access::Write => format!("the database can't be written: {reason}"),
             Access::Read if self.is_damage => {
-                // Until somebody has looked, it may as well be the disk.
+                // Until someone has checked, a failing disk is as likely as damage, so the sentence claims neither.
                 format!("the database can't be read: what was read of it is not whole ({reason})")
             }
             Access::Read => format!("the database can't be read: {reason}; {KERNEL_LOG}"),
@@ -59,11 +58,11 @@ struct State {
     faults: u64,
 }
 
-/// What is known of the condition of a database, shared by all who use it.
+/// The known condition of a database, shared by all its users in this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Condition(Arc<watch::Sender<State>>);
 
-/// Tells who waits of each fault.
+/// A subscription to faults.
 #[derive(Debug)]
 pub struct Faults {
     state: watch::Receiver<State>,
@@ -71,7 +70,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Waits for a fault that was not waited for before.
+    /// Waits for a fault that this subscription has not reported yet.
     pub async fn next(&mut self) {
         let seen = self.seen;
         let has_ended = match self.state.wait_for(|state| state.faults > seen).await {
@@ -82,7 +81,7 @@ impl Faults {
             Err(_) => true,
         };
         if has_ended {
-            // The sender lives as long as the store; without one there is nothing to come.
+            // The sender lives as long as the store. Without it no fault can come, so this waits forever.
             std::future::pending::<()>().await;
         }
     }
@@ -95,33 +94,33 @@ impl Condition {
         Faults { state, seen }
     }
 
-    /// What is wrong; `None` where nothing is known to be.
+    /// Returns the current trouble, or `None` if nothing is known to be wrong.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.0.borrow().trouble.clone()
     }
 
-    /// Returns once nothing is known that keeps all from being done.
+    /// Waits until no known trouble blocks all use.
     pub(super) async fn until_usable(&self) {
         let mut state = self.0.subscribe();
-        // As above.
+        // An error means that the store is gone, so there is nothing to wait for.
         let _ = state.wait_for(|state| state.trouble.as_ref().is_none_or(|trouble| !trouble.blocks)).await;
     }
 
-    /// Takes note of what a write failed with.
+    /// Records the error of a failed write, if it is a fault.
     pub(super) fn write_failed(&self, error: &rusqlite::Error) {
         if is_fault(error) {
             self.failed(Access::Write, error);
         }
     }
 
-    /// Takes note of what a read failed with.
+    /// Records the error of a failed read, if it is a fault. Waiting too long for a lock does not count here.
     pub(super) fn read_failed(&self, error: &rusqlite::Error) {
         if is_fault(error) && !is_busy(error) {
             self.failed(Access::Read, error);
         }
     }
 
-    /// Takes note of what opening a connection to read failed with.
+    /// Records the error of a failed attempt to open a connection for reading.
     pub(super) fn open_failed(&self, error: &StoreError) {
         match error {
             StoreError::Open { source, .. } => self.read_failed(source),
@@ -134,22 +133,23 @@ impl Condition {
     }
 
     fn failed(&self, access: Access, error: &rusqlite::Error) {
-        // What is written is read before.
+        // A write reads pages first, so a failed write can be a failed read.
         let access = if is_read(error) { Access::Read } else { access };
         self.unwell(access, chain(error), is_damage(error));
     }
 
-    /// Takes note that nothing can be done, for this reason.
+    /// Records that the database can't be used at all, and why.
     pub(super) fn unwell(&self, access: Access, reason: String, is_damage: bool) {
         self.0.send_modify(|state| {
             state.faults += 1;
             let now = Trouble { since: unix_ms(), access, reason, is_damage, blocks: true };
+            // Keep the first reason: later errors of the same kind often only follow from it.
             match &mut state.trouble {
                 Some(known) if known.access == access => {
                     known.is_damage |= is_damage;
                     known.blocks = true;
                 }
-                // What fails by now is of more use than what failed first.
+                // A different kind of failure is the current state, so it replaces the older reason.
                 Some(known) => {
                     *known = Trouble { since: known.since, is_damage: known.is_damage | is_damage, ..now };
                 }
@@ -158,7 +158,7 @@ impl Condition {
         });
     }
 
-    /// Takes note that the disk fails to read some part of it, for this reason, while the rest can be used.
+    /// Records that the disk fails to read part of the file while the rest can be used.
     pub(super) fn partly(&self, reason: String) {
         self.0.send_modify(|state| {
             let since = state.trouble.as_ref().map_or_else(unix_ms, |trouble| trouble.since);
@@ -167,10 +167,10 @@ impl Condition {
         });
     }
 
-    /// Takes note that what was taken for damage may be a fault of the disk, which passes.
+    /// Records that an apparent damage may be a fault of the disk, which can pass.
     pub(super) fn doubt_damage(&self, reason: String) {
         self.0.send_modify(|state| {
-            // Whoever tries writes again has to hear of it: until now it was no use.
+            // Tasks that retry writes wait for a fault. Until now a retry was useless, so this has to wake them.
             state.faults += 1;
             if let Some(trouble) = &mut state.trouble {
                 trouble.is_damage = false;
@@ -179,14 +179,14 @@ impl Condition {
         });
     }
 
-    /// Takes note that it could be used just now.
+    /// Records that the database was used successfully just now.
     pub(super) fn well(&self) {
-        // That something could be written does not make whole what is damaged.
+        // A successful write does not repair a damaged file, so damage stays.
         self.0.send_if_modified(|state| state.trouble.take_if(|trouble| !trouble.is_damage).is_some());
     }
 }
 
-/// Whether an error is one of the storage and may pass, so that the same can be tried again.
+/// Returns `true` if an error comes from the storage and may pass, so that the same operation can be retried.
 pub(super) fn is_fault(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -205,28 +205,28 @@ pub(super) fn is_fault(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Whether an error says that the file holds what no database holds.
+/// Returns `true` if an error says that the content of the file is invalid.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// The same where it can't be told from a disk that failed to read: SQLite has one word for both.
+/// Returns `true` if an error means either damage or a disk that failed to read: SQLite uses one code for both.
 pub(super) fn is_doubtful(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 
-/// Whether an error says that the file was read, and is none of SQLite's.
+/// Returns `true` if the file could be read and is not an SQLite database.
 pub(super) fn is_no_database(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::NotADatabase)
 }
 
-/// Whether an error says that the disk failed to read. Other errors of a read have other reasons, as a folder in the place
-/// of the file.
+/// Returns `true` if the disk failed to read. Other read errors have other causes, such as a folder in place of the
+/// file.
 pub(super) fn is_unread(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_CORRUPTFS)
 }
 
-/// Whether it was a read that failed, whatever for.
+/// Returns `true` if the failed operation was a read, for any reason.
 fn is_read(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     is_damage(error)
@@ -310,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn what_fails_now_is_said_and_a_part_that_can_not_be_read_blocks_nothing() {
         let condition = Condition::default();
-        // A change that failed to read what it changes says nothing of writes.
+        // A change that failed to read its rows says nothing about the ability to write.
         condition.write_failed(&failure(ffi::SQLITE_IOERR_READ));
         let since = condition.trouble().unwrap().since;
         assert_eq!(condition.trouble().unwrap().access, Access::Read);

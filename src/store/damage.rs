@@ -1,4 +1,4 @@
-//! Whether the database is whole: SQLite's own checks, and which tables can be read to their end.
+//! Integrity checks of the database: SQLite's own, and a count of the rows that can be read.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,45 +10,43 @@ use super::condition::is_damage;
 use super::{StoreError, connect, doubt, schema};
 use crate::error::chain;
 
-/// How much is looked at.
+/// The thoroughness of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// The structure of all pages, for at most this long.
+    /// Checks the structure of all pages, for at most this long.
     Quick(Duration),
-    /// Each row and each entry of each index.
+    /// Checks every row and every index entry.
     Deep,
 }
 
-/// What a check of the database found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
-    /// What is wrong, in SQLite's words; nothing where the database is whole.
+    /// SQLite's descriptions of the faults; empty for an intact database.
     pub problems: Vec<String>,
     /// The tables that can't be read to their end.
     pub tables: Vec<LostTable>,
-    /// Whether the time was over before all was looked at.
+    /// Set if the time ran out before everything was checked.
     pub is_partial: bool,
 }
 
-/// A table that can't be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LostTable {
-    /// Its name.
     pub name: String,
-    /// How many of its rows can be read.
+    /// The number of rows that can be read from the start.
     pub readable: u64,
 }
 
 impl Checked {
-    /// Whether nothing is known to be wrong.
+    /// Returns `true` if no fault was found.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.problems.is_empty() && self.tables.is_empty()
     }
 
-    /// What is wrong, in one line.
+    /// Describes the faults in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let lost = self
@@ -63,19 +61,24 @@ impl Checked {
 
 /// The most problems that are listed.
 const MOST: u32 = 20;
-/// Instructions of SQLite's between two looks at the clock.
+/// SQLite virtual-machine instructions between two looks at the clock.
 const STEPS: i32 = 10;
 
-/// Checks the database at this path, which may be in use by other processes and not by this one. Damage is no error but the
-/// result; a disk that fails to read the file is none, though SQLite calls both the same.
+/// Checks the database at `path`. Other processes may use it, but this process must not have it open.
+///
+/// Damage is a result, not an error. A disk that fails to read the file is an error, although SQLite reports both with
+/// the same code.
 ///
 /// # Errors
 ///
-/// Where the file can't be read, [`StoreError::Unreadable`] if that is because its disk fails.
+/// Returns [`StoreError::Unreadable`] if the disk fails to read the file, and another error if the file can't be opened
+/// or checked.
 pub fn check(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
     let unreadable =
         |error: std::io::Error| StoreError::Unreadable { path: path.to_owned(), source: error.into() };
     let mut found = look(path, depth)?;
+    // Reading the raw file tells a failing disk from damage: SQLite uses one code for both. A fault that does not come
+    // back on a later look was the disk's.
     for _ in 1..doubt::LOOKS {
         if found.is_whole() {
             return Ok(found);
@@ -89,7 +92,9 @@ pub fn check(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
     Ok(found)
 }
 
-/// What an error was about of a database that no connection of this process is open to: damage, or a disk that fails.
+/// Turns a doubtful error into [`StoreError::Damaged`] or a disk fault, by checking the file.
+///
+/// No connection of this process may be open to the database.
 #[must_use]
 pub fn judge(path: &Path, error: StoreError) -> StoreError {
     if !error.is_doubtful() {
@@ -99,7 +104,7 @@ pub fn judge(path: &Path, error: StoreError) -> StoreError {
         Ok(checked) if !checked.is_whole() => {
             StoreError::Damaged { path: path.to_owned(), what: checked.summary() }
         }
-        // What could not be looked at in time is what the error was about.
+        // Out of time: trust the error that led here.
         Ok(checked) if checked.is_partial => {
             StoreError::Damaged { path: path.to_owned(), what: chain(&error) }
         }
@@ -108,10 +113,10 @@ pub fn judge(path: &Path, error: StoreError) -> StoreError {
     }
 }
 
-/// How long a database is looked at that an error says is damaged.
+/// The time limit for a check of a database that an error calls damaged.
 pub const JUDGE: Duration = Duration::from_secs(60);
 
-/// Checks it once. What the disk failed to read may be taken for damage.
+/// Checks the database once. A read failure of the disk may appear as damage.
 pub(super) fn look(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
     let open = || -> Result<Connection, StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -146,7 +151,7 @@ pub(super) fn look(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
         Err(source) => return Err(StoreError::query("check the database", source)),
     }
     if depth == Depth::Deep || !checked.problems.is_empty() {
-        // The tables are read to their ends, however long that takes: what is lost is to be named.
+        // Naming the lost tables matters more than the time limit, so it is switched off here.
         let off = connection.progress_handler(0, None::<fn() -> bool>);
         off.map_err(|source| StoreError::query("check the database", source))?;
         checked.tables = lost_tables(&connection);
@@ -162,7 +167,7 @@ fn problems(connection: &Connection, pragma: &str) -> rusqlite::Result<Vec<Strin
         match row {
             Ok(text) if text == "ok" => {}
             Ok(text) => problems.push(text),
-            // What was found until then is enough.
+            // The problems found before this error are enough.
             Err(_) if !problems.is_empty() => break,
             Err(error) => return Err(error),
         }
@@ -170,7 +175,7 @@ fn problems(connection: &Connection, pragma: &str) -> rusqlite::Result<Vec<Strin
     Ok(problems)
 }
 
-/// The tables of flock's own, without those that SQLite keeps for a full-text index.
+/// Lists flock's tables, without those that SQLite itself keeps for a full-text index.
 pub(super) fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     connection
         .prepare(
@@ -190,7 +195,7 @@ fn lost_tables(connection: &Connection) -> Vec<LostTable> {
     lost.collect()
 }
 
-/// How many rows can be read from the beginning on, and whether those are all.
+/// Counts the rows that can be read from the start. Returns `true` with it if those are all.
 fn readable(connection: &Connection, table: &str) -> (u64, bool) {
     let mut count = 0;
     let mut read = || -> rusqlite::Result<()> {
@@ -198,7 +203,7 @@ fn readable(connection: &Connection, table: &str) -> (u64, bool) {
         let columns = statement.column_count();
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
-            // Long values are on pages of their own.
+            // Long values are stored on overflow pages, which are read only when the column is.
             for column in 0..columns {
                 row.get_ref(column)?;
             }
@@ -216,7 +221,7 @@ pub(super) mod tests {
     use crate::home::Home;
     use crate::store::{AuditEntry, Level, Store};
 
-    /// A database with some hundred pages, closed.
+    /// Makes a database of some hundred pages and closes it.
     pub(in crate::store) fn filled(home: &Home) {
         let store = Store::open(home).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -237,7 +242,7 @@ pub(super) mod tests {
         });
     }
 
-    /// Overwrites two pages of those that came last, which hold rows of the audit.
+    /// Overwrites two of the later pages, which hold audit rows.
     pub(in crate::store) fn flip(path: &Path) {
         use std::os::unix::fs::FileExt as _;
         let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
