@@ -1,5 +1,8 @@
-//! Deliveries: how far each agent has been given each channel, and what the turn under way was given. A
-//! turn takes what is new as a batch; when its input is in the transcript, the batch is delivered.
+//! Delivery of channel messages to agents.
+//!
+//! For each agent and channel the database stores two positions: the last message that was delivered, and the last one
+//! that was given to the running turn. A turn takes new messages as a batch. The batch counts as delivered once the
+//! turn's input is in the transcript.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
@@ -9,77 +12,71 @@ use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
-/// What a turn is given of a channel.
+/// The messages of one channel that a turn receives together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The channel with its members.
+    /// With its members.
     pub channel: Channel,
-    /// The messages, the oldest first; none of the agent's own.
+    /// Oldest first, without the agent's own messages.
     pub messages: Vec<Given>,
-    /// The number after which they begin.
+    /// The sequence number after which the batch begins.
     pub after: u64,
-    /// The number that the delivery ends with; later ones come with the next.
+    /// The sequence number that the delivery ends with; later messages belong to the next batch.
     pub up_to: u64,
-    /// How many messages of others came after these, counted up to [`MOST_COUNTED`].
+    /// The number of later messages by others, counted up to [`MOST_COUNTED`].
     pub more: u64,
 }
 
-/// A message as a turn is given it.
+/// A message in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Its number.
     pub seq: u64,
-    /// Who said it.
     pub author: Party,
-    /// Whom it mentions.
     pub mentions: Mentioned,
-    /// Its length in bytes.
+    /// The length of the text in bytes.
     pub size: usize,
-    /// What it says; `None` where that is longer than all texts of the batch may be.
+    /// The text; `None` if it alone is longer than all texts of the batch may be together.
     pub content: Option<String>,
 }
 
-/// So many messages are counted that come after a batch. There may be more.
+/// The limit up to which the messages after a batch are counted. There may be more.
 pub const MOST_COUNTED: u64 = 1000;
 
-/// Messages of others that an agent has not been given.
+/// Messages by others that an agent has not received yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unseen {
-    /// Whose delivery it is.
     pub agent: AgentId,
-    /// Of which channel.
     pub channel: ChannelId,
-    /// The most urgent of them for this agent.
+    /// The most urgent wake-up among them.
     pub wake: Wake,
-    /// Whether one of them is a person's.
+    /// Set if one of them was written by a person.
     pub human: bool,
-    /// Whether one of them mentions the agent.
+    /// Set if one of them mentions the agent.
     pub mention: bool,
 }
 
-/// A delivery that was under way when a process died.
+/// A delivery that was in progress when a process died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    /// Whose.
     pub agent: AgentId,
-    /// Of which channel.
     pub channel: ChannelId,
-    /// To which turn.
+    /// The turn that the messages were given to.
     pub turn: TurnId,
-    /// Up to which number.
+    /// The last sequence number that was given.
     pub up_to: u64,
 }
 
-/// What a batch may hold.
+/// The limits of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
-    /// Messages.
+    /// The most messages.
     pub messages: u32,
-    /// Bytes of all their texts; the first message is always taken.
+    /// The most bytes of all texts together; the first message is taken whatever its size.
     pub bytes: usize,
-    /// Which message is in a batch of its own: others before it are given before it, others after it later.
+    /// Selects messages that must be alone in their batch. Messages before one are delivered earlier, those after it
+    /// later.
     pub alone: fn(&Given) -> bool,
-    /// Whether such a message may be given now; if not, it waits, and what comes after it with it.
+    /// Allows such a message now. If unset, it waits, and so does everything after it.
     pub may_be_alone: bool,
 }
 
@@ -94,7 +91,7 @@ fn position(
         .optional()
 }
 
-/// The turn that was given something which it has not ended yet.
+/// Returns the turn that was given messages and has not ended its delivery yet.
 fn taken_by(connection: &Connection, agent: &AgentId, id: &str) -> rusqlite::Result<Option<String>> {
     connection
         .prepare_cached("SELECT inflight_turn FROM delivery WHERE agent = ?1 AND channel = ?2")?
@@ -115,10 +112,11 @@ fn take(
         return Ok(None);
     }
     if taken_by(transaction, agent, channel.id.as_str())?.is_some_and(|other| other != turn.to_string()) {
-        // To go on after what another turn was given, and has not ended, would pass over it for good.
+        // Continuing after messages that belong to another unfinished turn would skip them for good if that turn fails.
         return Ok(None);
     }
     let (delivered, inflight) = position(transaction, agent, channel.id.as_str())?.unwrap_or_default();
+    // A second batch for the same turn continues after its first one.
     let after = inflight.unwrap_or(delivered).max(delivered);
     let messages = given(transaction, agent, &channel.id, after, limits)?;
     let Some(last) = messages.last() else { return Ok(None) };
@@ -130,7 +128,7 @@ fn take(
         )?
         .query_row((channel.id.as_str(), up_to, agent.as_str(), number(MOST_COUNTED)), |row| row.get(0))?;
     if more == 0 {
-        // What follows is the agent's own.
+        // All further messages are the agent's own. Including them here saves a later delivery that would be empty.
         up_to = number(channel.last_seq);
     }
     transaction
@@ -149,7 +147,8 @@ fn take(
     }))
 }
 
-/// The messages after a number, as many as there is room for. A text that is only named is not read.
+/// Reads the messages after a sequence number, as many as the limits allow. A text that is too long to be included is
+/// not read.
 fn given(
     connection: &Connection,
     agent: &AgentId,
@@ -168,7 +167,7 @@ fn given(
     let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
         let size = usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
-        // A long one is shown by its number only, so it takes no more room than one that fits.
+        // A long text is replaced by a reference to its number, so it is charged no more than half of the room.
         let takes = size.min(limits.bytes / 2);
         if !messages.is_empty() && takes > room {
             break;
@@ -181,6 +180,7 @@ fn given(
             size,
             content: row.get(4)?,
         };
+        // A message that must be alone ends the batch: either before it, or with it as the only message.
         if (limits.alone)(&given) {
             if messages.is_empty() && limits.may_be_alone {
                 messages.push(given);
@@ -192,16 +192,18 @@ fn given(
     Ok(messages)
 }
 
-/// Whether an agent is told of a channel's messages.
+/// Returns `true` if an agent receives a channel's messages.
 fn is_told(channel: &Channel, agent: &AgentId) -> bool {
     channel.state != ChannelState::Archived && channel.agents().any(|member| member == agent)
 }
 
-/// How many of the newest unseen messages say how urgent they are together.
+/// The number of newest unseen messages that are considered to find the most urgent one.
 const JUDGED: i64 = 500;
 
-/// What is unseen of one channel for one agent, if it wakes it at all. Only what wakes is looked at, however
-/// much of what doesn't lies before it.
+/// Summarizes an agent's unseen messages in one channel; `None` if none of them wakes it.
+///
+/// Only messages that wake somebody are read. The index on them keeps this cheap even behind a long run of messages
+/// that wake nobody.
 fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite::Result<Option<Unseen>> {
     let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
     let after = inflight.unwrap_or(delivered).max(delivered);
@@ -212,6 +214,7 @@ fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite:
              FROM (SELECT wake, author, mentions FROM message INDEXED BY message_waking
                    WHERE channel = ?1 AND seq > ?2 AND wake > 0 AND author <> ?3 ORDER BY seq DESC LIMIT ?5)",
         )?
+        // Mentions are stored with a space on both sides of each id, so `a` is not found inside `ab`.
         .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} "), JUDGED), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
@@ -223,7 +226,7 @@ fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite:
     })
 }
 
-/// What is unseen for the agents among these members.
+/// Returns the unseen messages of the members that are agents.
 fn all_of(connection: &Connection, members: &[(Party, ChannelId)]) -> rusqlite::Result<Vec<Unseen>> {
     let agents = members.iter().filter_map(|(party, id)| Some((party.agent()?, id)));
     let found = agents.filter_map(|(agent, id)| unseen(connection, agent, id).transpose());
@@ -235,12 +238,10 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 impl Store {
-    /// Takes what is new in a channel for a turn, after what that turn was given already; `None` where
-    /// nothing is, or the agent is no member.
+    /// Takes a channel's new messages for a turn, after those that the same turn was given before.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `None` if there is nothing new, if the agent is not a member, or if another turn has not ended its
+    /// delivery.
     pub async fn take_batch(
         &self,
         agent: AgentId,
@@ -252,11 +253,7 @@ impl Store {
             .await
     }
 
-    /// Ends a delivery: up to `delivered` it is in the transcript of `turn`, the rest is new again.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Ends a turn's delivery. Messages up to `delivered` are in its transcript; later ones count as new again.
     pub async fn end_delivery(
         &self,
         agent: AgentId,
@@ -265,6 +262,8 @@ impl Store {
         delivered: Option<u64>,
     ) -> Result<(), StoreError> {
         self.write("end a delivery", move |transaction| {
+            // The position never goes back, and never past the channel's last message: a transcript can outlive
+            // messages that the disk lost.
             transaction
                 .prepare_cached(
                     "UPDATE delivery SET delivered_seq = max(delivered_seq, min(?4, coalesce(
@@ -277,11 +276,7 @@ impl Store {
         .await
     }
 
-    /// Takes note, while the turn goes on, that the transcript holds everything up to `delivered`.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Records, while the turn continues, that its transcript contains everything up to `delivered`.
     pub async fn delivered(
         &self,
         agent: AgentId,
@@ -302,15 +297,13 @@ impl Store {
         .await
     }
 
-    /// Sets positions back that point past the last message of their channel: a disk that lost writes can leave them
-    /// behind, and messages with those numbers would never be shown. Gives how many there were.
+    /// Corrects positions that are past the last message of their channel. Returns the number of corrections.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// A disk that lost writes can leave such positions behind. New messages that get those sequence numbers would
+    /// never be delivered.
     pub async fn set_back_positions(&self) -> Result<usize, StoreError> {
         self.write("set positions back", |transaction| {
-            // The last message of a channel is never forgotten, so one that is missing was lost.
+            // flock never deletes the last message of a channel. If it is missing, the disk lost it.
             let channels = transaction.execute(
                 "UPDATE channel SET last_seq = newest
                  FROM (SELECT id AS place, coalesce((SELECT max(seq) FROM message WHERE message.channel = channel.id), 0)
@@ -329,11 +322,7 @@ impl Store {
         .await
     }
 
-    /// Sets back what a member was given of a channel to this message, where it was further; says whether it was.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Moves an agent's delivered position in a channel back to `to`. Returns `false` if it was not further than that.
     pub async fn set_back_position(
         &self,
         agent: AgentId,
@@ -351,11 +340,7 @@ impl Store {
         .await
     }
 
-    /// The deliveries that an earlier process left under way.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the deliveries that an earlier process did not finish.
     pub fn deliveries_in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
         self.read("list deliveries", |connection| {
             connection
@@ -372,12 +357,7 @@ impl Store {
         })
     }
 
-    /// The turns that were given something of this session's which they have not ended yet, be it of its channel or of
-    /// what waited for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
     pub fn turns_in_flight(&self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
         let channel = session.channel();
         self.read("list deliveries", |connection| {
@@ -395,12 +375,10 @@ impl Store {
         })
     }
 
-    /// What is unseen of one channel for one agent, where it wakes it. Nothing is where a turn would be given
-    /// nothing: the agent is no member, or the channel is archived.
+    /// Summarizes an agent's unseen messages in one channel.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `None` if none of them wakes the agent, or if a turn would receive nothing because the agent is not a
+    /// member or the channel is archived.
     pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<Unseen>, StoreError> {
         self.read("look for new messages", |connection| match channel::find(connection, channel)? {
             Some(found) if is_told(&found, agent) => unseen(connection, agent, &found.id),
@@ -408,23 +386,18 @@ impl Store {
         })
     }
 
-    /// The mark of the newest message, for [`Self::unseen_since`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns a mark of the newest message, for [`Self::unseen_since`].
     pub fn newest_message(&self) -> Result<i64, StoreError> {
         self.read("look for new messages", newest)
     }
 
-    /// What is unseen and wakes somebody in the channels that have messages after `mark`, and the mark of the
-    /// newest message: what this costs is a matter of what is new.
+    /// Returns the unseen messages that wake somebody, in channels with messages after `mark`, and the mark of the
+    /// newest message.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// The cost depends on the number of channels with new messages, not on the number of all channels.
     pub fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<Unseen>), StoreError> {
         self.read("look for new messages", |connection| {
+            // The newest id is read first: a message committed after this statement is found by the next call.
             let newest = newest(connection)?;
             if newest <= mark {
                 return Ok((mark, Vec::new()));
@@ -441,11 +414,8 @@ impl Store {
         })
     }
 
-    /// All that is unseen and wakes somebody. Asked once, when a process begins.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
+    /// once, at the start of a process.
     pub fn all_unseen(&self) -> Result<Vec<Unseen>, StoreError> {
         self.read("look for new messages", |connection| {
             let behind: Vec<(Party, ChannelId)> = connection

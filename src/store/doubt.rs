@@ -1,4 +1,5 @@
-//! Whether a database is damaged that SQLite says is: it says the same where the disk fails to read, which may pass.
+//! A second look at a database that SQLite calls damaged: SQLite reports the same error if the disk fails to read,
+//! which may pass.
 
 use std::fs::File;
 use std::io;
@@ -13,35 +14,42 @@ use super::{Store, wal_of};
 use crate::error::chain;
 use crate::home::regular;
 
-/// The file of a database, opened beside SQLite's connections and never closed: closing it would drop the locks that
-/// this process has on it.
+/// The raw file of a database, opened beside SQLite's connections.
+///
+/// It is never closed while the process runs: closing any descriptor of a file drops all POSIX locks that the process
+/// has on it, SQLite's included.
 #[derive(Debug, Default)]
 pub(super) struct Raw(OnceLock<ManuallyDrop<File>>);
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const BLOCK: usize = 1 << 20;
-/// How often the same damage has to be found while all of the file can be read. A disk may fail in one look only.
+/// The number of looks that must all find damage while the whole file can be read. A disk may fail during one look
+/// only.
 pub(super) const LOOKS: u32 = 2;
 
 impl Raw {
-    /// Reads all of the database at this path, and of its log.
+    /// Reads all of the database at `path` and of its write-ahead log.
     pub(super) fn read(&self, path: &Path) -> io::Result<()> {
         let file = match self.0.get() {
             Some(file) => file,
             None => {
                 let opened = ManuallyDrop::new(regular::open(path)?);
+                // Another thread may have been faster. Its file stays, and this one is not closed either, for the same
+                // reason.
                 self.0.get_or_init(|| opened)
             }
         };
         read_all(file)?;
-        // SQLite has no lock on the log.
+        // SQLite takes no locks on the log, so the log may be opened and closed.
         read_log(path)
     }
 }
 
 impl Store {
-    /// Looks whether the database is damaged, as an error said. Where the disk fails to read it, or all of it is whole,
-    /// it is not, and counts as a fault of the storage from then on. Blocks the thread.
+    /// Checks whether the database is really damaged after an error said so. Blocks the calling thread.
+    ///
+    /// Returns `false` if the disk fails to read the file or if the file is intact. The trouble then counts as a fault
+    /// of the storage, which may pass.
     #[must_use]
     pub fn confirm_damage(&self, limit: Duration) -> bool {
         match self.doubt(limit) {
@@ -53,24 +61,25 @@ impl Store {
         }
     }
 
-    /// Why it is no damage; `None` where it is.
+    /// Returns the reason why it is not damage, or `None` if it is.
     fn doubt(&self, limit: Duration) -> Option<String> {
         for _ in 0..LOOKS {
             if let Err(error) = self.raw.read(&self.path) {
                 return Some(error.to_string());
             }
             match damage::look(&self.path, Depth::Quick(limit)) {
-                // What could not be looked at in time is what the error was about.
+                // A look that ran out of time proves nothing, so the error that led here is trusted.
                 Ok(checked) if !checked.is_whole() || checked.is_partial => {}
                 Ok(_) => return Some("its disk failed to read it".to_owned()),
                 Err(error) => return Some(chain(&error)),
             }
         }
+        // A disk that fails only now may have failed during the looks as well.
         self.raw.read(&self.path).err().map(|error| error.to_string())
     }
 }
 
-/// Reads all of a database that no connection of this process is open to, and of its log.
+/// Reads all of a database, and of its log, to which no connection of this process is open.
 pub(super) fn read(path: &Path) -> io::Result<()> {
     read_all(&regular::open(path)?)?;
     read_log(path)

@@ -1,4 +1,4 @@
-//! Why the database did not do its work.
+//! The errors of the store.
 
 use std::path::{Path, PathBuf};
 
@@ -8,143 +8,142 @@ use super::condition;
 use crate::error::{Explain, KERNEL_LOG, Kind};
 use crate::home::HomeError;
 
-/// Why the database did not do its work.
+/// An error of the database.
+///
+/// A read or a write of the store that documents no errors of its own returns one of these:
+///
+/// - [`Query`](Self::Query), if a statement fails for a reason not listed below;
+/// - [`Locked`](Self::Locked), if another process holds the database for longer than the store waits;
+/// - [`Full`](Self::Full), if the disk is full or the file may not grow;
+/// - [`Disk`](Self::Disk), if the disk fails to read or write;
+/// - [`Doubtful`](Self::Doubtful), if the content that was read is invalid;
+/// - [`Stopped`](Self::Stopped), if the store was closed before a write was done;
+/// - [`Open`](Self::Open), [`Unreadable`](Self::Unreadable) or [`NoFile`](Self::NoFile), if a read needs a new
+///   connection and that can't be opened.
+///
+/// A write that returns an error has changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("failed to create the database {}", path.display())]
     Create {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The file could not be opened, or is no database.
+    /// The file could not be opened, or is not an SQLite database.
     #[error("failed to open the database {}", path.display())]
     Open {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
-    /// The file holds what no database holds.
+    /// The content of the file is invalid, and a check confirmed it.
     #[error("the database {} is damaged: {what}", path.display())]
     Damaged {
-        /// Which file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// SQLite's description of the fault.
         what: String,
     },
-    /// There was a database, and it is gone.
+    /// The database existed before, and the file is missing now.
     #[error("the database {} is gone, though the home had one", path.display())]
     Gone {
-        /// Which file.
+        /// The path at which it is missing.
         path: PathBuf,
     },
-    /// Something that is no file is where the database or a file beside it should be.
+    /// Something that is not a regular file is in place of the database or of a file beside it.
     #[error("{} can't be opened: it is no regular file", path.display())]
     NoFile {
-        /// What is there.
+        /// The path of that thing.
         path: PathBuf,
     },
-    /// The file is no longer the one that was opened.
+    /// The path no longer names the file that was opened.
     #[error("the database {} can't be used: {reason}", path.display())]
     Replaced {
-        /// Which file.
         path: PathBuf,
-        /// What is there instead.
+        /// A phrase that says what is there instead.
         reason: String,
     },
-    /// A newer flock made it.
+    /// A newer version of flock created the database.
     #[error("the database {} has version {found}, and this flock knows versions up to {known}", path.display())]
     Newer {
-        /// Which file.
         path: PathBuf,
-        /// Its version.
+        /// The schema version of the file.
         found: u32,
-        /// The newest one known here.
+        /// The newest schema version that this flock knows.
         known: u32,
     },
-    /// It could not be saved before a migration.
+    /// A backup, or the copy that precedes a migration, could not be made.
     #[error("failed to save the database to {} before changing it", path.display())]
     Backup {
-        /// Where to.
+        /// The path of the backup.
         path: PathBuf,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A migration failed; the database is as it was before it.
+    /// A migration failed. The database is unchanged.
     #[error("failed to bring the database to version {version}")]
     Migration {
-        /// Which version.
+        /// The schema version that the migration leads to.
         version: u32,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
     /// A file beside the database could not be read or written. Nothing was changed.
     #[error(transparent)]
     Beside(#[from] HomeError),
-    /// A thread could not be started.
+    /// A thread of the store could not be started.
     #[error("failed to start a thread of the database")]
     Thread(#[source] std::io::Error),
-    /// A statement failed.
+    /// A statement failed for a reason that has no variant of its own.
     #[error("failed to {what} in the database")]
     Query {
-        /// As in `begin a turn`.
+        /// The operation, as in `begin a turn`.
         what: &'static str,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
-    /// Another process held the database for longer than is waited. Nothing was changed.
+    /// Another process held the lock for longer than the store waits. Nothing was changed.
     #[error("failed to {what}: another process has locked the database")]
     Locked {
-        /// As in `begin a turn`.
+        /// The operation, as in `begin a turn`.
         what: &'static str,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
-    /// There was no room for it. Nothing was changed.
+    /// There was no space for the write. Nothing was changed.
     #[error(
         "failed to {what}: there is no room for the database, its disk is full or fails, or its file may not grow"
     )]
     Full {
-        /// As in `begin a turn`.
+        /// The operation, as in `begin a turn`.
         what: &'static str,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
-    /// The disk failed to read or write it. Nothing was changed.
+    /// The disk failed to read or write. Nothing was changed.
     #[error("failed to {what}: the disk of the database fails")]
     Disk {
-        /// As in `begin a turn`.
+        /// The operation, as in `begin a turn`.
         what: &'static str,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
-    /// What was read is not what a database holds: the file is damaged, or the disk failed to read it. SQLite says the same
-    /// of both. Nothing was changed.
+    /// The content that was read is invalid: either the file is damaged or the disk failed to read it. Nothing was
+    /// changed.
+    ///
+    /// SQLite reports both with the same code. [`damage::judge`](super::damage::judge) tells them apart.
     #[error("failed to {what}: what was read of the database is not whole")]
     Doubtful {
-        /// As in `begin a turn`.
+        /// The operation, as in `begin a turn`.
         what: &'static str,
-        /// Why.
         #[source]
         source: rusqlite::Error,
     },
     /// The disk fails to read the file.
     #[error("the database {} can't be read: its disk fails", path.display())]
     Unreadable {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -154,7 +153,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What opening a file failed with, by its reason.
+    /// Returns the variant that matches the reason why a file could not be opened.
     pub(super) fn open(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         if condition::is_unread(&source) {
@@ -164,11 +163,13 @@ impl StoreError {
         }
     }
 
-    /// What a statement failed with, by its reason.
+    /// Returns the variant that matches the reason why a statement failed.
     pub(super) fn query(what: &'static str, source: rusqlite::Error) -> Self {
         let code = source.sqlite_error().map(|error| (error.code, error.extended_code));
         match code {
             Some((ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _)) => Self::Locked { what, source },
+            // A write that fails with this code, for example because the file may not grow, needs the same remedy as a
+            // full disk.
             Some((ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_WRITE)) => Self::Full { what, source },
             Some((ErrorCode::SystemIoFailure, _)) => Self::Disk { what, source },
             Some((ErrorCode::DatabaseCorrupt, _)) => Self::Doubtful { what, source },
@@ -177,11 +178,11 @@ impl StoreError {
     }
 }
 
-/// Says of what is not whole which of the two it is.
+/// The hint for a fault whose cause is unclear: the command checks which one it is.
 const DOCTOR: &str = "flock doctor";
 
 impl StoreError {
-    /// Whether the storage failed, as a full disk does, and not what was asked of it: the same may be done later.
+    /// Returns `true` if the storage failed, as a full disk does, so that the same operation may succeed later.
     #[must_use]
     pub fn is_fault(&self) -> bool {
         match self {
@@ -196,7 +197,7 @@ impl StoreError {
         }
     }
 
-    /// Whether it is for a look at the file to say if this is damage, or a disk that fails.
+    /// Returns `true` if only a check of the file can tell damage from a failing disk.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         match self {
@@ -229,6 +230,7 @@ impl Explain for StoreError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            // These are commands to run, or a sentence where no command helps.
             Self::Newer { .. } => Some("flock update".to_owned()),
             Self::Replaced { .. } => Some("flock restart".to_owned()),
             Self::NoFile { path } => {
@@ -266,7 +268,7 @@ mod tests {
         let query = |code| StoreError::query("look", failure(code));
         for (code, kind, hint) in [
             (ffi::SQLITE_IOERR_CORRUPTFS, Kind::Unreadable, KERNEL_LOG),
-            // So SQLite calls a read that failed, too.
+            // SQLite uses this code for a failed read as well.
             (ffi::SQLITE_CORRUPT, Kind::Unreadable, DOCTOR),
             (ffi::SQLITE_NOTADB, Kind::Damaged, "flock restore"),
         ] {

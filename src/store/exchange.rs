@@ -1,5 +1,6 @@
-//! What agents sent directly to one another since a person last had a word with either, in outline: for who
-//! has to look at it before the next one is sent.
+//! An outline of what agents sent each other directly since a person last gave input to one of them.
+//!
+//! The brakes on agents that talk only among themselves read it before the next message is sent.
 
 use rusqlite::Transaction;
 
@@ -9,17 +10,18 @@ use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{AgentId, Party};
 
-/// So many of a pair are kept; more than any limit of the brakes.
+/// The number of rows kept for a pair, more than any limit of the brakes.
 const KEPT: i64 = 2100;
 
-/// Both, sorted: it is the same pair whoever sends.
+/// Returns the key of a pair. The ids are sorted, so the direction does not matter.
 fn pair(a: &AgentId, b: &AgentId) -> String {
     let (first, second) = if a.as_str() < b.as_str() { (a, b) } else { (b, a) };
     format!("{first} {second}")
 }
 
-/// That an agent sends another one something directly. It counts with what carries it, in the same transaction
-/// or not at all.
+/// A direct message from one agent to another, to be counted.
+///
+/// It is stored in the transaction of the message itself, so that both exist or neither does.
 #[derive(Clone, Debug)]
 pub struct NewExchange {
     sender: AgentId,
@@ -30,7 +32,7 @@ pub struct NewExchange {
 }
 
 impl NewExchange {
-    /// Of this text, at `now` in Unix milliseconds.
+    /// Records the start of `text`, sent at `now` in Unix milliseconds.
     #[must_use]
     pub fn new(sender: AgentId, receiver: AgentId, text: &str, now: i64) -> Self {
         let start = text.chars().take(OUTLINE).collect();
@@ -38,7 +40,7 @@ impl NewExchange {
     }
 }
 
-/// Takes note of it.
+/// Stores an exchange and deletes the oldest of the pair beyond [`KEPT`].
 pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite::Result<()> {
     let pair = pair(&new.sender, &new.receiver);
     transaction
@@ -57,14 +59,13 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite:
 }
 
 impl Store {
-    /// What two agents sent one another after a person's last input to either: a message in a channel of
-    /// theirs, a turn of a chat, a decision about what they asked for. At most `limit`, the newest first.
+    /// Returns what two agents sent each other after a person's last input to either of them, newest first, at most
+    /// `limit`.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
     pub fn exchanges(&self, a: &AgentId, b: &AgentId, limit: usize) -> Result<Vec<RecentPost>, StoreError> {
         self.read("look at direct messages", |connection| {
+            // The range from `human:` to `human;` selects all people through an index; LIKE would not use it.
             let heard: Option<i64> = connection
                 .prepare_cached(
                     "SELECT max(at) FROM (

@@ -1,4 +1,4 @@
-//! Who is frozen: agents one by one, or the whole home, and with it whoever is added to it later.
+//! Freezes: of single agents, or of the whole home, which includes agents that are added later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,49 +9,50 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::AgentId;
 
-/// That something is frozen.
+/// A freeze of an agent or of the home.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Freeze {
-    /// Since when, in Unix milliseconds.
+    /// Unix milliseconds.
     #[serde(rename = "since")]
     pub at: i64,
-    /// By whom.
     pub by: String,
 }
 
-/// Who is frozen.
+/// The set of frozen agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frozen {
     home: Option<Freeze>,
     agents: BTreeMap<AgentId, Freeze>,
-    /// Let go on although the home is frozen.
+    /// Agents that were thawed one by one while the home is frozen.
     spared: BTreeSet<AgentId>,
 }
 
 impl Frozen {
-    /// That this agent is frozen, by itself or with the home. An agent that nobody knows yet is, with the home.
+    /// Returns the freeze that applies to an agent, its own or the home's. The home's also applies to agents not known
+    /// yet.
     #[must_use]
     pub fn of(&self, agent: &AgentId) -> Option<&Freeze> {
         let with_home = self.home.as_ref().filter(|_| !self.spared.contains(agent));
         self.agents.get(agent).or(with_home)
     }
 
-    /// Whether this agent is frozen.
+    /// Returns `true` if the agent is frozen.
     #[must_use]
     pub fn holds(&self, agent: &AgentId) -> bool {
         self.of(agent).is_some()
     }
 
-    /// That the whole home is.
+    /// Returns the freeze of the whole home, if there is one.
     #[must_use]
     pub const fn home(&self) -> Option<&Freeze> {
         self.home.as_ref()
     }
 
-    /// Freezes one agent, or the whole home. Who was frozen already stays it as it was.
+    /// Freezes one agent, or the whole home if `agent` is `None`. An existing freeze keeps its time and author.
     pub fn freeze(&mut self, agent: Option<&AgentId>, freeze: Freeze) {
         if let Some(agent) = agent {
             self.spared.remove(agent);
+            // A frozen home covers the agent already: the end of its exemption is enough.
             if self.home.is_none() {
                 self.agents.entry(agent.clone()).or_insert(freeze);
             }
@@ -61,19 +62,23 @@ impl Frozen {
         }
     }
 
-    /// Thaws one agent, or the whole home with all its agents.
+    /// Thaws one agent, or the whole home with all its agents if `agent` is `None`.
     pub fn thaw(&mut self, agent: Option<&AgentId>) {
         let Some(agent) = agent else {
             *self = Self::default();
             return;
         };
         self.agents.remove(agent);
+        // Without this exemption the home's freeze would still hold the agent.
         if self.home.is_some() {
             self.spared.insert(agent.clone());
         }
     }
 
-    /// What another one says, and besides it whatever is frozen here and was not when `before` was written.
+    /// Returns `now`, plus each freeze that is in `self` and was not in `before`.
+    ///
+    /// `before` is the state last read from the database. A freeze in `self` that is not in it could not be written,
+    /// and must stay in force all the same.
     #[must_use]
     pub fn taking(&self, now: &Self, before: &Self) -> Self {
         let mut taken = now.clone();
@@ -104,7 +109,7 @@ fn frozen(connection: &Connection) -> rusqlite::Result<Frozen> {
     Ok(Frozen { home, agents, spared })
 }
 
-/// Writes down what differs for this agent.
+/// Stores one agent's own freeze and its exemption from the home's.
 fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &Frozen) -> rusqlite::Result<()> {
     let own = now.agents.get(agent);
     transaction
@@ -122,20 +127,12 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &Frozen) -> 
 }
 
 impl Store {
-    /// Who is frozen.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all freezes.
     pub fn frozen(&self) -> Result<Frozen, StoreError> {
         self.read("look who is frozen", frozen)
     }
 
-    /// Freezes an agent (`by` says who does) or thaws it; says whether that changed anything.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Freezes an agent in the name of `by`, or thaws it if `by` is `None`. Returns `true` if that changed its state.
     pub async fn set_frozen(
         &self,
         agent: AgentId,
@@ -162,13 +159,10 @@ impl Store {
         .await
     }
 
-    /// Freezes the whole home (`by` says who does) or thaws it with all its agents. `entry` is for the home,
-    /// and each of `agents` comes with the row that is written if its standing changes. Says for each whether
-    /// it did.
+    /// Freezes the whole home in the name of `by`, or thaws it with all its agents if `by` is `None`.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// `entry` is the audit row of the home. Each of `agents` comes with the audit row that is written if its state
+    /// changes. Returns for each of them `true` if it did.
     pub async fn set_home_frozen(
         &self,
         by: Option<String>,
@@ -209,11 +203,7 @@ impl Store {
 }
 
 impl Reader {
-    /// As [`Store::frozen`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all freezes, as [`Store::frozen`] does.
     pub fn frozen(&self) -> Result<Frozen, StoreError> {
         self.read("look who is frozen", frozen)
     }

@@ -1,41 +1,40 @@
-//! Idempotency keys: a request that a client sends a second time under the same key is answered with what the first
-//! one came to. A key stands for a day.
+//! Idempotency keys: a client may repeat a request under the same key and gets the outcome of the first one.
+//!
+//! A key is valid for a day.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::{Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
-/// How long a key stands for its request, in milliseconds.
+/// The lifetime of a key, in milliseconds.
 pub const KEY_LIFETIME: i64 = 24 * 3_600_000;
 
 /// A client's key for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
-    /// Whose it is: two clients may use the same key.
+    /// The client. Two clients may use the same key.
     pub caller: String,
-    /// The key itself.
+    /// The key as the client sent it.
     pub name: String,
-    /// The digest of the request.
+    /// A digest of the request, which detects a key that is reused for another request.
     pub digest: String,
 }
 
-/// A key that stands for a request.
+/// A stored request and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedRequest {
-    /// The digest of the request.
     pub digest: String,
-    /// The session of its turn, where it has one.
+    /// The session of its turn; `None` if the request began no turn.
     pub session: Option<SessionKey>,
-    /// Its turn.
     pub turn: Option<TurnId>,
-    /// What it came to; `None` while that is not known.
+    /// The outcome; `None` while the request is still being processed.
     pub answer: Option<String>,
-    /// When it was sent first, in Unix milliseconds.
+    /// Unix milliseconds of the first attempt.
     pub created_at: i64,
 }
 
-/// The request that a key stands for at `now`.
+/// Finds the request of a key that is still valid at `now`.
 pub(super) fn find(
     connection: &Connection,
     key: &IdempotencyKey,
@@ -59,7 +58,7 @@ pub(super) fn find(
         .optional()
 }
 
-/// Has the key stand for a request, and forgets those that are too old.
+/// Stores a key for a request and deletes expired keys.
 pub(super) fn insert(
     transaction: &Transaction<'_>,
     key: &IdempotencyKey,
@@ -88,11 +87,7 @@ pub(super) fn insert(
 }
 
 impl Store {
-    /// Has a key stand for the request that begins this turn, unless it stands for one already: then that is returned.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Claims a key for the request that begins a turn. Returns the earlier request if the key is in use.
     pub async fn claim_key(
         &self,
         key: IdempotencyKey,
@@ -101,6 +96,7 @@ impl Store {
         now: i64,
     ) -> Result<Option<KeyedRequest>, StoreError> {
         self.write("keep an idempotency key", move |transaction| {
+            // Both statements are in one transaction, so of two simultaneous requests only one begins a turn.
             if let Some(found) = find(transaction, &key, now)? {
                 return Ok(Some(found));
             }
@@ -110,11 +106,7 @@ impl Store {
         .await
     }
 
-    /// Keeps what the request came to.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Stores the outcome of a request.
     pub async fn answer_key(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
         self.write("keep the answer to a request", move |transaction| {
             transaction
@@ -125,11 +117,7 @@ impl Store {
         .await
     }
 
-    /// Frees a key whose request did nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Frees a key whose request had no effect. A key with an outcome is kept.
     pub async fn release_key(&self, key: IdempotencyKey) -> Result<(), StoreError> {
         self.write("free an idempotency key", move |transaction| {
             transaction
@@ -142,11 +130,7 @@ impl Store {
         .await
     }
 
-    /// The request that a key stands for.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds the request of a key.
     pub fn keyed_request(&self, key: &IdempotencyKey, now: i64) -> Result<Option<KeyedRequest>, StoreError> {
         self.read("look an idempotency key up", |connection| find(connection, key, now))
     }

@@ -1,6 +1,7 @@
-//! What waits for a session besides a channel's messages: direct messages, answers, results, words of
-//! another session, and the news that a turn was interrupted. Kept from the moment it was accepted until the
-//! turn it was given to has ended.
+//! The inbox: messages to a session that do not come from a channel.
+//!
+//! They are direct messages and their answers, results of requests, messages of another session, and notes that a turn
+//! was interrupted. An item is kept from its acceptance until the turn that received it has ended.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
@@ -10,25 +11,25 @@ use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
-/// What waits.
+/// The kind of an inbox item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
-    /// Words of another session of the same agent.
+    /// A message from another session of the same agent.
     Session,
-    /// A direct message; its answer goes back as the task's.
+    /// A direct message; its answer becomes the answer of the task.
     Dm,
     /// The answer to a direct message.
     Answer,
-    /// What came of a request that needed a decision.
+    /// The result of a request that needed a decision.
     Result,
-    /// A word of flock's.
+    /// A notice by flock itself.
     Notice,
-    /// The last turn broke off and is to go on.
+    /// The last turn was interrupted and has to be resumed.
     Resume,
 }
 
 impl ItemKind {
-    /// The word in the database.
+    /// Returns the name that the database stores.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -58,43 +59,37 @@ impl ToSql for ItemKind {
     }
 }
 
-/// Something that is to wait.
+/// An item to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewItem {
-    /// For which session.
     pub session: SessionKey,
-    /// What it is.
     pub kind: ItemKind,
-    /// Who it comes from: a party, or a session.
+    /// A party or a session key.
     pub sender: String,
-    /// What it says.
     pub text: String,
-    /// The task that it belongs to.
+    /// The id of the task that it belongs to.
     pub task: Option<String>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// Something that waits, or is with a turn.
+/// An item that waits, or that a turn has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Its id; ids sort by time.
+    /// A UUID of version 7, so ids sort by time.
     pub id: String,
-    /// For which session.
     pub session: SessionKey,
-    /// What it is.
     pub kind: ItemKind,
-    /// Who it comes from.
+    /// A party, a session key, or the interrupted turn for [`ItemKind::Resume`].
     pub sender: String,
-    /// What it says.
     pub text: String,
-    /// The task that it belongs to.
+    /// The id of the task that it belongs to.
     pub task: Option<String>,
-    /// When it was accepted, in Unix milliseconds.
+    /// Unix milliseconds of its acceptance.
     pub created_at: i64,
-    /// The turn that it was given to.
+    /// The turn that received it; `None` while it waits.
     pub turn: Option<TurnId>,
-    /// How many turns that began with it broke off.
+    /// The number of turns that began with it and were interrupted.
     pub attempts: u32,
 }
 
@@ -115,7 +110,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
     })
 }
 
-/// Adds it, and gives its id.
+/// Adds an item and returns its id.
 pub(super) fn add(transaction: &Transaction<'_>, new: &NewItem) -> rusqlite::Result<String> {
     let id = uuid::Uuid::now_v7().to_string();
     transaction
@@ -127,6 +122,7 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewItem) -> rusqlite::Res
 }
 
 fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Option<Item>> {
+    // The interrupted turn is resumed before anything new begins.
     connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM inbox WHERE session = ?1 AND turn IS NULL
@@ -137,20 +133,12 @@ fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Opti
 }
 
 impl Store {
-    /// Keeps something for a session; gives its id.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Adds an item for a session and returns its id.
     pub async fn add_item(&self, new: NewItem) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| add(transaction, &new)).await
     }
 
-    /// As [`Self::add_item`], with a row of the audit.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Adds an item, as [`Self::add_item`] does, with a row in the audit.
     pub async fn add_item_audited(&self, new: NewItem, entry: AuditEntry) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| {
             audit::append(transaction, &entry, new.now)?;
@@ -159,12 +147,7 @@ impl Store {
         .await
     }
 
-    /// Gives the next thing that waits for a session to a turn: the news of an interruption first, then the
-    /// oldest.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Gives a session's next waiting item to a turn: a [`ItemKind::Resume`] item first, then the oldest.
     pub async fn take_item(&self, session: SessionKey, turn: TurnId) -> Result<Option<Item>, StoreError> {
         self.write("take a message", move |transaction| {
             let Some(mut found) = first(transaction, &session)? else { return Ok(None) };
@@ -177,20 +160,12 @@ impl Store {
         .await
     }
 
-    /// Whether something waits for a session.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `true` if an item waits for a session.
     pub fn has_items(&self, session: &SessionKey) -> Result<bool, StoreError> {
         self.read("look for messages", |connection| Ok(first(connection, session)?.is_some()))
     }
 
-    /// The sessions for which something waits.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the sessions with waiting items.
     pub fn sessions_with_items(&self) -> Result<Vec<SessionKey>, StoreError> {
         self.read("look for messages", |connection| {
             connection
@@ -200,11 +175,7 @@ impl Store {
         })
     }
 
-    /// What is with a turn.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the items that turns have received, oldest first.
     pub fn items_in_flight(&self) -> Result<Vec<Item>, StoreError> {
         self.read("list messages", |connection| {
             connection
@@ -214,11 +185,7 @@ impl Store {
         })
     }
 
-    /// Ends what was given to a turn: it is done.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Deletes the items of a turn that has ended.
     pub async fn end_items(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("end a message", move |transaction| {
             transaction
@@ -229,11 +196,7 @@ impl Store {
         .await
     }
 
-    /// Lets what was given to a turn that never began wait again.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the items of a turn that never began to the queue.
     pub async fn return_items(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("return a message", move |transaction| {
             transaction
@@ -244,12 +207,9 @@ impl Store {
         .await
     }
 
-    /// Turns what was given to a turn that broke off into the news of it, unless one waits for the session
-    /// already. The task that it belongs to stays with it.
+    /// Replaces the items of an interrupted turn by one [`ItemKind::Resume`] item, which keeps their task.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Adds none if one waits for the session already and there is no task to keep.
     pub async fn resume_later(
         &self,
         session: SessionKey,
@@ -275,7 +235,7 @@ impl Store {
             let new = NewItem {
                 session: session.clone(),
                 kind: ItemKind::Resume,
-                // Whose news it is.
+                // The interrupted turn is named as the sender.
                 sender: turn.to_string(),
                 text: reason.clone(),
                 task,

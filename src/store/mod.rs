@@ -1,8 +1,8 @@
-//! The database: all SQL and its migrations.
+//! The SQLite database: all SQL statements and migrations of flock.
 //!
-//! One thread writes, changes that wait together in one transaction; reads go through a few connections beside it.
-//! A change is committed when its future resolves: it survives `kill -9`. That it reaches the disk is
-//! [`sync`]'s work, a few milliseconds later.
+//! One thread writes, and combines waiting changes into one transaction. Reads use a few separate connections. A change
+//! is committed when its future resolves, and then survives `kill -9`. Syncing to the disk follows a few milliseconds
+//! later, by [`sync`].
 
 mod agent;
 mod archive;
@@ -82,21 +82,21 @@ use condition::Condition;
 use sync::Syncer;
 use writer::{Change, Job, Writer};
 
-/// Copies the home's database, which may be in use, and checks the copy.
+/// Copies the home's database to `to` and checks the copy. The database may be in use.
 ///
 /// # Errors
 ///
-/// [`StoreError::Backup`]; a copy that is not whole does not stay.
+/// Returns [`StoreError::Backup`] if the copy can't be made or is damaged. The incomplete copy is deleted.
 pub fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
     drop(fs_err::remove_file(to));
     backup::copy(&home.database(), to).map_err(|source| StoreError::Backup { path: to.to_owned(), source })
 }
 
-/// The version of the home's database; `None` where there is none.
+/// Returns the schema version of the home's database; `None` if there is no database.
 ///
 /// # Errors
 ///
-/// Where it can't be read, or a newer flock made it.
+/// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be read.
 pub fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
     let path = home.database();
     if !is_there(&path)? {
@@ -106,45 +106,47 @@ pub fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
     schema::check(&connection, &path).map(Some)
 }
 
-/// Whether the home's database is of a newer flock.
+/// Returns `true` if a newer flock created the home's database.
 #[must_use]
 pub fn is_newer(home: &Home) -> bool {
     matches!(schema_version(home), Err(StoreError::Newer { .. }))
 }
 
-/// Connections for reading that are kept for later.
+/// The number of idle connections for reading that are kept for reuse.
 const READERS: usize = 4;
 
-/// The database of one home, open for reading and writing.
+/// A home's database, open for reading and writing.
 pub struct Store {
     path: PathBuf,
     head: PathBuf,
-    // Dropped in this order: the connection that closes last folds the WAL into the file, which a reading
-    // one can't; and what the writer commits last must still be synced.
+    // These fields are dropped in this order. The last connection to close moves the write-ahead log into the database
+    // file, and a read-only connection can't do that, so readers close first. The syncer comes after the writer,
+    // because the writer's last commit must still be synced.
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     syncer: Syncer,
     condition: Condition,
-    /// The file that was opened: another one may be put in its place.
+    /// The identity of the opened file, to notice if another file replaces it.
     file: probe::FileId,
-    /// How often something was granted or taken back here.
+    /// The number of changes of grants made through this store.
     grants: AtomicU64,
     spellings: session::Spellings,
     raw: Arc<doubt::Raw>,
 }
 
 impl Store {
-    /// Opens the home's database, makes it if it is not there, and brings it up to this version; what it
-    /// was before is saved to the home's backups.
+    /// Opens the home's database, creates it if it is missing, and migrates it to this version.
+    ///
+    /// A copy of the old state is saved to the home's backups before a migration.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says; [`StoreError::Newer`] where a newer flock made it, and [`StoreError::Gone`] where there was one
-    /// and is none.
+    /// Returns [`StoreError::Newer`] if a newer flock created the database, [`StoreError::Gone`] if the database
+    /// existed before and is missing now, and other variants if it can't be opened, created or migrated.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         let path = home.database();
         if !is_there(&path)? && is_there(&home.audit_head())? {
-            // An empty one in its place would hide that it is gone.
+            // Creating an empty database here would hide the loss.
             return Err(StoreError::Gone { path });
         }
         create_private(&path)?;
@@ -173,17 +175,13 @@ impl Store {
         })
     }
 
-    /// Takes note of files that were written and makes them safe from a power cut.
+    /// Returns the task that syncs written files, so that they survive a power cut.
     #[must_use]
     pub const fn syncer(&self) -> &Syncer {
         &self.syncer
     }
 
-    /// Brings all that was committed to the disk and folds the WAL into the database.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Syncs everything that was committed and moves the write-ahead log into the database file.
     pub async fn settle(&self) -> Result<(), StoreError> {
         let what = "fold the log into the database";
         let (answer, answered) = tokio::sync::oneshot::channel();
@@ -193,21 +191,19 @@ impl Store {
         })))?;
         let folded = answered.await.map_err(|_| StoreError::Stopped)?;
         folded.map_err(|source| StoreError::query(what, source))?;
+        // A checkpoint truncates the log. The syncer still has to write the end of the audit chain.
         let syncer = self.syncer.handle();
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
     }
 
-    /// Brings what was committed until now to the disk, and the end of the audit's chain with it: for what
-    /// must survive a power cut before anybody acts on it, as an approval.
+    /// Syncs everything that was committed so far, with the end of the audit chain.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// This is for changes that must survive a power cut before anybody acts on them, such as an approval.
     pub async fn sync(&self) -> Result<(), StoreError> {
         let (tell, passed) = tokio::sync::oneshot::channel();
-        // Behind the changes before it: only then the syncing thread has been told of them.
+        // This job queues behind the earlier changes: only after them the syncing thread knows of all commits.
         self.writer.submit(Job::Alone(Box::new(move |_| {
-            // The caller may have stopped waiting.
+            // The caller may no longer be waiting.
             let _ = tell.send(());
         })))?;
         passed.await.map_err(|_| StoreError::Stopped)?;
@@ -215,14 +211,16 @@ impl Store {
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
     }
 
-    /// Runs `work` as one change on the writing thread; what it returns is committed. It is run to its end
-    /// even if the caller stops waiting.
+    /// Runs `work` as one change on the writing thread, and returns its value after the commit.
+    ///
+    /// The change runs to its end even if the caller stops waiting.
     async fn write<T, F>(&self, what: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let (tell, answered) = tokio::sync::oneshot::channel();
+        // The value waits in a slot until the commit: the caller must not see it if the transaction fails.
         let value = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&value);
         let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
@@ -231,7 +229,7 @@ impl Store {
             work: Box::new(move |transaction| work(transaction).map(fill)),
             answer: Box::new(move |committed| {
                 let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
-                // The caller may have stopped waiting.
+                // The caller may no longer be waiting.
                 drop(tell.send(committed.and_then(|()| value.ok_or(rusqlite::Error::InvalidQuery))));
             }),
         }))?;
@@ -241,7 +239,7 @@ impl Store {
         }
     }
 
-    /// Like [`Self::write`], without waiting for the answer: for what must be tried when nobody can wait.
+    /// Queues a change without waiting for its outcome, for callers that can't wait. A failure is logged.
     fn write_behind<F>(&self, what: &'static str, work: F)
     where
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
@@ -260,7 +258,7 @@ impl Store {
         }
     }
 
-    /// Reads with a connection of its own: the caller sees all that was committed before.
+    /// Runs `work` on a connection for reading. It sees everything that was committed before.
     fn read<T>(
         &self,
         what: &'static str,
@@ -274,7 +272,7 @@ impl Store {
         };
         let result = work(&connection);
         match &result {
-            // After a fault of the disk a new connection may read what this one can't.
+            // Drop the connection: after a fault of the disk, a new one may be able to read where this one can't.
             Err(error) if condition::is_fault(error) => self.condition.read_failed(error),
             _ => {
                 let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,24 +285,25 @@ impl Store {
     }
 }
 
-/// The database of one home, open for reading beside a gateway that writes it.
+/// A home's database, open for reading while a gateway may be writing it.
 pub struct Reader {
     connection: Connection,
     head: PathBuf,
 }
 
 impl Reader {
-    /// Opens the home's database; `None` if there is none yet.
+    /// Opens the home's database. Returns `None` if there is none yet.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says.
+    /// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be opened.
     pub fn open(home: &Home) -> Result<Option<Self>, StoreError> {
         let path = home.database();
         if !is_there(&path)? {
             return Ok(None);
         }
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // Version 0 is a file that another process has created and not migrated yet.
         if schema::check(&connection, &path)? == 0 {
             return Ok(None);
         }
@@ -328,28 +327,29 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         busy::install(&mut connection)?;
         let writes = access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
         connection.execute_batch(if writes {
-            // NORMAL: a commit costs no fsync. The WAL is synced in groups by `sync`; a checkpoint syncs
-            // by itself, so a power cut never breaks the file.
+            // With NORMAL a commit makes no fsync. [`sync`] syncs the log in groups. A checkpoint syncs by itself, so a
+            // power cut never damages the file.
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
              PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -1024; PRAGMA journal_size_limit = 8388608;"
         } else {
             "PRAGMA cache_size = -256;"
         })?;
-        // The writer has more statements than the default, and what falls out is compiled anew.
+        // The writer uses more statements than the default capacity, and a statement that falls out is compiled again.
         connection.set_prepared_statement_cache_capacity(if writes { 96 } else { 32 });
         Ok(connection)
     };
     open().map_err(|source| StoreError::open(path, source))
 }
 
-/// What SQLite opens beside a database.
+/// The suffixes of the files that SQLite opens beside a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Refuses a FIFO, a folder or the like where a database and the files beside it belong: SQLite would wait for a FIFO's
-/// other end, which never comes.
+/// Refuses anything that is not a regular file in place of the database and the files beside it.
+///
+/// SQLite would wait for the other end of a FIFO, which never comes.
 fn require_files(path: &Path) -> Result<(), StoreError> {
     for path in std::iter::once(path.to_owned()).chain(BESIDE.map(|suffix| beside(path, suffix))) {
-        // Of what can't be looked at SQLite says why it can't open it.
+        // If a path can't be examined, SQLite's own error says why.
         if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(StoreError::NoFile { path });
         }
@@ -357,8 +357,9 @@ fn require_files(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes an empty file only the owner can read, before SQLite would make one that others can. The files
-/// beside it get the same mode from SQLite.
+/// Creates an empty file that only its owner can read. SQLite itself would make one that others can read.
+///
+/// SQLite gives the files beside the database the same mode.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     let error = |source| StoreError::Create { path: path.to_owned(), source };
@@ -372,7 +373,8 @@ fn create_private(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether a file is there. One that can't be looked at is not taken for one that is gone.
+/// Returns `true` if a file exists. A path that can't be examined is an error, so it is not mistaken for a missing
+/// file.
 fn is_there(path: &Path) -> Result<bool, HomeError> {
     path.try_exists().map_err(|source| HomeError::Io { verb: "look at", path: path.to_owned(), source })
 }

@@ -1,4 +1,4 @@
-//! Messages of channels: numbered as they are committed, read in pages, found by their words.
+//! Channel messages: numbered at commit, read in pages, found by full-text search.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
@@ -10,14 +10,14 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
-/// Whom a message wakes.
+/// The urgency with which a message wakes the channel's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wake {
-    /// Nobody; it is given along with the next one that does.
+    /// Wakes nobody; delivered together with the next message that does.
     Nobody,
-    /// The members, in time.
+    /// Wakes the members after a delay.
     InTime,
-    /// The members, at once.
+    /// Wakes the members at once.
     AtOnce,
 }
 
@@ -38,23 +38,23 @@ impl ToSql for Wake {
     }
 }
 
-/// Whom a message mentions.
+/// The mentions in a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentioned {
-    /// Agents by their ids.
     pub agents: Vec<AgentId>,
-    /// Everybody.
+    /// Set if it mentions everybody.
     pub all: bool,
 }
 
 impl Mentioned {
-    /// Whether it mentions this agent.
+    /// Returns `true` if it mentions the agent, alone or with everybody.
     #[must_use]
     pub fn has(&self, agent: &AgentId) -> bool {
         self.all || self.agents.contains(agent)
     }
 
     fn to_column(&self) -> Option<String> {
+        // Spaces surround each id, so that a search in SQL can't match part of another id.
         if self.all {
             return Some(" * ".to_owned());
         }
@@ -69,60 +69,56 @@ impl Mentioned {
     }
 }
 
-/// A message that is to be.
+/// A message to be posted.
 #[derive(Clone, Debug)]
 pub struct NewPost {
-    /// Where.
     pub channel: ChannelId,
-    /// Who says it.
     pub author: Party,
-    /// What it says.
     pub content: String,
-    /// Whom it wakes.
     pub wake: Wake,
-    /// Whom it mentions.
     pub mentions: Mentioned,
-    /// From which session, for the audit.
+    /// The session it comes from, for the audit.
     pub session: Option<SessionKey>,
-    /// In which turn.
     pub turn: Option<TurnId>,
-    /// Whether it is the final text of that turn: such a message is posted once.
+    /// Set for the final text of the turn, which is posted only once.
     pub is_final: bool,
-    /// The key under which its client may send it again.
+    /// The key under which the client may repeat the request.
     pub key: Option<IdempotencyKey>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// A message that was committed.
+/// A committed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
-    /// Where, as the channel's id was written when it was made.
+    /// The channel's id in the case it was created with.
     pub channel: ChannelId,
-    /// Its number.
+    /// The sequence number in the channel.
     pub seq: u64,
-    /// The agents who are members, but for its author.
+    /// The agents that are members, without the author.
     pub recipients: Vec<AgentId>,
 }
 
-/// What a post came to.
+/// The result of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostOutcome {
-    /// It is there.
+    /// The message was committed.
     Posted(Posted),
-    /// It was there already, under this number: the final text of a turn, or what the same agent had just
-    /// said as the channel's last message.
+    /// The message exists already, with this sequence number.
+    ///
+    /// It is the final text of the same turn, a request repeated under its key, or a text that the same agent has just
+    /// posted.
     Repeated(u64),
-    /// Its client sent another message under the same key.
+    /// The key was used before, for a different message.
     KeyReused,
-    /// There is no such channel.
+    /// The channel does not exist.
     NoChannel,
-    /// The channel takes no messages any more.
+    /// The channel is archived.
     Archived,
 }
 
 impl PostOutcome {
-    /// The new message, if there is one.
+    /// Returns the new message, if one was committed.
     #[must_use]
     pub fn posted(self) -> Option<Posted> {
         match self {
@@ -132,33 +128,28 @@ impl PostOutcome {
     }
 }
 
-/// A message as the database knows it.
+/// A stored message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// Where.
     pub channel: ChannelId,
-    /// Its number.
+    /// The sequence number in the channel.
     pub seq: u64,
-    /// Who said it.
     pub author: Party,
-    /// What it says.
     pub content: String,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub created_at: i64,
-    /// Whom it wakes.
     pub wake: Wake,
-    /// Whom it mentions.
     pub mentions: Mentioned,
 }
 
-/// Which messages of a channel.
+/// A selection of a channel's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// The newest.
+    /// The newest messages.
     Last,
-    /// Those before this number, the nearest of them.
+    /// The messages closest before this sequence number.
     Before(u64),
-    /// Those after this number, the nearest of them.
+    /// The messages closest after this sequence number.
     After(u64),
 }
 
@@ -176,24 +167,27 @@ pub(super) fn row(row: &Row<'_>) -> rusqlite::Result<Post> {
     })
 }
 
-/// A number as SQLite holds it.
+/// Converts a sequence number to SQLite's integer type.
 pub(super) fn number(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
-/// Adds the message: its number, its row, the audit and the bridges' outbox, or none of them.
+/// Adds a message. Its number, its row, its audit row and the bridges' outbox are written together or not at all.
 pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Result<PostOutcome> {
     let found: Option<(String, ChannelState, i64)> = transaction
         .prepare_cached("SELECT id, state, last_seq FROM channel WHERE id = ?1")?
         .query_row([new.channel.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((id, state, last)) = found else { return Ok(PostOutcome::NoChannel) };
+    // The key is checked before the channel's state: a repeated request gets its first answer even if the channel was
+    // archived since.
     if let Some(key) = &new.key
         && let Some(first) = idempotency::find(transaction, key, new.now)?
     {
         let seq = first.answer.and_then(|seq| seq.parse().ok()).filter(|_| first.digest == key.digest);
         return Ok(seq.map_or(PostOutcome::KeyReused, PostOutcome::Repeated));
     }
+    // flock's own notices, such as that of the archiving itself, are still posted.
     if state == ChannelState::Archived && new.author != Party::System {
         return Ok(PostOutcome::Archived);
     }
@@ -230,6 +224,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
         action: "channel.post",
         subject: format!("{id}#{seq}"),
         level: Level::Green,
+        // The audit gets a digest, so it can prove the text without containing it.
         detail: format!("{} bytes, sha256 {}", new.content.len(), audit::digest(&new.content)),
         session: new.session.clone(),
         turn: new.turn,
@@ -251,11 +246,13 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
     Ok(PostOutcome::Posted(Posted { channel, seq: seq.unsigned_abs(), recipients }))
 }
 
-/// How far back a turn that goes on is looked for the words of the one that was interrupted.
+/// The number of messages back in which a resumed turn looks for a text of the interrupted one.
 const LOOK_BACK: i64 = 50;
 
-/// The number of the message that says it already. A turn that was interrupted between a post and its
-/// record may do it again when it goes on, and a model that has run dry repeats itself.
+/// Returns the sequence number of an earlier message with the same text.
+///
+/// A turn that was interrupted between a post and the record of it may post again when it resumes. A model that has run
+/// out of ideas repeats its last message.
 fn repeated(
     transaction: &Transaction<'_>,
     new: &NewPost,
@@ -294,15 +291,17 @@ fn page(connection: &Connection, id: &ChannelId, page: Page, limit: u32) -> rusq
         ))?
         .query_map((id.as_str(), edge, limit), row)?
         .collect::<rusqlite::Result<_>>()?;
+    // The query reads backwards to find the nearest rows. The caller gets them oldest first.
     if order == "DESC" {
         found.reverse();
     }
     Ok(found)
 }
 
-/// Each word of the query has to be there, the last as the beginning of one unless it has one letter only:
-/// half of all messages have a word with that beginning. Whatever a person types is words, never an expression
-/// of the search's own language.
+/// Finds messages that contain every word of the query.
+///
+/// The last word matches as a prefix, unless it has one letter only, because half of all messages contain a word with
+/// such a prefix. The words are quoted, so a query is never interpreted as an expression of the search language.
 fn search(
     connection: &Connection,
     channel: Option<&ChannelId>,
@@ -325,21 +324,14 @@ fn search(
 }
 
 impl Store {
-    /// Posts a message.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Posts a message to a channel.
     pub async fn post(&self, new: NewPost) -> Result<PostOutcome, StoreError> {
         self.write("post a message", move |transaction| post(transaction, &new)).await
     }
 
-    /// Forgets messages from before `time` (Unix milliseconds), at most `limit` of them: never the last of a
-    /// channel, and none that a member of a channel in use has not been given. Says how many they were.
+    /// Deletes messages from before `time` (Unix milliseconds), at most `limit` of them. Returns their number.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// The last message of a channel is kept, as is a message that a member of an active channel has not received.
     pub async fn forget_messages(&self, time: i64, limit: u32) -> Result<usize, StoreError> {
         self.write("forget old messages", move |transaction| {
             transaction
@@ -362,20 +354,12 @@ impl Store {
         .await
     }
 
-    /// Messages of a channel, at most `limit`, the oldest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns messages of a channel, oldest first, at most `limit`.
     pub fn messages(&self, id: &ChannelId, which: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
         self.read("read messages", |connection| page(connection, id, which, limit))
     }
 
-    /// Messages with all these words, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the messages that contain all words of the query, newest first.
     pub fn search_messages(
         &self,
         channel: Option<&ChannelId>,
@@ -385,11 +369,7 @@ impl Store {
         self.read("search messages", |connection| search(connection, channel, query, limit))
     }
 
-    /// Whether a turn has posted something in this channel after `seq`.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `true` if a turn has posted in this channel after `seq`.
     pub fn has_posted(&self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
         self.read("look for a turn's message", |connection| {
             connection
@@ -402,20 +382,12 @@ impl Store {
 }
 
 impl Reader {
-    /// As [`Store::messages`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns messages of a channel, as [`Store::messages`] does.
     pub fn messages(&self, id: &ChannelId, which: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
         self.read("read messages", |connection| page(connection, id, which, limit))
     }
 
-    /// As [`Store::search_messages`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Searches messages, as [`Store::search_messages`] does.
     pub fn search_messages(
         &self,
         channel: Option<&ChannelId>,

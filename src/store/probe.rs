@@ -1,4 +1,4 @@
-//! A write and a read whose only use is that they succeed or fail: they say whether the database can be used.
+//! Test writes and reads that show if the database can be used.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::writer::Job;
 use super::{Store, StoreError, busy, connect, schema};
 use crate::error::chain;
 
-/// Which file of the machine a path named.
+/// The identity of a file, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
     device: u64,
@@ -26,30 +26,32 @@ impl FileId {
 }
 
 impl Store {
-    /// Why the database can't be used as it should; `None` where nothing is known to be wrong.
+    /// Returns the current trouble with the database, or `None` if nothing is known to be wrong.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         self.condition.trouble()
     }
 
-    /// Tells of each fault of the storage from now on.
+    /// Subscribes to the faults of the storage from now on.
     #[must_use]
     pub fn faults(&self) -> Faults {
         self.condition.faults()
     }
 
-    /// Returns once the database can be used, as far as is known.
+    /// Waits until the database can be used, as far as is known.
     pub async fn until_usable(&self) {
         self.condition.until_usable().await;
     }
 
-    /// Writes something without a meaning, and reads what could not be read; takes note of how that went. A connection that
-    /// can't write any more is replaced by a new one. Where only some part of the database can't be read this succeeds, and
-    /// [`Self::trouble`] goes on to say so.
+    /// Writes a meaningless value, reads again what could not be read before, and records the result.
+    ///
+    /// A connection that can no longer write is replaced by a new one. If only part of the database can't be read, this
+    /// succeeds, and [`Self::trouble`] still reports that part.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says; also where the file is no longer the one that was opened.
+    /// Returns [`StoreError::Replaced`] if the path no longer names the file that was opened, and another error if the
+    /// test write or read fails.
     pub async fn try_out(&self) -> Result<(), StoreError> {
         let place = match FileId::of(&self.path) {
             Ok(found) if found == self.file => None,
@@ -62,6 +64,7 @@ impl Store {
         }
         let before = self.trouble();
         self.try_writing(before.is_some()).await?;
+        // A successful write does not show that reads work again.
         if before.is_some_and(|trouble| trouble.access != Access::Write) {
             return self.try_reading().await;
         }
@@ -72,7 +75,7 @@ impl Store {
     async fn try_writing(&self, is_unwell: bool) -> Result<(), StoreError> {
         let (tell, told) = tokio::sync::oneshot::channel();
         let path = self.path.clone();
-        // Where it is known that nothing can be written, changes behind this one must not wait for its sake.
+        // If writes are known to fail, the changes queued behind this one must not wait for its timeout.
         let patience = if is_unwell { Duration::ZERO } else { busy::LIMIT };
         let deadline = Instant::now() + patience;
         self.writer.submit(Job::Alone(Box::new(move |connection| {
@@ -86,7 +89,7 @@ impl Store {
                 }
                 result
             });
-            // The caller may have stopped waiting.
+            // The caller may no longer be waiting.
             let _ = tell.send(result);
         })))?;
         let result = told.await.map_err(|_| StoreError::Stopped)?;
@@ -98,7 +101,7 @@ impl Store {
         result.map_err(|source| StoreError::query("write a test value", source))
     }
 
-    /// Reads as a new connection does, which has nothing in memory, then all there is.
+    /// Reads through a new connection, whose cache is empty, and then reads the whole raw file.
     async fn try_reading(&self) -> Result<(), StoreError> {
         let (path, raw) = (self.path.clone(), Arc::clone(&self.raw));
         let read = tokio::task::spawn_blocking(move || {
@@ -118,7 +121,8 @@ impl Store {
     }
 }
 
-/// A number that flock itself never reads. It changes each time, else SQLite would write nothing.
+/// Writes a counter that flock never reads. Its value changes each time, because SQLite skips a write that changes
+/// nothing.
 fn write(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let number: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -126,7 +130,8 @@ fn write(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// A file that could not be written when it was opened is open for reading only, and stays so.
+/// Returns `true` if a new connection may help. A file that was not writable when it was opened stays read-only for
+/// that connection.
 fn wants_new_connection(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -134,7 +139,7 @@ fn wants_new_connection(error: &rusqlite::Error) -> bool {
             ErrorCode::ReadOnly
                 | ErrorCode::SystemIoFailure
                 | ErrorCode::CannotOpen
-                // So SQLite calls a page that the disk failed to read.
+                // SQLite uses this code for a page that the disk failed to read.
                 | ErrorCode::DatabaseCorrupt
         )
     )

@@ -1,4 +1,4 @@
-//! What agent programs know sessions' conversations by.
+//! The agent programs' own names for sessions' conversations, with which a program can continue one.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -6,23 +6,22 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
-/// A conversation as an agent program knows it.
+/// A conversation in an agent program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramConversation {
-    /// The program's name for it.
+    /// The program's own name for it.
     pub name: String,
-    /// The last turn of the session that it has.
+    /// The last turn of the session that the program has seen.
     pub turn: TurnId,
-    /// What it was begun with.
     pub begun: Begun,
 }
 
-/// What a program's conversation was begun with. One that was begun with something else can't be gone on with.
+/// The conditions under which a program's conversation was begun. It can be continued only if they are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// flock's own name of the conversation.
     pub conversation: String,
-    /// Where the program ran.
+    /// The place in which the program ran.
     pub place: String,
     /// The SHA-256 of the system prompt, in hex.
     pub prompt: String,
@@ -48,11 +47,7 @@ fn found(
 }
 
 impl Reader {
-    /// What a program knows a session's conversation by.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a session's conversation in a program.
     pub fn program_conversation(
         &self,
         session: &SessionKey,
@@ -63,11 +58,7 @@ impl Reader {
 }
 
 impl Store {
-    /// What a program knows a session's conversation by.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a session's conversation in a program.
     pub fn program_conversation(
         &self,
         session: &SessionKey,
@@ -76,11 +67,7 @@ impl Store {
         self.read(FIND, |connection| found(connection, session, program))
     }
 
-    /// Keeps it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Stores a session's conversation in a program and replaces an earlier one.
     pub async fn keep_program_conversation(
         &self,
         session: SessionKey,

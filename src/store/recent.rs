@@ -1,37 +1,29 @@
-//! The newest messages of a channel in outline, for who has to look at them at each post.
+//! An outline of a channel's newest messages, for checks that run at each post.
 
 use super::post::{Mentioned, Wake};
 use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{ChannelId, Party};
 
-/// A message in outline.
+/// The outline of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecentPost {
-    /// Who said it.
     pub author: Party,
-    /// Its first characters.
+    /// The first [`OUTLINE`] characters of the text.
     pub start: String,
-    /// Its length in bytes.
+    /// The length of the whole text in bytes.
     pub length: usize,
-    /// Whom it mentions.
     pub mentions: Mentioned,
-    /// Whom it wakes.
     pub wake: Wake,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
 }
 
-/// So many characters of a message are looked at.
+/// The number of characters of a message that are kept in an outline.
 pub const OUTLINE: usize = 400;
 
 impl Store {
-    /// The messages of a channel after the last one of a person's, and that one: at most `limit`, the newest
-    /// first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns a channel's messages back to the last one by a person, which is included: newest first, at most `limit`.
     pub fn since_human(&self, channel: &ChannelId, limit: usize) -> Result<Vec<RecentPost>, StoreError> {
         self.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
@@ -40,6 +32,7 @@ impl Store {
             )?;
             let mut rows = statement.query((channel.as_str(), OUTLINE as i64))?;
             let mut found = Vec::new();
+            // The rows are read lazily, so a long channel costs no more than the messages returned.
             while found.len() < limit
                 && let Some(row) = rows.next()?
             {
